@@ -1,0 +1,50 @@
+# Every target does its own set-up: a virtual environment in the checkout, exact versions from constraints.txt.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help setup demo test lint constraints clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## create .venv and install what is needed; nothing to do the second time
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@begin=$$SECONDS
+	python=$$(for name in python3.11 python3.12 python3.13 python3 python; do
+	  if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$name; break; fi
+	done)
+	if [ -z "$$python" ]; then echo "No Python 3.11 or newer on PATH: install one, then run make again." >&2; exit 1; fi
+	if ! $(PYTHON) -c '' 2>/dev/null; then $$python -m venv --clear $(VENV); fi
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+	echo "set-up: $$((SECONDS - begin)) s"
+
+demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a figure and a check
+	@begin=$$SECONDS
+	$(PYTHON) -m snakemake --profile profiles/local demo
+	echo "demo: $$((SECONDS - begin)) s"
+	for path in results/tables/demo/table.md results/figures/demo results/tables/demo/check.json; do
+	  printf '%-7s %s\n' $$(case $$path in *table.md) echo table;; *check.json) echo check;; *) echo figure;; esac) $$path
+	done
+
+test: $(INSTALLED) ## run the tests
+	@$(PYTHON) -m pytest
+
+lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
+	@$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(VENV)/bin/snakefmt --check Snakefile workflow
+
+constraints: $(INSTALLED) ## write constraints.txt anew from the present environment
+	@{ sed -n '/^#/p' constraints.txt; $(PYTHON) -m pip freeze --exclude fedshift | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove caches and logs; data, results and .venv stay
+	@rm -rf logs build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+.ONESHELL:

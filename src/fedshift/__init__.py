@@ -1,0 +1,3 @@
+"""fedshift: federated learning under domain shift, reproduced."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""What is computed from finished runs: collected records, tables, figures and checks. Nothing here trains or imports torch."""

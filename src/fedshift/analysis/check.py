@@ -1,0 +1,78 @@
+"""Check: the collected values of an experiment against what it says that it must reach."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.select import METRICS, selected
+from fedshift.files import write_json
+from fedshift.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One thing that must hold: `value` (None where there is none) `relation` `bound`."""
+
+    what: str
+    value: float | None
+    relation: Literal["=", ">="]
+    bound: float
+    passed: bool
+
+
+def check(collected: Collected) -> list[Comparison]:
+    """All runs finished, all records finite, and accuracies (percent) at least the experiment's multiples of chance.
+
+    Chance is 1 / number of classes. Accuracies are means over targets and seeds, of the round that tables show.
+    """
+    count = len(collected.runs)
+    comparisons = [
+        _equal("finished runs", count - len(collected.missing), count),
+        _equal("records that are not finite", _not_finite(collected), 0),
+    ]
+    expect, same = (
+        collected.experiment.expect,
+        [key for key in collected.keys if key not in ("target", "seed")],
+    )
+    if expect is None:
+        return comparisons
+    values = selected(collected).groupby(same, dropna=False)[[*METRICS]].mean()
+    finished = collected.runs[collected.runs["state"] == "finished"]
+    chance = 100 / finished.groupby(same, dropna=False)["classes"].first().map(len)
+    for group, row in values.iterrows():
+        label = group if isinstance(group, tuple) else (group,)
+        name = " ".join(
+            [str(label[0]), *(f"{key}={value}" for key, value in zip(same[1:], label[1:], strict=True))]
+        )
+        for metric, multiple in (("id", expect.id), ("ood", expect.ood)):
+            if multiple and not (metric == "ood" and label[0] in expect.exempt):
+                comparisons.append(_at_least(f"{name}: {metric}", row[metric], multiple * chance[group]))
+    return comparisons
+
+
+def write(workspace: Workspace, collected: Collected, comparisons: list[Comparison]) -> None:
+    """Write check.json beside the experiment's tables."""
+    passed = all(comparison.passed for comparison in comparisons)
+    path = workspace.tables(collected.experiment.name) / "check.json"
+    write_json(path, {"passed": passed, "comparisons": [asdict(comparison) for comparison in comparisons]})
+
+
+def _not_finite(collected: Collected) -> int:
+    values = pq.read_table(collected.path, columns=["value"])["value"]
+    return len(values) - int(pc.sum(pc.fill_null(pc.is_finite(values), False)).as_py() or 0)
+
+
+def _equal(what: str, value: int, bound: int) -> Comparison:
+    return Comparison(what, value, "=", bound, value == bound)
+
+
+def _at_least(what: str, value: float, bound: float) -> Comparison:
+    return Comparison(
+        what, float(value) if math.isfinite(value) else None, ">=", float(bound), bool(value >= bound)
+    )

@@ -1,0 +1,151 @@
+"""Figures: accuracy over rounds, per held-out domain, as SVG and PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedshift.analysis import published
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.published import Published
+from fedshift.analysis.select import curves
+from fedshift.errors import FedshiftError
+from fedshift.files import atomic_path
+from fedshift.workspace import Workspace
+
+# Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+PANELS = {"id": "in-distribution", "ood": "out-of-distribution"}
+AVERAGE = "average"
+STYLE: Any = {
+    "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 8.5, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.edgecolor": "#8c959f", "axes.grid": True, "grid.color": "#eaeef2", "axes.axisbelow": True, "xtick.color": "#57606a",
+    "ytick.color": "#57606a", "svg.hashsalt": "fedshift", "svg.fonttype": "none", "savefig.dpi": 160,
+}  # fmt: skip
+
+
+def write(workspace: Workspace, collected: Collected) -> list[Path]:
+    """Draw every figure of the experiment; the paths of the SVG and PNG files."""
+    folder, paths = workspace.figures(collected.experiment.name), []
+    for name in collected.experiment.figures:
+        with matplotlib.rc_context(STYLE):
+            figure = learning_curves(workspace.root, collected)
+            for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+                with atomic_path(folder / f"{name}.{suffix}") as temporary:
+                    figure.savefig(temporary, format=suffix, metadata=metadata)
+                paths.append(folder / f"{name}.{suffix}")
+    return paths
+
+
+def learning_curves(root: Path, collected: Collected) -> Figure:
+    """Mean accuracy over rounds with a band of one standard deviation over seeds, a line per method.
+
+    Rows: in- and out-of-distribution, once per value of the further axes; columns: held-out domains and their average. Dashed:
+    the published value. Raises FedshiftError where no run is finished.
+    """
+    frame = curves(collected)
+    if frame.empty:
+        raise FedshiftError(
+            collected.path, "holds no finished run", "Train the experiment, then collect it again."
+        )
+    frame, targets = _with_average(frame, collected.keys)
+    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
+    points = frame[further].drop_duplicates().to_dict("records") if further else []
+    rows = [(point, metric) for point in points for metric in PANELS if frame[metric].notna().any()]
+    width, height = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
+    figure = Figure(figsize=(1.6 + width * len(targets), 0.9 + height * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(targets), sharex=True, sharey="row", squeeze=False)
+    for (point, metric), panels in zip(rows, grid, strict=True):
+        at = frame[(frame[further] == pd.Series(point, dtype=object)).all(axis=1)] if further else frame
+        for target, axes in zip(targets, panels, strict=True):
+            here = at if target is None else at[at["target"] == target]
+            _panel(
+                axes,
+                root,
+                collected,
+                here,
+                {**point, **({} if target is None else {"target": target})},
+                metric,
+            )
+        named = ", ".join(f"{axis} = {value}" for axis, value in point.items())
+        panels[0].set_ylabel("\n".join(filter(None, [named, PANELS[metric], "accuracy (%)"])))
+        _label(panels[-1])
+    for target, axes in zip(targets, grid[0], strict=True):
+        axes.set_title({None: "", AVERAGE: "average"}.get(target, f"held out: {target}"))
+    dashed = "; dashed: published" if collected.experiment.published else ""
+    figure.supxlabel(f"round    (band: ± one standard deviation over seeds{dashed})", fontsize=8.5)
+    figure.suptitle(collected.experiment.title, fontsize=11, fontweight="bold")
+    return figure
+
+
+def _with_average(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, list[Any]]:
+    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the columns to draw."""
+    if "target" not in keys or frame["target"].isna().all():
+        return frame, [None]
+    targets = list(frame["target"].drop_duplicates())
+    if len(targets) == 1:
+        return frame, targets
+    by = [key for key in [*keys, "round"] if key != "target"]
+    groups = frame.groupby(by, dropna=False)[[*PANELS]]
+    average = groups.mean()[groups.size() == len(targets)].reset_index()
+    return pd.concat([frame, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
+
+
+def _panel(
+    axes: Axes, root: Path, collected: Collected, frame: pd.DataFrame, values: dict[str, Any], metric: str
+) -> None:
+    values = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
+    for index, method in enumerate(collected.experiment.methods):
+        colour, dashes = (
+            COLOURS[index % len(COLOURS)],
+            ["-", (0, (4, 1)), (0, (1, 1))][index // len(COLOURS) % 3],
+        )
+        groups = frame[frame["method"] == method].groupby("round")[metric]
+        mean = groups.mean().dropna()
+        if mean.empty:
+            continue
+        axes.plot(mean.index, mean, color=colour, linestyle=dashes, linewidth=1.3, label=method)
+        spread = groups.std(ddof=collected.protocol.ddof).reindex(mean.index).fillna(0)
+        axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
+        printed = _printed(root, collected, method, values, metric)
+        if printed:
+            axes.axhline(printed.value, color=colour, linestyle="--", linewidth=0.9)
+    axes.margins(x=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def _printed(
+    root: Path, collected: Collected, method: str, values: dict[str, Any], metric: str
+) -> Published | None:
+    names = ("id", "avg") if metric == "id" else (metric,)  # Two names of one quantity: papers print either.
+    found = (published.find(root, collected.experiment, method, values, name) for name in names)
+    return next(filter(None, found), None)
+
+
+def _label(axes: Axes) -> None:
+    """Names the lines at their right ends, pushed apart where they would overlap."""
+    named = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+    ends = sorted(((float(np.asarray(line.get_ydata())[-1]), line) for line in named), key=lambda end: end[0])
+    low, high = axes.get_ylim()
+    gap = 0.085 * (high - low)
+    places: list[float] = []
+    for end, _ in ends:
+        places.append(max(end, places[-1] + gap) if places else end)
+    pushed = (
+        float(np.mean([place - end for place, (end, _) in zip(places, ends, strict=True)])) if places else 0.0
+    )
+    for place, (end, line) in zip(places, ends, strict=True):
+        axes.annotate(
+            str(line.get_label()), xy=(1, end), xytext=(1.08, place - pushed), xycoords=("axes fraction", "data"),
+            textcoords=("axes fraction", "data"), color=line.get_color(), va="center", fontsize=8, annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)
+            },
+        )  # fmt: skip

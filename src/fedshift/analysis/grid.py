@@ -1,0 +1,72 @@
+"""Grid: the long table of cells laid out as methods by columns, numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+TITLES = {"id": "id", "ood": "ood", "all": "ALL", "avg": "AVG"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one cell: ours, the published value and ours minus it; "" for what there is not."""
+
+    ours: str
+    paper: str = ""
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that order."""
+
+    caption: str
+    columns: list[tuple[str, ...]]
+    rows: list[tuple[str, list[Entry]]]
+
+
+def grids(cells: pd.DataFrame) -> list[Grid]:
+    """One grid per value of the first axis where columns have several axes, else one in all; two decimals where the paper has two."""
+    axes = list(cells.columns[1 : list(cells.columns).index("metric")])
+    digits = 2 if (cells["published"].mul(10).round(6) % 1 > 0).any() else 1
+    if len(axes) < 2:
+        return [_grid("", cells, axes, digits)]
+    return [
+        _grid(_heading(axes[0], value), part, axes[1:], digits)
+        for value, part in cells.groupby(axes[0], observed=True)
+    ]
+
+
+def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Grid:
+    by = [*axes, "metric"]
+    columns = list(cells[by].drop_duplicates().sort_values(by).itertuples(index=False, name=None))
+    rows = []
+    for method, own in cells.groupby("method", observed=True):
+        entries = {tuple(row[axis] for axis in by): _entry(row, digits) for row in own.to_dict("records")}
+        rows.append((str(method), [entries.get(column, Entry("")) for column in columns]))
+    headings = [(*map(_heading, axes, column[:-1]), TITLES[column[-1]]) for column in columns]
+    return Grid(caption, headings, rows)
+
+
+def _heading(axis: str, value: object) -> str:
+    return str(value) if axis == "target" else f"{axis} = {value}"
+
+
+def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
+    ours = _spread(cell["mean"], cell["std"], digits) or "missing"
+    if 0 < cell["seeds"] < cell["planned"]:
+        ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
+    difference = (
+        "" if pd.isna(cell["difference"]) else f"{round(cell['difference'], digits) + 0.0:+.{digits}f}"
+    )
+    return Entry(ours, _spread(cell["published"], cell["published_std"], digits), difference)
+
+
+def _spread(mean: float, std: float, digits: int) -> str:
+    if pd.isna(mean):
+        return ""
+    return f"{mean:.{digits}f}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")

@@ -1,0 +1,56 @@
+"""Notes below a table: what its numbers are, and where runs that stand side by side differ."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fedshift.analysis.collect import Collected
+
+RULES = {
+    "last": "the last round",
+    "best_first": "the round with the highest validation ALL, the first on a tie",
+    "best_later": "the round with the highest validation ALL, the later on a tie",
+}
+STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
+BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
+
+
+def notes(collected: Collected) -> list[str]:
+    """Sentences that a reader needs to judge the tables of an experiment."""
+    runs = collected.runs[collected.runs["state"] == "finished"]
+    spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
+    lines = [
+        "Accuracy in percent. id: in-distribution, mean over clients; ood: the held-out domain; "
+        "ALL: clients weighted by training size; AVG: plain mean over clients.",
+        f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after averaging the rest.",
+    ]
+    if collected.missing:
+        lines.append(
+            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left out; "
+            "k/n marks a cell with k of its n seeds."
+        )
+    if runs.empty:
+        return lines
+    evaluated = runs["evaluates"] + " model " + runs["stage"].map(STAGES)
+    lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
+    lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
+    lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
+    hardware = runs["hardware"].fillna("unknown")
+    lines.append(
+        f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(runs, hardware)}."
+    )
+    same = [key for key in collected.keys if key not in ("target", "seed")]
+    versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
+    lines += [
+        f"Mixed code: the runs of {method} come from {n} versions of it."
+        for method, n in versions[versions > 1].items()
+    ]
+    return lines
+
+
+def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:
+    """ "a" where all methods agree, else "a (method, method); b (method)"."""
+    if what.nunique() == 1:
+        return str(what.iloc[0])
+    groups = runs["method"].groupby(what, sort=False).unique()
+    return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in groups.items())

@@ -1,0 +1,80 @@
+"""Tables: methods by axis values and metrics, mean and spread over seeds, beside the published values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from fedshift.analysis import published
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.notes import notes
+from fedshift.analysis.page import html, markdown
+from fedshift.analysis.select import METRICS, selected
+from fedshift.experiments import Table
+from fedshift.files import write_text
+from fedshift.workspace import Workspace
+
+AVERAGE = "Average"
+
+
+def write(workspace: Workspace, collected: Collected) -> Path:
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem."""
+    experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
+    tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
+    titles = {name: table.title or experiment.title for name, table in experiment.tables.items()}
+    below = notes(collected)
+    for name, table in tables.items():
+        write_text(folder / f"{name}.csv", _csv(table))
+        write_text(folder / f"{name}.md", markdown({titles[name]: table}, below))
+    together = [table.assign(table=name) for name, table in tables.items()]
+    write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
+    shown = {titles[name]: table for name, table in tables.items()}
+    write_text(folder / "table.md", markdown(shown, below, experiment.title))
+    write_text(folder / "table.html", html(shown, below, experiment))
+    return folder / "table"
+
+
+def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
+    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; published, published_std, difference.
+
+    Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
+    seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity.
+    """
+    keys, experiment = collected.keys, collected.experiment
+    columns = [axis for axis in table.columns if axis in keys]
+    frame = collected.runs[keys].merge(selected(collected)[[*keys, *METRICS]], on=keys, how="left")
+    order = {column: [*dict.fromkeys(frame[column])] for column in columns}
+    if "target" in columns and len(order["target"]) > 1:
+        frame = pd.concat([frame, frame.assign(target=AVERAGE)])
+        order["target"].append(AVERAGE)
+    frame = frame.melt([*keys], [*table.metrics], "metric")
+    order |= {"method": [*experiment.methods], "metric": [*table.metrics]}
+    for column, categories in order.items():
+        frame[column] = pd.Categorical(frame[column], categories)
+    by = ["method", *columns, "metric"]
+    seed = [axis for axis in keys if axis == "seed"]
+    within = frame.groupby([*by, *seed], observed=True)["value"].apply(
+        lambda values: values.mean(skipna=False)
+    )
+    groups = within.groupby(by, observed=True)
+    result = pd.DataFrame({"mean": groups.mean(), "seeds": groups.count(), "planned": groups.size()})
+    result.insert(1, "std", groups.std(ddof=collected.protocol.ddof).where(result["seeds"] > 1))
+    return _beside(root, collected, result.reset_index(), columns)
+
+
+def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    found = []
+    for row in result.to_dict("records"):
+        values = {axis: "mean" if row[axis] == AVERAGE else row[axis] for axis in columns}
+        printed = published.find(root, collected.experiment, row["method"], values, row["metric"])
+        difference = row["mean"] - printed.value if printed and printed.judged else None
+        found.append((printed.value, printed.std, difference) if printed else (None, None, None))
+    beside = pd.DataFrame(
+        found, columns=["published", "published_std", "difference"], index=result.index, dtype=float
+    )
+    return pd.concat([result, beside], axis=1)
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return str(table.to_csv(index=False, float_format="%.4f"))

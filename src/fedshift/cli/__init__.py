@@ -1,0 +1,73 @@
+"""The command line: one verb for each step on the way of the data, imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import click
+
+import fedshift
+from fedshift.errors import FedshiftError, nearest
+
+VERBS = {
+    "list": "Name what there is: methods, models, data sets, partition schemes, experiments.",
+    "fetch": "Get raw images, or say where to get them.",
+    "verify": "Check raw images against their manifest.",
+    "prepare": "Decode raw images once into a memory map.",
+    "partition": "Give every sample to a client, and to train, validation or test.",
+    "plan": "Expand experiments to runs: what there is to do and what it costs.",
+    "status": "Count finished, running, failed and missing runs.",
+    "train": "Train planned runs, each once.",
+    "collect": "Gather the metrics of an experiment's runs.",
+    "table": "Write an experiment's tables.",
+    "figure": "Draw an experiment's figures.",
+    "check": "Hold an experiment's results against what it must reach.",
+}
+
+
+class Verbs(click.Group):
+    """Lists its verbs without importing them; shows mistakes of the user without a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"fedshift.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            ctx.fail(f"No such command '{args[0]}'. {nearest(args[0], VERBS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except FedshiftError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(2)
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=".",
+    help="The project folder; default: the present one.",
+)
+@click.version_option(fedshift.__version__, prog_name="fedshift")
+@click.pass_context
+def main(ctx: click.Context, root: Path) -> None:
+    """Federated learning under domain shift: published experiments beside their printed numbers."""
+    from fedshift.workspace import Workspace
+
+    ctx.obj = Workspace(root)

@@ -1,0 +1,30 @@
+"""`fedshift check`: hold an experiment's results against what it must reach."""
+
+from __future__ import annotations
+
+import click
+
+from fedshift.analysis.check import Comparison, check, write
+from fedshift.analysis.collect import read
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.argument("experiment")
+@click.pass_context
+def command(context: click.Context, experiment: str) -> None:
+    """Hold the results of EXPERIMENT against what it must reach; ends with 1 where something falls short."""
+    workspace: Workspace = context.obj
+    collected = read(workspace, experiment)
+    comparisons = check(collected)
+    write(workspace, collected, comparisons)
+    for comparison in comparisons:
+        click.echo(_line(comparison))
+    for run in collected.missing:
+        click.echo(f"not finished: {run}")
+    context.exit(0 if all(comparison.passed for comparison in comparisons) else 1)
+
+
+def _line(comparison: Comparison) -> str:
+    value = "none" if comparison.value is None else f"{comparison.value:.4g}"
+    return f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.what}: {value} (must be {comparison.relation} {comparison.bound:.4g})"

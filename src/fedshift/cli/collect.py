@@ -1,0 +1,29 @@
+"""`fedshift collect`: gather the metrics of an experiment's runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fedshift.analysis.collect import collect
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.argument("experiment")
+@click.option(
+    "--plan",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FEDSHIFT_PLAN",
+    help="Collect the runs of this plan.",
+)
+@click.pass_obj
+def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
+    """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
+    collected = collect(workspace, experiment, plan)
+    click.echo(
+        f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
+    )
+    for run in collected.missing:
+        click.echo(f"not finished: {run}", err=True)

@@ -1,0 +1,86 @@
+"""`fedshift plan`: expand experiments to runs, and say what there is to do before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from fedshift import planfile
+from fedshift.costs import speed
+from fedshift.plan import plan
+from fedshift.planfile import Request, Run
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+
+def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
+    """The request of `names` and `chosen`; what is not given is read from params.yaml."""
+    path = root / "params.yaml"
+    config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+    given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
+    return Request.of({**config, **given}, path.name)
+
+
+@click.command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="What training times are estimated for.")
+@click.option(
+    "--print", "shown", type=click.Choice(["table", "runs", "path"]), default="table", show_default=True
+)
+@click.pass_obj
+def command(
+    workspace: Workspace, names: tuple[str, ...], pack: int | None, device: str | None, shown: str
+) -> None:
+    """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
+    asked = request(workspace.root, names, pack=pack, device=device)
+    path = plan(workspace, asked)
+    if shown == "path":
+        click.echo(path)
+    elif shown == "runs":
+        click.echo("\n".join(sorted(run.name for run in planfile.runs(path))))
+    else:
+        _table(workspace.root, path, asked)
+
+
+def _table(root: Path, path: Path, asked: Request) -> None:
+    rows = [(name, planfile.runs(path, experiments=(name,))) for name in asked.experiments]
+    every = planfile.runs(path)
+    rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]
+    width = max(len(name) for name, _ in rows)
+    click.echo(
+        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>8} {'disk':>9}"
+    )
+    for name, runs in rows:
+        todo = [run for run in runs if run.state != "finished"]
+        packs = len({run.pack for run in todo})
+        images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
+        hours, disk = (
+            sum(run.minutes for run in todo) / 60,
+            f"{sum(run.disk_mb for run in todo) / 1e3:.1f} GB",
+        )
+        click.echo(
+            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:8.1f} {disk:>9}"
+        )
+    click.echo(
+        f"Packs, images, hours (one {asked.device} worker) and disk are of what is still to do. Plan: {path}"
+    )
+    for guess in _guesses(root, every, asked.device):
+        click.echo(guess)
+
+
+def _guesses(root: Path, runs: Iterable[Run], device: str) -> list[str]:
+    specs = [RunSpec.model_validate_json(run.spec) for run in runs]
+    unknown = {
+        f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
+        for spec in specs
+        if not speed(root, spec, device).source
+    }
+    return [
+        f"Not measured on {device}, a cautious guess: {name}. Add a line to {planfile.COSTS}."
+        for name in sorted(unknown)
+    ]

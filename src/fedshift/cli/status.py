@@ -1,0 +1,38 @@
+"""`fedshift status`: where every run of the experiments stands, failures with their reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from fedshift import planfile
+from fedshift.cli.plan import request
+from fedshift.plan import plan
+from fedshift.status import STATES, state
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option(
+    "--runs", "each", is_flag=True, help="Name every run, not only those that failed or are running."
+)
+@click.pass_obj
+def command(workspace: Workspace, names: tuple[str, ...], each: bool) -> None:
+    """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
+    asked = request(workspace.root, names)
+    path = planfile.location(workspace.root, asked)
+    if not path.is_file():
+        plan(workspace, asked)
+    width = max(map(len, asked.experiments))
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in STATES))
+    lines: dict[str, tuple[str, str]] = {}
+    for name in asked.experiments:
+        found = {run: state(workspace.root, run) for run in planfile.runs(path, experiments=(name,))}
+        counts = Counter(kind for kind, _ in found.values())
+        click.echo(f"{name:{width}} {len(found):6} " + " ".join(f"{counts[kind]:8}" for kind in STATES))
+        lines |= {run.directory: (kind, told) for run, (kind, told) in found.items()}
+    for directory, (kind, told) in lines.items():
+        if each or kind in ("failed", "running"):
+            click.echo(f"{kind:8} {directory}" + (f"  {told}" if told else ""))

@@ -1,0 +1,76 @@
+"""`fedshift train`: train planned runs, each once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from fedshift import planfile
+from fedshift.errors import FedshiftError, unknown
+from fedshift.planfile import Run
+from fedshift.workspace import Workspace
+
+log = logging.getLogger("fedshift.train")
+
+
+@click.command
+@click.argument("digests", metavar="[DIGEST]...", nargs=-1)
+@click.option("--plan", "path", type=click.Path(path_type=Path, dir_okay=False), envvar="FEDSHIFT_PLAN", required=True, help="The plan's file.")
+@click.option("--pack", help="Train the runs of this pack, and write its stamp.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one run (CPU).")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--checkpoint-seconds", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Least time between checkpoints.")
+@click.pass_obj
+def command(
+    workspace: Workspace, digests: tuple[str, ...], path: Path, pack: str | None, threads: int, device: str, checkpoint_seconds: float
+) -> None:
+    """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
+
+    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. Exits with 1
+    where a run failed and trying again can help.
+    """
+    if not path.is_file():
+        raise FedshiftError(path, "there is no such plan", "Run: fedshift plan --print path")
+    runs = _chosen(path, pack, digests)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
+    failed = [run for run in runs if not _train(workspace, run, threads, device, checkpoint_seconds)]
+    stamped = pack is not None and planfile.stamp(workspace.root, pack, runs)
+    for run in failed:
+        log.info("failed: %s (see failure.json there)", run.directory)
+    if failed and not stamped:
+        sys.exit(1)
+
+
+def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
+    every = planfile.runs(path, pack) if pack else planfile.runs(path)
+    if not every:
+        raise unknown(path, "pack", str(pack), {run.pack for run in planfile.runs(path)})
+    if not pack and not digests:
+        raise FedshiftError("fedshift train", "nothing is named", "Give --pack, or digests (see: fedshift plan --print runs).")
+    for digest in digests:
+        if not any(run.digest.startswith(digest) for run in every):
+            raise unknown(path, "run", digest, [run.digest for run in every])
+    return [run for run in every if not digests or any(run.digest.startswith(digest) for digest in digests)]
+
+
+def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> bool:
+    import torch
+
+    from fedshift.identity import identify
+    from fedshift.run import Machine, train
+    from fedshift.spec import parse
+
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    spec = parse(json.loads(run.spec), run.directory)
+    if str(identify(spec)) != run.name:
+        raise FedshiftError(run.directory, "the code has changed since this was planned", "Run snakemake again: it plans anew.")
+    try:
+        train(workspace, spec, Machine(torch.device(kind), threads, checkpoint_seconds))
+    except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
+        log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""From raw images to who holds which sample: fetch, verify, prepare, partition."""

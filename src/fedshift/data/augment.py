@@ -1,0 +1,201 @@
+"""Augmentation of a whole batch on its device: no loop over samples, no wait for the device.
+
+`domainbed` is DomainBed's training transform (Gulrajani & Lopez-Paz, "In Search of Lost Domain
+Generalization", ICLR 2021): RandomResizedCrop (scale .7-1), horizontal flip, ColorJitter (.3 four times),
+RandomGrayscale (.1). Each operation equals that of torchvision.transforms.v2 on float images. Deviations:
+nothing is rounded to 8 bits on the way; a sample's place in the batch modulo 4 decides at which of
+ColorJitter's four stages its hue turns (batches are shuffled: every sample meets every order).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from fedshift.errors import unknown
+
+NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
+    "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+TRIES = 10
+BOX = 2 * TRIES + 2  # area and aspect ratio of each try, top, left
+DRAWS = {"none": 0, "flip": 1, "domainbed": BOX + 7}  # uniform numbers of one sample
+LUMA = (0.2989, 0.587, 0.114)
+BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
+BLEND_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+ORDERS = tuple(tuple((*o[:hue], HUE, *o[hue:]) for o in BLEND_ORDERS) for hue in range(4))
+
+
+class Evaluate:
+    """The test transform: uint8 [B, px, px, 3] to float32 [B, 3, input_px, input_px] in channels_last.
+
+    Resizes (antialiased) where the sizes differ and normalises: "unit" ([0, 1]), "half" ([-1, 1]) or
+    "imagenet". Raises FedshiftError for any other.
+    """
+
+    def __init__(self, px: int, input_px: int, normalise: str) -> None:
+        if normalise not in NORMALISE:
+            raise unknown("data.normalise", "normalisation", normalise, NORMALISE)
+        self.px, self.input_px = px, input_px
+        self.mean, self.deviation = NORMALISE[normalise]
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        device = images.device
+        if self.px != self.input_px:
+            with torch.autocast(device.type, enabled=False):
+                start, length = constant((0.0,), device), constant((float(self.px),), device)
+                weights = resize_weights(start, length, self.px, self.input_px).expand(len(images), -1, -1)
+                return self.normalise(resize(images, weights, weights))
+        # Rows of 3 px values: on a CPU, broadcasting over an innermost axis of 3 takes six times as long.
+        mean = constant(tuple(255 * m for m in self.mean) * self.px, device)
+        deviation = constant(tuple(255 * d for d in self.deviation) * self.px, device)
+        x = images.flatten(2).float().sub_(mean).div_(deviation)
+        return x.view(images.shape).permute(0, 3, 1, 2)
+
+    def normalise(self, x: Tensor, gray: Tensor | None = None) -> Tensor:
+        """x [B, 3, h, w] in [0, 1], normalised, in channels_last; without colour where `gray` [B]."""
+        mean, deviation = constant(self.mean, x.device), constant(self.deviation, x.device)[:, None]
+        mix = torch.eye(3, device=x.device).expand(len(x), 3, 3)
+        if gray is not None:
+            mix = torch.where(gray[:, None, None], constant(LUMA, x.device), mix)
+        out = torch.baddbmm(-mean[:, None] / deviation, mix / deviation, x.flatten(2))
+        return out.view(x.shape).contiguous(memory_format=torch.channels_last)
+
+
+class Augment:
+    """The training transform `name` ("none", "flip", "domainbed"), of the same shapes as `Evaluate`.
+
+    All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
+    moved to the device once, then `augment(images, draws[a:b])` is called for each batch.
+    """
+
+    def __init__(self, name: str, px: int, input_px: int, normalise: str) -> None:
+        if name not in DRAWS:
+            raise unknown("data.augment", "augmentation", name, DRAWS)
+        self.name, self.evaluate = name, Evaluate(px, input_px, normalise)
+
+    def draw(self, n: int, generator: Generator) -> Tensor:
+        """What the transform of n samples draws: uniform numbers in [0, 1), float32 [n, k]."""
+        return torch.rand(n, DRAWS[self.name], generator=generator)
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+        if self.name == "none":
+            return self.evaluate(images)
+        if self.name == "flip":
+            x = self.evaluate(images)
+            return x.lerp_(x.flip(3), (draws < 0.5).float()[:, :, None, None])  # faster than where() on a CPU
+        with torch.autocast(images.device.type, enabled=False):
+            flip, order, gray = draws[:, BOX:-4].unbind(1)
+            jitter = 0.6 * draws[:, -4:] - 0.3
+            x = crop_resize(
+                images, random_boxes(draws[:, :BOX], self.evaluate.px), flip < 0.5, self.evaluate.input_px
+            )
+            x = color_jitter(x, 1 + jitter[:, :HUE], jitter[:, HUE], random_orders(order))
+            return self.evaluate.normalise(x, gray < 0.1)
+
+
+@functools.cache
+def constant(values: tuple[Any, ...], device: torch.device) -> Tensor:
+    """A tensor that is copied to the device once."""
+    return torch.tensor(values, device=device)
+
+
+def random_boxes(draws: Tensor, px: int) -> Tensor:
+    """RandomResizedCrop's boxes for scale .7-1 and ratio 3/4-4/3: [4, B], whole (top, left, height, width).
+
+    `draws` [B, 22]: ten areas, ten ratios, top, left. The first box that fits counts, else the whole image.
+    """
+    areas, ratios, place = draws[:, :TRIES], draws[:, TRIES:-2], draws[:, -2:].T
+    area = px**2 * (0.7 + 0.3 * areas)
+    ratio = torch.exp(math.log(4 / 3) * (2 * ratios - 1))
+    sides = torch.stack([(area / ratio).sqrt_(), (area * ratio).sqrt_()]).round_()
+    sides = F.pad(sides, (0, 1), value=px)
+    first = (sides <= px).all(0).byte().argmax(1)
+    sides = sides.gather(2, first.expand(2, -1)[:, :, None])[:, :, 0]
+    room = px - sides
+    return torch.cat([(place * (room + 1)).floor_().minimum(room), sides])
+
+
+def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int) -> Tensor:
+    """uint8 [B, px, px, 3] at `boxes` [4, B], flipped where `mirror` [B], to [B, 3, size, size] in [0, 1]."""
+    top, left, height, width = boxes
+    start = torch.cat([top, torch.where(mirror, left + width, left)])
+    length = torch.cat([height, torch.where(mirror, -width, width)])
+    weights = resize_weights(start, length, images.shape[1], size)
+    rows, columns = weights.view(2, len(images), *weights.shape[1:])
+    return resize(images, rows, columns)
+
+
+def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """uint8 [B, px, px, 3] by weights [B, px, size] of rows and columns to [B, 3, size, size] in [0, 1]."""
+    batch, px, size = rows.shape
+    x = torch.bmm(images.flatten(2).float().transpose(1, 2), rows / 255).view(batch, px, 3 * size)
+    return torch.bmm(x.transpose(1, 2), columns).view(batch, 3, size, size)
+
+
+def resize_weights(start: Tensor, length: Tensor, px: int, size: int) -> Tensor:
+    """[n, px, size]: the share of each of px pixels in each of the `size` that a segment of them becomes.
+
+    Antialiased bilinear: a triangle that widens where the segment, start [n] and length [n], shrinks. A
+    negative length runs backwards from the start, which mirrors.
+    """
+    direction, length = length.sign()[:, None], length.abs()
+    scale = length / size
+    reach = scale.clamp(min=1)[:, None]
+    target = torch.arange(0.5, size, device=start.device) * scale[:, None]
+    pixel = torch.arange(0.5, px, device=start.device)
+    pixel = (pixel - start[:, None]) * direction
+    pixel = torch.where((pixel > 0) & (pixel < length[:, None]), pixel, torch.inf)
+    distance = ((pixel / reach)[:, :, None] - (target / reach)[:, None, :]).abs_()
+    weights = distance.neg_().add_(1).clamp_(min=0)
+    return weights.div_(weights.sum(1, keepdim=True))
+
+
+def random_orders(draws: Tensor) -> Tensor:
+    """ColorJitter's order of operations [B, 4]: the hue of sample i at stage i mod 4, else by `draws` [B]."""
+    place = torch.arange(len(draws), device=draws.device) % 4
+    return constant(ORDERS, draws.device)[place, (draws * len(BLEND_ORDERS)).long()]
+
+
+def color_jitter(x: Tensor, factors: Tensor, turns: Tensor, orders: Tensor) -> Tensor:
+    """ColorJitter of x [B, 3, h, w] in [0, 1], in the `orders` of `random_orders`.
+
+    `factors` [B, 3] of brightness, contrast and saturation; `turns` [B] of the hue, from -.5 to .5. The three
+    are blends f x + (1 - f) t with black, the mean gray or the pixel's gray as t: affine in a pixel's colour.
+    """
+    luma, eye = constant(LUMA, x.device), torch.eye(3, device=x.device)
+    factor = F.pad(factors, (0, 1), value=1.0).gather(1, orders)
+    to_mean, to_gray = ((1 - factor) * (orders == blend) for blend in (CONTRAST, SATURATION))
+    mix = factor[:, :, None, None] * eye + to_gray[:, :, None, None] * luma
+    pixels = x.flatten(2)
+    for stage in range(4):
+        mean = to_mean[:, stage] * (pixels.mean(2) @ luma)
+        pixels = torch.baddbmm(mean[:, None, None], mix[:, stage], pixels).clamp_(0, 1)
+        pixels[stage::4] = turn_hue(pixels[stage::4], turns[stage::4])
+    return pixels.view(x.shape)
+
+
+def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
+    """x [B, 3, n] in [0, 1] with its hue (of HSV) turned by `turns` [B], 1 being the full circle."""
+    red, green, blue = x.unbind(1)
+    high = torch.maximum(torch.maximum(red, green), blue)
+    low = torch.minimum(torch.minimum(red, green), blue)
+    chroma = high - low
+    # sign(high - c) is 0 where channel c is the highest, else 1: lerp chooses by it.
+    from_green, from_blue = (blue - red).add_(chroma, alpha=2), (red - green).add_(chroma, alpha=4)
+    hue = torch.lerp(from_green, from_blue, (high - green).sign_())
+    hue = torch.lerp(green - blue, hue, (high - red).sign_())
+    hue = hue.div_(chroma.clamp(min=1e-12)).add_(6 * turns[:, None])
+    hue.sub_((hue / 6).floor_(), alpha=6)
+    peaks = torch.arange(0, 6, 2, device=x.device)[:, None]
+    share = (hue[:, None] - peaks).abs_().sub_(3).abs_().sub_(1).clamp_(0, 1)
+    return torch.addcmul(low[:, None], share, chroma[:, None])

@@ -1,0 +1,63 @@
+"""Tables whose identity is their columns' content, not their file's bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedshift.errors import FedshiftError
+from fedshift.files import atomic_path, canonical_json
+
+KEY = b"fedshift"
+
+
+def columns_hash(frame: pd.DataFrame) -> str:
+    """SHA-256 over every column's name and values.
+
+    Integers enter as little-endian int64, so that neither a Parquet version nor a column's width changes it.
+    """
+    total = hashlib.sha256()
+    for name in frame.columns:
+        column = frame[name]
+        if pd.api.types.is_integer_dtype(column.dtype):
+            values = column.to_numpy().astype(np.dtype("<i8")).tobytes()
+        else:
+            values = "\0".join(column).encode()
+        total.update(f"{name}:{len(values)}:".encode() + values)
+    return total.hexdigest()
+
+
+def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str:
+    """Write a Parquet file atomically, with `facts` and the columns' hash in it; returns the hash."""
+    found = columns_hash(frame)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    kept = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": found}).encode()}
+    with atomic_path(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(kept), temporary)
+    return found
+
+
+def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and its facts (with `hash`).
+
+    Raises FedshiftError with `cure` where it is absent or does not match its hash.
+    """
+    if not path.is_file():
+        raise FedshiftError(path, "no such file", cure)
+    try:
+        table = pq.read_table(path)
+        facts = json.loads((table.schema.metadata or {})[KEY])
+        frame = table.to_pandas()
+        sound = columns_hash(frame) == facts["hash"]
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise FedshiftError(path, "is damaged: its columns do not match their hash", f"Delete it. {cure}")
+    return frame, facts

@@ -1,0 +1,34 @@
+"""Your own images: any tree of folders domain/class/image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedshift.data.dataset import Release, missing_tree
+from fedshift.data.tree import ImageTree, below
+from fedshift.errors import FedshiftError
+
+
+class Folder(ImageTree):
+    """The release is the user's name for the tree; domains and classes are its folders, sorted.
+
+    The classes are the union over the domains: a domain may lack a class, and then holds no sample of it.
+    """
+
+    name = "folder"
+    open_releases = True
+    every_class = False
+
+    def release(self, name: str) -> Release:
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
+            raise FedshiftError(
+                f"{self.name}: release", f"'{name}' cannot name a folder", "Use letters, digits, - and _."
+            )
+        return Release(source="a folder of the user's", licence="the user's", citation="none")
+
+    def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if not raw.is_dir():
+            raise missing_tree(self, raw, raw.name)
+        domains = tuple(path.name for path in below(raw, 1) if path.is_dir())
+        classes = sorted({path.name for path in below(raw, 2) if path.is_dir()})
+        return domains, tuple(classes)

@@ -1,0 +1,115 @@
+"""Partition: who holds which sample, and whether for training, validation or test."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedshift.data.columns import read_columns, write_columns
+from fedshift.data.plots import plot_partition
+from fedshift.data.prepare import load_index
+from fedshift.data.scheme import Scheme, generator, permutation
+from fedshift.errors import FedshiftError, unknown
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+MINIMUM = 2  # batch normalisation cannot train on one sample
+CURE = "Run: fedshift partition"
+
+
+def partition(workspace: Workspace, spec: RunSpec) -> Path:
+    """Write the partition that `spec` asks for, with a plot beside it; return its path.
+
+    Reads data, partition and seed of `spec`, and the prepared index. A file that exists is checked and
+    returned. Raises FedshiftError for an unknown target, a client without samples and one with fewer than two
+    training samples.
+    """
+    path = workspace.partition(spec)
+    index = load_index(workspace.prepared(spec.data))
+    if not path.exists():
+        table = divide(index, spec)
+        plot_partition(table, path.with_suffix(".png"))
+        write_columns(
+            path,
+            table,
+            {"data": spec.data.model_dump(), "partition": spec.partition.model_dump(), "seed": spec.seed},
+        )
+    load_partition(path, index)
+    return path
+
+
+def load_partition(path: Path, index: pd.DataFrame) -> pd.DataFrame:
+    """Columns sample, client, domain, class, label, split, one row per row of the prepared `index`.
+
+    Raises FedshiftError where the columns do not match their hash or were made for another index.
+    """
+    table, _ = read_columns(path, CURE)
+    same = ["sample", "domain", "class", "label"]
+    if not table[same].equals(index[same]):
+        raise FedshiftError(path, "was made for other data", f"Delete it. {CURE}")
+    return table
+
+
+def partition_hash(path: Path) -> str:
+    """SHA-256 of a partition's columns, compared with the columns as they are."""
+    return str(read_columns(path, CURE)[1]["hash"])
+
+
+def divide(index: pd.DataFrame, spec: RunSpec) -> pd.DataFrame:
+    """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`."""
+    where, target, seed = f"partition of {spec.data.dataset}", spec.data.target, spec.seed
+    plugin = get("partitions", spec.partition.scheme)
+    scheme: Scheme = plugin(params(plugin, spec.partition.params, f"{where}: params"))
+    domains = list(dict.fromkeys(index["domain"]))
+    if target is not None and target not in domains:
+        raise unknown(f"{where}: target", "domain", target, domains)
+    sources = [domain for domain in domains if domain != target]
+    scheme.params.check(len(sources), f"{where}: params")
+    client = scheme.assign(index, sources, generator(seed, scheme.name))
+    split = np.where(index["domain"] == target, "target", "unused").astype(object)
+    for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
+        part = np.flatnonzero((client == holder) & (index["domain"] == domain))
+        split[part] = _split(len(part), spec.partition.fractions, generator(seed, "split", domain, holder))
+    _check(client, split, scheme.clients(len(sources)), where)
+    table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
+    table.insert(1, "client", client)
+    return table
+
+
+def _split(n: int, fractions: tuple[float, float, float], rng: np.random.PCG64) -> NDArray[np.object_]:
+    """Draw train, val and test among the n samples of one part.
+
+    int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
+    (FLGo).
+    """
+    val, test = (Fraction(str(fraction)) for fraction in fractions[1:])
+    held = int((val + test) * n)
+    tested = int(held * test / (val + test)) if held else 0
+    split = np.full(n, "train", dtype=object)
+    order = permutation(rng, n)
+    split[order[:held]] = "val"
+    split[order[:tested]] = "test"
+    return split
+
+
+def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, where: str) -> None:
+    for number in range(clients):
+        held, trained = int((client == number).sum()), int((split[client == number] == "train").sum())
+        if trained < MINIMUM:
+            what = (
+                f"client {number} has {trained} training of {held} samples"
+                if held
+                else f"client {number} is empty"
+            )
+            raise FedshiftError(
+                where,
+                f"{what}; {MINIMUM} are the least",
+                "Use fewer clients, or a larger share for training.",
+            )

@@ -1,0 +1,1 @@
+"""Partition schemes, one file each, found by file name."""

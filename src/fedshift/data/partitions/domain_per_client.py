@@ -1,0 +1,18 @@
+"""One client per source domain, in the order of the domains (FDSE, FedRD)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedshift.data.scheme import Scheme
+
+
+class DomainPerClient(Scheme):
+    """Client k holds the whole k-th source domain; nothing is drawn."""
+
+    name = "domain_per_client"
+
+    def assign(self, index: pd.DataFrame, domains: list[str], rng: np.random.PCG64) -> NDArray[np.int16]:
+        return pd.Categorical(index["domain"], categories=domains).codes.astype(np.int16)

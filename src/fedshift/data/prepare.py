@@ -1,0 +1,182 @@
+"""Prepare: decode and resize every image once, into one uint8 memory map and one index.
+
+Resizing gives exact squares, the aspect ratio is not kept; Pillow's bilinear filter, which is antialiased
+when it shrinks. No shortcut is taken (`reducing_gap=None`, no JPEG draft mode), so the pixels depend on the
+file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, an alpha channel is
+dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import PIL
+from numpy.typing import NDArray
+from PIL import Image
+from tqdm import tqdm
+
+from fedshift.data.columns import read_columns, write_columns
+from fedshift.data.dataset import Dataset
+from fedshift.data.verify import manifest, verified
+from fedshift.errors import FedshiftError
+from fedshift.files import sha256_file, write_json
+from fedshift.registry import get
+from fedshift.spec import Prepare
+from fedshift.workspace import Workspace
+
+CHUNK = 64
+IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
+RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
+
+
+def prepare(
+    workspace: Workspace,
+    name: str,
+    release: str = "original",
+    options: Prepare | None = None,
+    jobs: int | None = None,
+) -> Path:
+    """Decode a data set into data/prepared/<dataset>/<px>-<recipe>/ and return that folder.
+
+    It holds images.npy, index.parquet and prepared.json. One that exists is whole: it is checked against its
+    hashes and returned. `jobs`: processes, default the cores that this process may use. Raises FedshiftError
+    naming every image that cannot be read; nothing is left behind then.
+    """
+    options = options or Prepare()
+    folder = workspace.prepared_at(name, release, options)
+    raw_hash = manifest(workspace, name, release)["hash"]
+    if not folder.exists():
+        verified(workspace, name, release)
+        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+        temporary.mkdir(parents=True)
+        try:
+            facts = {
+                "dataset": name,
+                "release": release,
+                "prepare": options.model_dump(),
+                "raw": raw_hash,
+            }
+            _write(temporary, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
+            _publish(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    if verify_prepared(folder)["raw"] != raw_hash:
+        raise FedshiftError(folder, f"was made from another state of {name} {release}", f"Remove {folder} or name a new release.")
+    return folder
+
+
+def load(folder: Path) -> tuple[NDArray[np.uint8], pd.DataFrame]:
+    """The images, a read-only memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
+    index = load_index(folder)
+    return np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False), index
+
+
+def load_index(folder: Path) -> pd.DataFrame:
+    """One row per image: sample, path, domain, class, label, split, group.
+
+    Raises FedshiftError where it is absent or damaged.
+    """
+    return read_columns(folder / "index.parquet", f"Run: fedshift prepare {folder.parent.name}")[0]
+
+
+def verify_prepared(folder: Path) -> dict[str, Any]:
+    """Compare a prepared folder with the hashes in its prepared.json, and return that.
+
+    Keys: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, images and index
+    (hashes), pillow. The pixels are hashed once per process as long as size and time stay. Raises
+    FedshiftError where they differ.
+    """
+    path = folder / "prepared.json"
+    cure = f"Remove {folder} if it is there, and run: fedshift prepare {folder.parent.name}"
+    if not path.is_file():
+        raise FedshiftError(folder, "is not prepared", cure)
+    facts: dict[str, Any] = json.loads(path.read_text())
+    images = folder / "images.npy"
+    _, index = read_columns(folder / "index.parquet", cure)
+    if index["hash"] != facts["index"]:
+        raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
+    if (
+        not images.is_file()
+        or _hash_once(images, images.stat().st_size, images.stat().st_mtime_ns) != facts["images"]
+    ):
+        raise FedshiftError(images, "does not match prepared.json", cure)
+    return facts
+
+
+@functools.lru_cache(maxsize=16)
+def _hash_once(path: Path, size: int, time: int) -> str:
+    return sha256_file(path)
+
+
+def _write(
+    folder: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
+) -> None:
+    index = dataset.index(raw)
+    index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
+    images = folder / "images.npy"
+    shape = (len(index), options.px, options.px, 3)
+    np.lib.format.open_memmap(images, mode="w+", dtype=np.uint8, shape=shape).flush()
+    starts = range(0, len(index), CHUNK)
+    work = functools.partial(_decode, dataset, raw, images, RESAMPLING[options.resample])
+    tasks = [(start, list(index["path"][start : start + CHUNK])) for start in starts]
+    broken = []
+    with tqdm(total=len(index), unit=" images", desc=f"prepare {dataset.name}", disable=None) as bar:
+        for (_, paths), failed in zip(tasks, _parallel(work, tasks, len(index), jobs), strict=True):
+            broken += failed
+            bar.update(len(paths))
+    if broken:
+        raise FedshiftError(
+            raw,
+            f"{len(broken)} images cannot be read:\n  " + "\n  ".join(broken),
+            "Replace them, then verify.",
+        )
+    domains, classes = dataset.domains_and_classes(raw)
+    hashes = {"images": sha256_file(images), "index": write_columns(folder / "index.parquet", index, {})}
+    versions = {"version": dataset.version, "pillow": PIL.__version__}
+    write_json(
+        folder / "prepared.json", {**facts, **hashes, **versions, "domains": domains, "classes": classes}
+    )
+
+
+def _parallel(work: Any, tasks: list[Any], images: int, jobs: int | None) -> Iterator[list[str]]:
+    workers = min(jobs or len(os.sched_getaffinity(0)), max(1, images // IMAGES_PER_PROCESS))
+    if workers == 1:
+        yield from map(work, tasks)
+    else:
+        # spawned: a process that has threads (torch's) must not be forked
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(work, tasks)
+
+
+def _decode(
+    dataset: Dataset, raw: Path, images: Path, resample: Image.Resampling, task: tuple[int, list[str]]
+) -> list[str]:
+    """Fill the rows from `start` on with the images at `paths`; a line per image that cannot be read."""
+    start, paths = task
+    pixels = np.load(images, mmap_mode="r+", allow_pickle=False)
+    side = pixels.shape[1]
+    broken = []
+    for row, path in enumerate(paths, start):
+        try:
+            pixels[row] = dataset.image(raw, path).resize((side, side), resample, reducing_gap=None)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            broken.append(f"{path}: {error}")
+    return broken
+
+
+def _publish(temporary: Path, folder: Path) -> None:
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process has just finished the same
+            raise

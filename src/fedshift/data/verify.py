@@ -1,0 +1,166 @@
+"""Verify: a raw tree against its manifest - counts, bytes and the SHA-256 of every file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedshift.data.dataset import Dataset
+from fedshift.errors import FedshiftError
+from fedshift.files import sha256, write_bytes, write_json
+from fedshift.registry import get
+from fedshift.workspace import Workspace
+
+CHECKOUT = Path(__file__).parents[3]
+SHOWN = 20
+
+
+def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
+    """Compare every file with the manifest; return the stamp data/raw/<dataset>/<release>.verified.json.
+
+    Raises FedshiftError that names what is missing, surplus or corrupt; no stamp is left then.
+    """
+    dataset: Dataset = get("datasets", name)()
+    raw = workspace.raw(name, release)
+    stamp = stamp_path(workspace, name, release)
+    stamp.unlink(missing_ok=True)
+    declared = manifest(workspace, name, release)
+    wanted, found = _listed(declared), tabulate(dataset, raw)
+    if content_hash(wanted) != declared["hash"]:
+        raise FedshiftError(
+            declared["list"],
+            "does not match the hash in its manifest",
+            "Restore both files from the repository.",
+        )
+    problems = differences(wanted, found)
+    if problems:
+        cure = f"Fetch it anew (remove {raw}; fedshift fetch {name} --release {release}) or mend these files."
+        raise FedshiftError(
+            raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
+        )
+    write_json(
+        stamp, {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
+    )
+    return stamp
+
+
+def verified(workspace: Workspace, name: str, release: str) -> Path:
+    """The stamp of a verified tree; verifies now if there is none for the present manifest."""
+    stamp = stamp_path(workspace, name, release)
+    current = (
+        stamp.exists() and json.loads(stamp.read_text())["hash"] == manifest(workspace, name, release)["hash"]
+    )
+    return stamp if current else verify(workspace, name, release)
+
+
+def stamp_path(workspace: Workspace, name: str, release: str) -> Path:
+    """Where the proof of a verified tree lies: beside it, so that a linked tree stays untouched."""
+    raw = workspace.raw(name, release)
+    return raw.with_name(f"{raw.name}.verified.json")
+
+
+def manifest_path(workspace: Workspace, name: str, release: str) -> Path:
+    """reference/datasets/<file> of the project; beside the tree where the release is the user's own."""
+    file = get("datasets", name)().release(release).manifest
+    raw = workspace.raw(name, release)
+    return (
+        workspace.root / "reference" / "datasets" / file
+        if file
+        else raw.with_name(f"{raw.name}.manifest.json")
+    )
+
+
+def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
+    """dataset, release, files, bytes, hash, counts {domain: {class: n}}, list (path of the table of files).
+
+    A workspace outside the project uses the project's own manifests.
+    """
+    path = manifest_path(workspace, name, release)
+    if not path.exists():
+        path = CHECKOUT / "reference" / "datasets" / path.name
+    if not path.exists():
+        raise FedshiftError(path, "no such manifest", f"Run: fedshift fetch {name} --release {release}")
+    return {**json.loads(path.read_text()), "list": path.with_suffix(".csv.gz")}
+
+
+def write_manifest(workspace: Workspace, name: str, release: str = "original") -> Path:
+    """Write the manifest and its table of files (path, size, sha256) from the tree as it is now."""
+    dataset: Dataset = get("datasets", name)()
+    raw = workspace.raw(name, release)
+    index, table = dataset.index(raw), tabulate(dataset, raw)
+    path = manifest_path(workspace, name, release)
+    write_bytes(
+        path.with_suffix(".csv.gz"),
+        gzip.compress(table.to_csv(index=False, lineterminator="\n").encode(), mtime=0),
+    )
+    domains, classes = dataset.domains_and_classes(raw)
+    counts = index.groupby(["domain", "class"]).size().to_dict()
+    write_json(
+        path,
+        {
+            "dataset": name,
+            "release": release,
+            "files": len(table),
+            "bytes": int(table["size"].sum()),
+            "hash": content_hash(table),
+            "counts": {
+                domain: {label: counts.get((domain, label), 0) for label in classes} for domain in domains
+            },
+        },
+    )
+    return path
+
+
+def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:
+    """One row per image: path, size in bytes, sha256; sorted by path."""
+    paths = sorted(dataset.paths(raw))
+
+    def facts(path: str) -> tuple[str, int, str]:
+        content = dataset.content(raw, path)
+        return path, len(content), sha256(content)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return pd.DataFrame(list(pool.map(facts, paths)), columns=["path", "size", "sha256"])
+
+
+def content_hash(table: pd.DataFrame) -> str:
+    """SHA-256 over the lines `path sha256`, sorted by path: the identity of a tree."""
+    return sha256(
+        "".join(
+            f"{path} {content}\n"
+            for path, content in sorted(zip(table["path"], table["sha256"], strict=True))
+        )
+    )
+
+
+def differences(wanted: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    """Lines that name missing, surplus and corrupt files, and count them by domain and class."""
+    both = wanted.merge(found, on="path", how="outer", suffixes=("", "_found"), indicator="where")
+    kinds = {
+        "missing": both[both["where"] == "left_only"],
+        "surplus": both[both["where"] == "right_only"],
+        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_found"])],
+    }
+    lines = []
+    for kind, rows in kinds.items():
+        if len(rows):
+            cells = rows["path"].str.rpartition("/")[0].value_counts(sort=False)
+            lines.append(
+                f"{len(rows):,} {kind}: " + ", ".join(f"{cell} {count}" for cell, count in cells.items())
+            )
+            lines += [f"  {path}" for path in rows["path"][:SHOWN]]
+            lines += [f"  ... and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
+    return lines
+
+
+def _listed(declared: dict[str, Any]) -> pd.DataFrame:
+    path: Path = declared["list"]
+    if not path.exists():
+        raise FedshiftError(path, "no such list of files", "Restore it from the repository.")
+    return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)

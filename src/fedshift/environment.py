@@ -1,0 +1,31 @@
+"""What a run ran on: written into its record, never into its digest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from fedshift import __version__
+
+PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
+
+
+def environment(device: torch.device, threads: int) -> dict[str, Any]:
+    """Versions, hardware, threads, and whether the same machine would give the same bits again."""
+    cuda = device.type == "cuda"
+    return {
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "versions": {"fedshift": __version__} | {package: version(package) for package in PACKAGES},
+        "device": torch.cuda.get_device_name(device) if cuda else "cpu",
+        "cpu": platform.processor() or platform.machine(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": threads,
+        "exact_resume": "asked for deterministic kernels" if cuda else "bit for bit with these threads and instruction set",
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+    }

@@ -1,0 +1,31 @@
+"""Errors that a user can mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedshiftError(Exception):
+    """A mistake outside the code: says where it is, what it is, and what to do next.
+
+    `retry` tells a workflow whether running the same thing again can help (a full disk: yes; a misspelled key: no).
+    """
+
+    def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:
+        self.where, self.what, self.cure, self.retry = str(where), what, cure, retry
+        super().__init__(f"{self.where}: {what}" + (f"\n  {cure}" if cure else ""))
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """One sentence that names the valid choice closest to `name`, or all of them where none is close."""
+    choices = sorted(map(str, valid))
+    close = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"Valid: {', '.join(choices)}." if choices else "There is no valid choice."
+
+
+def unknown(where: object, kind: str, name: str, valid: Iterable[str]) -> FedshiftError:
+    """The error for a name that is not among `valid`."""
+    return FedshiftError(where, f"unknown {kind} '{name}'", nearest(name, valid))

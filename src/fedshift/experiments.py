@@ -1,0 +1,171 @@
+"""Experiment files: one published table or figure each, expanded to the runs that it needs.
+
+A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml), the experiment's `spec`, the method's
+preset for this protocol and data set (reference/presets/<method>.yaml), the method's own entry, and the values of the axes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field
+
+from fedshift.errors import FedshiftError, unknown
+from fedshift.registry import get
+from fedshift.resolve import resolve
+from fedshift.spec import Closed, RunSpec, closed, parse
+
+Partial = dict[str, Any]
+SHORT = {"target": "data.target", "seed": "seed"}
+
+
+class Protocol(Closed):
+    """How a paper trains and reports: a partial RunSpec, and the round that its tables show (`best`: highest validation ALL)."""
+
+    title: str
+    paper: str = ""
+    notes: list[str] = []
+    spec: Partial
+    select: Literal["last", "best_first", "best_later"] = "last"
+    ddof: Literal[0, 1] = 1
+
+
+class Table(Closed):
+    """Rows are methods; columns are the values of `columns` (axes), each with `metrics`; other axes are averaged, seeds last."""
+
+    title: str = ""
+    columns: list[str] = []
+    metrics: list[Literal["id", "ood", "all", "avg"]] = ["id", "ood"]
+
+
+class Expect(Closed):
+    """What a run of the whole experiment must reach, in multiples of chance; methods in `exempt` need not reach `ood`."""
+
+    id: float = 0.0
+    ood: float = 0.0
+    exempt: list[str] = []
+
+
+class Experiment(Closed):
+    """One file below experiments/. Its name is its path without suffix ("hfedf/table2")."""
+
+    name: str
+    title: str
+    paper: str = ""
+    notes: list[str] = []
+    protocol: str
+    spec: Partial = {}
+    methods: dict[str, Partial | None]
+    axes: dict[str, list[Any] | Literal["all"]]
+    only: dict[str, dict[str, list[Any]]] = {}
+    tables: dict[str, Table] = {}
+    figures: list[Literal["curves"]] = ["curves"]
+    published: dict[str, str] = Field({}, description="method (or '*') -> run_key in reference/published.csv, with {axis} filled in")
+    expect: Expect | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment: the method's label, the value on each axis, and the resolved spec."""
+
+    label: str
+    axes: dict[str, Any]
+    spec: RunSpec
+
+
+def available(root: Path) -> list[str]:
+    """Names of all experiment files below `root`/experiments, sorted."""
+    folder = root / "experiments"
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+
+
+def load(root: Path, name: str) -> Experiment:
+    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
+    if name not in available(root):
+        raise unknown(root / "experiments", "experiment", name, available(root))
+    path = root / "experiments" / f"{name}.yaml"
+    return closed(Experiment, {"name": name, **_read(path)}, path.relative_to(root).as_posix())
+
+
+def protocol(root: Path, name: str) -> Protocol:
+    """Read reference/protocols/<name>.yaml."""
+    folder = root / "reference" / "protocols"
+    valid = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in valid:
+        raise unknown(folder, "protocol", name, valid)
+    return closed(Protocol, _read(folder / f"{name}.yaml"), f"reference/protocols/{name}.yaml")
+
+
+def expand(root: Path, experiment: Experiment) -> list[Cell]:
+    """All runs of an experiment, in the order of its file."""
+    return list(_cells(root, experiment))
+
+
+def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
+    where = f"experiments/{experiment.name}.yaml"
+    base = merge(protocol(root, experiment.protocol).spec, experiment.spec)
+    values = {axis: _values(axis, given, base, where) for axis, given in experiment.axes.items()}
+    for place in experiment.only:
+        if place not in experiment.methods:
+            raise unknown(f"{where}: only", "method of this experiment", place, experiment.methods)
+    for label, own in experiment.methods.items():
+        own = own or {}
+        name = own.get("method", {}).get("name", label)
+        dataset = base.get("data", {}).get("dataset", "")
+        chosen = merge(merge(base, _preset(root, name, experiment.protocol, dataset)), merge({"method": {"name": name}}, own))
+        allowed = experiment.only.get(label, {})
+        for point in itertools.product(*values.values()):
+            axes = dict(zip(values, point, strict=True))
+            if all(axes.get(axis) in wanted for axis, wanted in allowed.items()):
+                spec = functools.reduce(lambda partial, item: merge(partial, nest(*item)), axes.items(), chosen)
+                yield Cell(label, {axis.rpartition(".")[2]: value for axis, value in axes.items()}, _run(spec, f"{where}: {label}"))
+
+
+def _run(spec: Partial, where: str) -> RunSpec:
+    return resolve(parse(spec, where), where)
+
+
+def _values(axis: str, given: list[Any] | str, base: Partial, where: str) -> list[Any]:
+    if given != "all":
+        return list(given)
+    if axis != "target":
+        raise FedshiftError(f"{where}: axes.{axis}", "'all' is for the axis 'target'", "List the values.")
+    return list(get("datasets", base.get("data", {}).get("dataset", ""), f"{where}: data.dataset").domains)
+
+
+def _preset(root: Path, method: str, protocol_name: str, dataset: str) -> Partial:
+    path = root / "reference" / "presets" / f"{method}.yaml"
+    if not path.exists():
+        return {}
+    presets = _read(path).get(protocol_name, {})
+    return merge(presets.get("*", {}), presets.get(dataset, {}))
+
+
+def _read(path: Path) -> Partial:
+    try:
+        value = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
+    if not isinstance(value, dict):
+        raise FedshiftError(path, "holds no keys", "See docs/add-an-experiment.md.")
+    return value
+
+
+def merge(base: Partial, over: Partial) -> Partial:
+    """A deep merge of two nested mappings; `over` wins, lists are replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = merge(merged[key], value) if isinstance(value, dict) and isinstance(merged.get(key), dict) else value
+    return merged
+
+
+def nest(axis: str, value: Any) -> Partial:
+    """`partition.params.d`, 2 -> {partition: {params: {d: 2}}}; `target` and `seed` are short for their fields."""
+    keys = SHORT.get(axis, axis).split(".")
+    return functools.reduce(lambda inner, key: {key: inner}, reversed(keys[:-1]), {keys[-1]: value})

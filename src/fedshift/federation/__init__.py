@@ -1,0 +1,1 @@
+"""The federated engine: it knows no method and no data set by name."""

@@ -1,0 +1,17 @@
+"""The one averaging function of the engine."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def mean(rows: Tensor, p: Tensor) -> Tensor:
+    """sum_k p[k] rows[k], added in client order in the rows' own precision; rows [K, ..], p [K], result [..].
+
+    Exact for one row of weight 1, so that a federation of one client equals that client bit for bit.
+    """
+    total = torch.zeros_like(rows[0])
+    for row, weight in zip(rows, p, strict=True):
+        total.addcmul_(row, weight)
+    return total

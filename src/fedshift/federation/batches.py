@@ -1,0 +1,58 @@
+"""Which samples a client sees, in which order: the same for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedshift.federation.rng import generator
+from fedshift.spec import Local
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The batches of one client in one round: `order` [M] positions into its training samples; `cuts`: (epoch, start, stop)."""
+
+    order: Tensor
+    cuts: list[tuple[int, int, int]]
+
+
+def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Schedule:
+    """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (methods.md C7).
+
+    wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of each pass;
+    drop_last: epochs passes without the remainder; keep_last: with it, but for a single image before batch normalisation.
+    A client with fewer than B samples takes one batch of all it has.
+    """
+    rng = generator(seed, "batches", t, client)
+    full = min(local.batch, n)
+    per_epoch = n // full if local.batch_rule == "drop_last" else -(-n // local.batch)
+    if local.batch_rule == "wrap":
+        stream = _passes(n, full, rng)
+        chosen = [next(stream) for _ in range(local.epochs * per_epoch)]
+    else:
+        passes = [torch.randperm(n, generator=rng) for _ in range(local.epochs)]
+        chosen = [part for one in passes for part in one.split(full)[:per_epoch]]
+    epochs = [i // per_epoch for i in range(len(chosen))]
+    kept = [(e, part) for e, part in zip(epochs, chosen, strict=True) if len(part) > 1 or not batch_norm]
+    if not kept:
+        return Schedule(torch.empty(0, dtype=torch.int64), [])
+    stops = torch.tensor([len(part) for _, part in kept]).cumsum(0).tolist()
+    cuts = [(e, stop - len(part), stop) for (e, part), stop in zip(kept, stops, strict=True)]
+    return Schedule(torch.cat([part for _, part in kept]), cuts)
+
+
+def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    while True:
+        yield from torch.randperm(n, generator=rng).split(size)[: n // size]
+
+
+def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
+    """The clients of round `t`, ascending: max(1, round(fraction * clients)) of them, uniformly without replacement."""
+    count = max(1, round(fraction * clients))
+    if count == clients:
+        return list(range(clients))
+    return sorted(torch.randperm(clients, generator=generator(seed, "participants", t))[:count].tolist())

@@ -1,0 +1,93 @@
+"""A run's checkpoint: one safetensors file, replaced atomically, from which the run goes on bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from fedshift.errors import FedshiftError
+from fedshift.federation.loop import Federation, OpenRound
+from fedshift.files import atomic_path, write_bytes
+
+
+def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
+    """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
+    tensors = federation.state.tensors() | _open_tensors(federation.open)
+    rows = federation.records.rows
+    segment = f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
+    data = federation.records.pack()
+    tensors["records"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    counters = {
+        "round": federation.round, "visits": federation.state.visits, "peeked": federation.server.peeked, "segment": segment,
+        "best_value": federation.best_value, "best_round": federation.best_round,
+        "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
+        "done": federation.open.done if federation.open else None,
+        "clients_in_round": len(federation.open.rows) if federation.open else None,
+    }  # fmt: skip
+    with atomic_path(path) as temporary:
+        metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+    if segment:
+        write_bytes(segments / segment, data)
+        federation.records.rows = []
+
+
+def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
+    """Bring a new Federation to where the checkpoint was; False where there is none. A segment that was not written yet is written.
+
+    Raises FedshiftError for a file that is cut short or belongs to another run.
+    """
+    if not path.exists():
+        return False
+    tensors, metadata = _read(path)
+    if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
+        raise FedshiftError(path, f"belongs to run {metadata.get('identity')}, not to {identity}", "Move it away; this run then starts anew.")
+    counters: dict[str, Any] = json.loads(metadata["counters"])
+    federation.state.load(tensors)
+    federation.round, federation.state.visits = counters["round"], counters["visits"]
+    federation.best_value, federation.best_round = counters["best_value"], counters["best_round"]
+    federation.server.peeked = counters["peeked"]
+    federation.transfer.bytes_down, federation.transfer.bytes_up = counters["bytes"]
+    data = tensors["records"].numpy().tobytes()
+    if counters["segment"]:
+        write_bytes(segments / counters["segment"], data)
+    else:
+        federation.records.unpack(data)
+    if counters["done"] is not None:
+        federation.open = _open_round(federation, tensors, counters["done"], counters["clients_in_round"])
+    return True
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (not a mapping)
+    except SafetensorError as error:
+        cure = "Delete it: the run then starts anew, or goes on from a copy that you put there."
+        raise FedshiftError(path, f"is not a whole checkpoint: {error}", cure) from None
+
+
+def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
+    if open_round is None:
+        return {}
+    done = open_round.done
+    named = {"round/rows": open_round.rows[:done], "round/losses": open_round.losses[:done]}
+    return named | {f"round/message/{name}": torch.stack(values) for name, values in open_round.messages.items()}
+
+
+def _open_round(federation: Federation, tensors: dict[str, Tensor], done: int, clients: int) -> OpenRound:
+    open_round = federation.new_round(clients)
+    open_round.done = done
+    open_round.rows[:done] = tensors["round/rows"].to(federation.device)
+    open_round.losses[:done] = tensors["round/losses"].to(federation.device)
+    prefix = "round/message/"
+    for name, values in tensors.items():
+        if name.startswith(prefix):
+            open_round.messages[name.removeprefix(prefix)] = list(values.to(federation.device))
+    return open_round

@@ -1,0 +1,140 @@
+"""The flat state of a model: which slice of a row is which entry.
+
+A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model; convolution weights lie
+channels_last in it, on every device and in every precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedshift.files import canonical_json, sha256
+
+
+class Index:
+    """A set of positions in a row. `row[i.at]` is a view where the positions are contiguous, a gather elsewhere."""
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+        positions = mask.nonzero().flatten()
+        self.size = len(positions)
+        first = int(positions[0]) if self.size else 0
+        contiguous = self.size == 0 or int(positions[-1]) - first + 1 == self.size
+        self.at: slice | Tensor = slice(first, first + self.size) if contiguous else positions
+
+    def to(self, device: torch.device) -> Index:
+        """The same set with its positions on `device`."""
+        if isinstance(self.at, Tensor):
+            self.at = self.at.to(device)
+        return self
+
+    def __and__(self, other: Index) -> Index:
+        return Index(self.mask & other.mask)
+
+    def __or__(self, other: Index) -> Index:
+        return Index(self.mask | other.mask)
+
+    def __invert__(self) -> Index:
+        return Index(~self.mask)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a model. `kind`: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type."""
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    kind: str
+
+    @property
+    def slice(self) -> slice:
+        return slice(self.offset, self.offset + torch.Size(self.shape).numel())
+
+    def view(self, row: Tensor) -> Tensor:
+        """This entry as a tensor of its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix that holds it)."""
+        return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
+
+
+class Layout:
+    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of statistics."""
+
+    def __init__(self, model: nn.Module) -> None:
+        kinds = _kinds(model)
+        trainable = dict(model.named_parameters())
+        statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
+        self.entries: list[Entry] = []
+        offset = 0
+        for name, tensor in (trainable | statistics).items():
+            self.entries.append(Entry(name, offset, tuple(tensor.shape), _strides(tensor), kinds[name]))
+            offset += tensor.numel()
+        self.P = sum(tensor.numel() for tensor in trainable.values())
+        self.Q = offset - self.P
+        self.W, self.B = slice(0, self.P), slice(self.P, offset)
+        self.dtype = next(iter(trainable.values())).dtype
+
+    @property
+    def size(self) -> int:
+        return self.P + self.Q
+
+    @property
+    def everything(self) -> Index:
+        return Index(torch.ones(self.size, dtype=torch.bool))
+
+    @property
+    def nothing(self) -> Index:
+        return Index(torch.zeros(self.size, dtype=torch.bool))
+
+    def where(self, *kinds: str) -> Index:
+        """The positions of all entries of these kinds."""
+        return self.select(lambda entry: entry.kind in kinds)
+
+    def select(self, wanted: Callable[[Entry], bool]) -> Index:
+        """The positions of all entries for which `wanted` is true."""
+        mask = torch.zeros(self.size, dtype=torch.bool)
+        for entry in self.entries:
+            mask[entry.slice] = wanted(entry)
+        return Index(mask)
+
+    def named(self, row: Tensor) -> dict[str, Tensor]:
+        """Every entry of a row by name, in logical shape, sharing memory."""
+        return {entry.name: entry.view(row) for entry in self.entries}
+
+    @property
+    def hash(self) -> str:
+        """Changes when a stored row could no longer be read as what it was."""
+        return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[:16]
+
+
+def _strides(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(torch.empty_like(tensor, device="meta", memory_format=_memory_format(tensor)).stride())
+
+
+def _memory_format(tensor: Tensor) -> torch.memory_format:
+    return torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
+
+
+def _kinds(model: nn.Module) -> dict[str, str]:
+    kinds = {}
+    for prefix, module in model.named_modules():
+        for name, _ in module.named_parameters(prefix, recurse=False):
+            kinds[name] = _parameter_kind(module, name.rpartition(".")[2])
+        for name, _ in module.named_buffers(prefix, recurse=False):
+            kinds[name] = "bn_statistic" if isinstance(module, _BatchNorm) else "statistic"
+    return kinds
+
+
+def _parameter_kind(module: nn.Module, name: str) -> str:
+    if isinstance(module, _BatchNorm):
+        return "bn_affine"
+    if isinstance(module, nn.LayerNorm | nn.GroupNorm):
+        return "norm"
+    if isinstance(module, nn.Embedding):
+        return "embedding"
+    return "bias" if "bias" in name else "weight"

@@ -1,0 +1,67 @@
+"""A model whose tensors and gradients are views into flat vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedshift.federation.layout import Layout
+from fedshift.federation.rng import key
+
+
+class Network:
+    """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g` [P].
+
+    Training the model changes the row in place, so a client's result needs no copy. Binding costs no memory.
+    """
+
+    def __init__(self, model: nn.Module, layout: Layout, device: torch.device) -> None:
+        self.model = model.to(device)
+        self.g = torch.zeros(layout.P, dtype=layout.dtype, device=device)
+        self.row = torch.zeros(layout.size, dtype=layout.dtype, device=device)
+        tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+        self._pairs = [(tensors[entry.name], entry) for entry in layout.entries]
+        for entry in layout.entries:
+            if entry.offset < layout.P:
+                parameter = tensors[entry.name]
+                parameter.data = entry.view(self.row)
+                parameter.grad = entry.view(self.g)
+
+    @property
+    def w(self) -> Tensor:
+        """The trainable part of the row, [P]."""
+        return self.row[: len(self.g)]
+
+    def bind(self, row: Tensor) -> Network:
+        """Make every tensor of the model a view into `row` [P + Q]."""
+        self.row = row
+        for tensor, entry in self._pairs:
+            tensor.data = entry.view(row)
+        return self
+
+    def aliased(self) -> bool:
+        """Whether every tensor and gradient still shares memory with the flat vectors."""
+        return all(
+            tensor.data_ptr() == entry.view(self.row).data_ptr()
+            and (not tensor.requires_grad or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(self.g).data_ptr()))
+            for tensor, entry in self._pairs
+        )
+
+
+def initial_row(build: Callable[[], nn.Module], layout: Layout, seed: int) -> Tensor:
+    """The start of a run [P + Q] on the CPU: every module's own initialisation, seeded by run seed and module name."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "start"))
+        model = build()
+        for name, module in model.named_modules():
+            reset = getattr(module, "reset_parameters", None)
+            if callable(reset):
+                torch.manual_seed(key(seed, "start", name))
+                reset()
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    row = torch.zeros(layout.size, dtype=layout.dtype)
+    for entry in layout.entries:
+        entry.view(row).copy_(tensors[entry.name].detach())
+    return row

@@ -1,0 +1,67 @@
+"""Writes that are whole or absent, and hashes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedshift.errors import FedshiftError
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`; when the block ends well, it replaces `path` in one step.
+
+    The data reach the disk before the name does. Raises FedshiftError where the folder cannot be written or the disk is full.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise FedshiftError(
+            path, f"cannot be written: {error.strerror or error}", "Free space or mend the folder's permissions, then run the same command again.", retry=True
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to `path` atomically, keys sorted, human-readable."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: sorted keys, no spaces. NaN is refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def sha256(value: bytes | str) -> str:
+    """Hexadecimal SHA-256 of bytes or of a text's UTF-8."""
+    return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

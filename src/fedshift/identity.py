@@ -1,0 +1,142 @@
+"""A run's name: the digest of what is declared, and the fingerprint of the code that computes it.
+
+The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and the declared
+versions of engine, method, model, data set and partition scheme. The fingerprint covers the syntax trees - without comments
+and docstrings - of every module that computes the run, with their imports inside the package, cut at the modules in DESCRIBE.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedshift.files import canonical_json, sha256
+from fedshift.registry import get, module
+from fedshift.spec import RunSpec
+
+ENGINE_VERSION = 1
+
+ENGINE = ("fedshift.federation.loop", "fedshift.data.prepare", "fedshift.data.partition", "fedshift.data.augment")
+
+# Modules that describe or record, and do not compute: a change in them re-runs nothing.
+DESCRIBE = frozenset(
+    f"fedshift.{name}"
+    for name in (
+        "errors", "files", "identity", "registry", "resolve", "spec", "workspace",
+        "federation.checkpoint", "federation.ledger", "federation.records", "data.plots",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`digest` (16 hexadecimals) and `code` (8): together the name of a run's directory."""
+
+    digest: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.digest}-{self.code}"
+
+
+def identify(spec: RunSpec) -> Identity:
+    """The identity of a resolved spec under the code that is installed now."""
+    return Identity(digest(spec), code(spec))
+
+
+def digest(spec: RunSpec) -> str:
+    """16 hexadecimals over what a resolved spec declares."""
+    versions = {
+        "engine": ENGINE_VERSION,
+        "method": get("methods", spec.method.name).version,
+        "model": get("models", spec.model.name).version,
+        "dataset": get("datasets", spec.data.dataset).version,
+        "partition": get("partitions", spec.partition.scheme).version,
+    }
+    return sha256(canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions}))[:16]
+
+
+def code(spec: RunSpec) -> str:
+    """8 hexadecimals over the code that computes a run of this spec."""
+    return fingerprint(
+        *ENGINE,
+        module("methods", spec.method.name),
+        module("models", spec.model.name),
+        module("datasets", spec.data.dataset),
+        module("partitions", spec.partition.scheme),
+    )
+
+
+@functools.cache
+def fingerprint(*modules: str) -> str:
+    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package."""
+    closure: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in closure and name not in DESCRIBE:
+            closure.add(name)
+            waiting.extend(_imports(name))
+    return sha256("\n".join(f"{name} {_tree_hash(name)}" for name in sorted(closure)))[:8]
+
+
+@functools.cache
+def _source(name: str) -> Path | None:
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(found.origin) if found and found.origin else None
+
+
+@functools.cache
+def _tree_hash(name: str) -> str:
+    path = _source(name)
+    assert path is not None
+    return sha256(canonical_dump(ast.parse(path.read_text())))
+
+
+@functools.cache
+def _imports(name: str) -> frozenset[str]:
+    path, package = _source(name), name.partition(".")[0]
+    assert path is not None
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        for target in _targets(node, name, path.name == "__init__.py"):
+            if target.partition(".")[0] == package and _source(target):
+                found.add(target)
+    return frozenset(found)
+
+
+def _targets(node: ast.AST, name: str, is_package: bool) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            parts = name.split(".")[: len(name.split(".")) - node.level + is_package]
+            base = ".".join([*parts, base]).rstrip(".")
+        yield base
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def canonical_dump(tree: ast.AST) -> str:
+    """A syntax tree as text, without docstrings, positions and empty fields, so that Python versions agree on it."""
+    if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+        ast.get_docstring(tree, clean=False) is not None
+    ):
+        tree.body = tree.body[1:]
+    fields = []
+    for field, value in ast.iter_fields(tree):
+        if value is None and not isinstance(tree, ast.Constant) or value == []:
+            continue
+        if field in ("kind", "type_comment", "ctx"):
+            continue
+        items = value if isinstance(value, list) else [value]
+        text = ",".join(canonical_dump(item) if isinstance(item, ast.AST) else repr(item) for item in items)
+        fields.append(f"{field}=[{text}]")
+    return f"{type(tree).__name__}({' '.join(fields)})"

@@ -1,0 +1,1 @@
+"""Federated methods, one published method a file."""

@@ -1,0 +1,13 @@
+"""Central: one model on the union of all clients' training data, for as many epochs as the federation."""
+
+from __future__ import annotations
+
+from fedshift.federation.method import Method
+
+
+class Central(Method):
+    """One pooled client with one optimiser for the whole run; it is evaluated on every client's held-out data."""
+
+    name = "central"
+    clients = "pooled"
+    optimizer_state = "persist"

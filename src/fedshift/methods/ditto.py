@@ -1,0 +1,34 @@
+"""Ditto: a personal model beside the global one (Li et al. 2021, Algorithm 1).
+
+Both take a step on the same batch. The personal model starts from the first model received, keeps statistics of its own, and never
+leaves its client. lam = 0 is local training from the common start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedshift.federation.local import Client
+from fedshift.federation.method import Method, Slot
+
+
+@dataclass(frozen=True)
+class Params:
+    """lam: pull of the personal model towards the global one."""
+
+    lam: float = 0.1
+
+
+class Ditto(Method):
+    """Global branch: FedAvg. Personal branch: v -= lr (grad f(v) + lam (v - w^t))."""
+
+    name = "ditto"
+    Params = Params
+    slots = (Slot("v", "model", "client", init="received"),)
+    evaluates = "v"
+
+    def step(self, C: Client, x: Tensor, y: Tensor) -> None:
+        v = C.net(C.slot.v)
+        C.descend(v, C.criterion(v.model(x).logits, y), add=self.hp.lam * (v.w - C.w0))

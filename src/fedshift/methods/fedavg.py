@@ -1,0 +1,11 @@
+"""FedAvg: average the clients' models (McMahan et al. 2017, Algorithm 1)."""
+
+from __future__ import annotations
+
+from fedshift.federation.method import Method
+
+
+class FedAvg(Method):
+    """Every client trains the model that it receives; the server averages what comes back, w = sum_k p_k w_k."""
+
+    name = "fedavg"

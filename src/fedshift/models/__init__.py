@@ -1,0 +1,1 @@
+"""Networks as ordered named stages, a feature and a head: one file per architecture."""

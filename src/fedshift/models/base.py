@@ -1,0 +1,78 @@
+"""What every network has: ordered named stages, a neck, a feature and a head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from fedshift.errors import FedshiftError, unknown
+
+MapFunction = Callable[[Tensor], Tensor]
+NOTHING: Mapping[str, MapFunction] = MappingProxyType({})
+
+
+class Out(NamedTuple):
+    """What a network returns for a batch: feature [B, F] (the input of the head) and logits [B, C]."""
+
+    feature: Tensor
+    logits: Tensor
+
+
+class Model(nn.Module):
+    """A network in three pieces: `stages` to a map [B, c, h, w], `neck` to a feature [B, F], `head`.
+
+    A subclass builds them and `feature_dim`. The stages of every network are called `stage1`, `stage2`, ...
+    (after a `stem`, where there is one), so that a method can name one without knowing the network.
+    Raises FedshiftError where the input is too small for the network, or an option is unknown.
+    """
+
+    @dataclass(frozen=True)
+    class Params:
+        """Options of the network: none."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    min_px: ClassVar[int] = 1  # the smallest input side, pixels
+    indicator: ClassVar[str]  # the weight whose drift FedRD measures: the last convolution of stage1
+
+    stages: nn.ModuleDict
+    neck: nn.Module
+    head: nn.Module
+    feature_dim: int
+
+    def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        super().__init__()
+        where = f"model {self.name}"
+        for key in params:
+            if key not in (valid := [field.name for field in fields(self.Params)]):
+                raise unknown(where, "option", key, valid)
+        if input_px < self.min_px:
+            cure = f"Set data.input_px to {self.min_px} or more, or choose another model."
+            raise FedshiftError(where, f"an input of {input_px} px is too small", cure)
+        self.hp = self.Params(**params)
+        self.classes, self.input_px = classes, input_px
+
+    def body(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING, stop: str | None = None) -> Tensor:
+        """The map after the last stage, or after stage `stop` for x [B, 3, h, w].
+
+        `after[stage]` is applied to that stage's output (`stop` included) before it goes on.
+        Raises FedshiftError for an unknown stage.
+        """
+        for name in [*after, *([stop] if stop is not None else [])]:
+            if name not in self.stages:
+                raise unknown(f"model {self.name}", "stage", name, self.stages)
+        for name, stage in self.stages.items():
+            x = stage(x)
+            if name in after:
+                x = after[name](x)
+            if name == stop:
+                break
+        return x
+
+    def forward(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING) -> Out:
+        feature = self.neck(self.body(x, after))
+        return Out(feature, self.head(feature))

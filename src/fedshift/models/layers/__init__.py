@@ -1,0 +1,1 @@
+"""Layers with more than one user."""

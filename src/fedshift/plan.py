@@ -1,0 +1,93 @@
+"""Expands experiments to runs, each once, and groups them into packs: what one job trains."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedshift import experiments, planfile
+from fedshift.costs import cost
+from fedshift.files import atomic_path, canonical_json, sha256
+from fedshift.identity import identify
+from fedshift.planfile import Cell, Images, Request, Run
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+
+def plan(workspace: Workspace, request: Request) -> Path:
+    """Write the plan of a request, and stamps for packs whose runs are all finished; return its path.
+
+    Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
+    """
+    where = planfile.location(workspace.root, request)
+    runs: dict[str, Run] = {}
+    images: dict[str, Images] = {}
+    cells = []
+    for name in request.experiments:
+        for cell in experiments.expand(workspace.root, experiments.load(workspace.root, name)):
+            run = _run(workspace, cell.spec, request.device)
+            runs.setdefault(run.name, run)
+            data = cell.spec.data
+            images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
+            cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest))
+    packed = list(_packed(runs.values(), request.pack))
+    meta = {
+        "inputs": planfile.inputs_key(workspace.root, request),
+        "experiments": canonical_json(request.experiments),
+    }
+    with atomic_path(where) as temporary:
+        planfile.write(temporary, meta, packed, cells, list(images.values()))
+    for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
+        finished = list(members)
+        if all(run.state == "finished" for run in finished):
+            planfile.stamp(workspace.root, pack, finished)
+    return where
+
+
+def _run(workspace: Workspace, spec: RunSpec, device: str) -> Run:
+    identity, estimate = identify(spec), cost(workspace, spec, device)
+    run = Run(
+        digest=identity.digest,
+        code=identity.code,
+        directory=_below(workspace, workspace.run(spec, identity.digest, identity.code)),
+        dataset=spec.data.dataset,
+        method=spec.method.name,
+        target=spec.data.target or "none",
+        seed=spec.seed,
+        spec=canonical_json(spec.model_dump(mode="json")),
+        pack="",
+        state="",
+        rounds=spec.federation.rounds,
+        images=estimate.images,
+        minutes=estimate.minutes,
+        mem_mb=estimate.mem_mb,
+        disk_mb=estimate.disk_mb,
+        prepared=_below(workspace, workspace.prepared(spec.data)),
+        partition=_below(workspace, workspace.partition(spec)),
+    )
+    return run._replace(state=planfile.outcome(workspace.root, run)[0])
+
+
+def _below(workspace: Workspace, path: Path) -> str:
+    return Path(os.path.relpath(path, workspace.root)).as_posix()
+
+
+def _packed(runs: Iterable[Run], size: int) -> Iterable[Run]:
+    """Chunks of at most `size` seeds of one configuration; a pure function of which runs there are."""
+
+    def configuration(run: Run) -> str:
+        return run.code + canonical_json(
+            RunSpec.model_validate_json(run.spec).model_dump(mode="json", exclude={"seed"})
+        )
+
+    ordered = sorted(
+        runs, key=lambda run: (run.dataset, run.method, run.target, configuration(run), run.seed)
+    )
+    for _, group in itertools.groupby(ordered, key=configuration):
+        members = list(group)
+        for first in range(0, len(members), size):
+            chunk = members[first : first + size]
+            pack = sha256("\n".join(sorted(run.name for run in chunk)))[:16]
+            yield from (run._replace(pack=pack) for run in chunk)

@@ -1,0 +1,228 @@
+"""The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
+
+A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are: the
+request, the experiment files that it names, protocols and presets, measured costs, and the sources of the package.
+Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedshift.errors import FedshiftError, nearest
+from fedshift.files import canonical_json, sha256, sha256_file, write_json
+
+COSTS = "benchmarks/costs.csv"
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE runs (
+  digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
+  pack TEXT, state TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
+  prepared TEXT, partition TEXT,
+  PRIMARY KEY (digest, code)
+);
+CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT);
+CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
+CREATE INDEX runs_pack ON runs (pack);
+CREATE INDEX cells_digest ON cells (digest);
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a plan is for: experiments by name, seeds in a pack, the device that times are estimated for."""
+
+    experiments: tuple[str, ...]
+    pack: int = 10
+    device: str = "cpu"
+
+    @classmethod
+    def of(cls, config: dict[str, Any], where: str = "params.yaml") -> Request:
+        """Check a configuration. Raises FedshiftError for an unknown key or a value of the wrong kind."""
+        valid = list(cls.__dataclass_fields__)
+        for key in config:
+            if key not in valid:
+                raise FedshiftError(where, f"unknown key '{key}'", nearest(key, valid))
+        names = config.get("experiments") or []
+        if not isinstance(names, list | tuple) or not names:
+            raise FedshiftError(
+                where, "'experiments' names no experiment", "List names of files below experiments/."
+            )
+        request = cls(
+            tuple(sorted({*map(str, names)})), config.get("pack", cls.pack), config.get("device", cls.device)
+        )
+        if not isinstance(request.pack, int) or request.pack < 1:
+            raise FedshiftError(
+                where, f"'pack' cannot be {request.pack!r}", "It is how many seeds one job trains: 1 or more."
+            )
+        if request.device not in ("cpu", "cuda"):
+            raise FedshiftError(where, f"'device' cannot be {request.device!r}", "Valid: cpu, cuda.")
+        return request
+
+
+class Run(NamedTuple):
+    """One row of a plan. Paths are relative to the project's root; `spec` is the resolved RunSpec as JSON."""
+
+    digest: str
+    code: str
+    directory: str
+    dataset: str
+    method: str
+    target: str
+    seed: int
+    spec: str
+    pack: str
+    state: str
+    rounds: int
+    images: int
+    minutes: float
+    mem_mb: int
+    disk_mb: int
+    prepared: str
+    partition: str
+
+    @property
+    def name(self) -> str:
+        """`<digest>-<code>`: the name of the run's directory."""
+        return f"{self.digest}-{self.code}"
+
+
+class Cell(NamedTuple):
+    """One use of a run: the experiment, its label of the method, the axes' values (JSON), the digest."""
+
+    experiment: str
+    label: str
+    axes: str
+    digest: str
+
+
+class Images(NamedTuple):
+    """Decoded images that runs need: their folder, where they come from."""
+
+    prepared: str
+    dataset: str
+    release: str
+    px: int
+
+
+def inputs_key(root: Path, request: Request) -> str:
+    """Hash of what a user declares: the request, the named experiments, protocols, presets and costs."""
+    named = [root / "experiments" / f"{name}.yaml" for name in request.experiments]
+    files = [*named, *sorted((root / "reference").rglob("*.yaml")), root / COSTS]
+    content = {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
+    return sha256(canonical_json([asdict(request), content]))
+
+
+def sources_key(room: str = "") -> str:
+    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
+    package = Path(__file__).parent / room
+    return sha256(
+        canonical_json([[str(p.relative_to(package)), sha256_file(p)] for p in sorted(package.rglob("*.py"))])
+    )
+
+
+def location(root: Path, request: Request) -> Path:
+    """Where the plan of a request lies, whether or not it has been made."""
+    return root / "results" / "plan" / f"{sha256(inputs_key(root, request) + sources_key())[:16]}.db"
+
+
+def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images]) -> None:
+    """Fill a new database at `path`, which must not exist."""
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.executescript(SCHEMA)
+        database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        database.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(Run._fields))})", runs)
+        database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?)", cells)
+        database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise FedshiftError(path, "there is no such plan", "Make one with `fedshift plan`.")
+    with contextlib.closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    ) as database:
+        try:
+            yield database
+        except sqlite3.DatabaseError as error:
+            raise FedshiftError(
+                path, f"cannot be read: {error}", "Delete it and make it anew with `fedshift plan`."
+            ) from None
+
+
+def meta(path: Path) -> dict[str, str]:
+    """What a plan says about itself."""
+    with _open(path) as database:
+        return dict(database.execute("SELECT key, value FROM meta"))
+
+
+def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
+    """The plan's runs in pack order: all, those of one pack, or those that some experiment uses."""
+    query = "SELECT * FROM runs"
+    given: list[str] = []
+    if pack is not None:
+        query, given = f"{query} WHERE pack = ?", [pack]
+    elif experiments:
+        marks = ", ".join("?" * len(experiments))
+        query, given = (
+            f"{query} WHERE digest IN (SELECT digest FROM cells WHERE experiment IN ({marks}))",
+            [*experiments],
+        )
+    with _open(path) as database:
+        return [Run(*row) for row in database.execute(f"{query} ORDER BY pack, seed", given)]
+
+
+def cells(path: Path) -> list[Cell]:
+    """Every use of every run, in the order of the experiments' files."""
+    with _open(path) as database:
+        return [Cell(*row) for row in database.execute("SELECT * FROM cells ORDER BY rowid")]
+
+
+def images(path: Path) -> list[Images]:
+    """The decoded images that the plan's runs need."""
+    with _open(path) as database:
+        return [Images(*row) for row in database.execute("SELECT * FROM images ORDER BY prepared")]
+
+
+def check(root: Path, path: Path, request: Request) -> None:
+    """Refuse a plan that does not answer `request`: what is declared has changed since it was made."""
+    if meta(path)["inputs"] != inputs_key(root, request):
+        raise FedshiftError(
+            path,
+            "this plan is older than the parameters, experiments or presets that it was made from",
+            "End the running jobs, then start snakemake again: it plans anew, and finished runs stay.",
+        )
+
+
+def outcome(root: Path, run: Run) -> tuple[str, dict[str, Any]]:
+    """A run's state as its directory tells it: ("finished", summary), ("failed", failure) or ("planned", {})."""
+    for state, file in (("finished", "summary.json"), ("failed", "failure.json")):
+        path = root / run.directory / file
+        if path.is_file():
+            return state, json.loads(path.read_text())
+    return "planned", {}
+
+
+def stamp(root: Path, pack: str, members: list[Run]) -> bool:
+    """Write results/packs/<pack>.json once nothing is left to do for its members, and say whether that is so.
+
+    A member that failed for good counts as done; it stands under "failed" with its reason.
+    """
+    outcomes = {run.name: outcome(root, run) for run in members}
+    if any(
+        state == "planned" or (state == "failed" and told.get("retry")) for state, told in outcomes.values()
+    ):
+        return False
+    sides = {
+        side: {name: told for name, (state, told) in outcomes.items() if state == side}
+        for side in ("finished", "failed")
+    }
+    write_json(root / "results" / "packs" / f"{pack}.json", {"pack": pack, **sides})
+    return True

@@ -1,0 +1,64 @@
+"""Finds methods, models, data sets and partition schemes: one file each, by name, without importing what is not asked for.
+
+Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import inspect
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from fedshift.errors import unknown
+
+PACKAGES = {
+    "methods": "fedshift.methods",
+    "models": "fedshift.models",
+    "datasets": "fedshift.data.datasets",
+    "partitions": "fedshift.data.partitions",
+}
+
+
+def _folder(kind: str) -> Path:
+    return Path(__file__).parent.joinpath(*PACKAGES[kind].split(".")[1:])
+
+
+@functools.cache
+def _plugins(kind: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"fedshift.{kind}")}
+
+
+def names(kind: str) -> list[str]:
+    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted."""
+    own = (path.stem for path in _folder(kind).glob("*.py") if not path.stem.startswith("_") and path.stem != "base")
+    return sorted({*own, *_plugins(kind)})
+
+
+def module(kind: str, name: str, where: str = "registry") -> str:
+    """The dotted name of the module that holds `name`; raises FedshiftError with the nearest valid name."""
+    if name not in names(kind):
+        raise unknown(where, kind.removesuffix("s"), name, names(kind))
+    plugin = _plugins(kind).get(name)
+    return plugin.module if plugin else f"{PACKAGES[kind]}.{name}"
+
+
+def get(kind: str, name: str, where: str = "registry") -> Any:
+    """The class behind a name: the one class that its module defines with `name` as its attribute `name`."""
+    loaded = importlib.import_module(module(kind, name, where))
+    for _, value in inspect.getmembers(loaded, inspect.isclass):
+        if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:
+            return value
+    raise AttributeError(f"{loaded.__file__}: no class with name = '{name}'")
+
+
+def title(kind: str, name: str) -> str:
+    """The first line of the module's docstring, read without importing it."""
+    found = importlib.util.find_spec(module(kind, name))
+    assert found is not None and found.origin is not None
+    tree = ast.parse(Path(found.origin).read_text())
+    return (ast.get_docstring(tree) or "").partition("\n")[0]

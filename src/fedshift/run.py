@@ -1,0 +1,215 @@
+"""One training run in its directory: loads what it needs, resumes, trains, and leaves metrics, weights and a summary."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from fedshift.claim import claimed
+from fedshift.data.augment import Augment, Evaluate
+from fedshift.data.partition import load_partition, partition_hash
+from fedshift.data.prepare import load, verify_prepared
+from fedshift.environment import environment
+from fedshift.errors import FedshiftError
+from fedshift.federation import checkpoint
+from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
+from fedshift.federation.loop import TARGET, Federation
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.files import atomic_path, sha256, write_json
+from fedshift.identity import Identity, identify
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How a run is computed without changing what it is: device, threads, and seconds between checkpoints."""
+
+    device: torch.device
+    threads: int = 1
+    checkpoint_seconds: float = 30.0
+
+
+def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> dict[str, Any]:
+    """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A finished run is only read.
+
+    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves failure.json with the reason.
+    """
+    identity = identify(spec)
+    run = workspace.run(spec, identity.digest, identity.code)
+    if (run / "summary.json").exists():
+        summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
+        return summary
+    with claimed(run):
+        try:
+            summary = _train(workspace, spec, identity, run, machine)
+        except Exception as error:
+            helps = error.retry if isinstance(error, FedshiftError) else isinstance(error, OSError | torch.OutOfMemoryError)
+            failure = {"kind": type(error).__name__, "text": str(error), "retry": helps, "trace": traceback.format_exc()}
+            write_json(run / "failure.json", failure)
+            raise
+    (run / "failure.json").unlink(missing_ok=True)
+    return summary
+
+
+def _train(workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, machine: Machine) -> dict[str, Any]:
+    began = time.monotonic()
+    torch.set_num_threads(machine.threads)
+    if machine.device.type == "cuda":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    write_json(run / "spec.json", spec.model_dump(mode="json"))
+    write_json(run / "environment.json", environment(machine.device, machine.threads))
+    federation, hashes, classes = federate(workspace, spec, machine.device)
+    path, segments = run / "checkpoint.safetensors", run / "segments"
+    name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
+    resumed = checkpoint.resume(federation, path, segments, name)
+    log.info("%s: %s round %d of %d", run, "resumed at" if resumed else "starts at", federation.round, spec.federation.rounds)
+    saved = time.monotonic()
+    for event in federation.run():
+        if event == "round":
+            _report(federation, run)
+        if time.monotonic() - saved >= machine.checkpoint_seconds:
+            checkpoint.save(federation, path, segments, name)
+            saved = time.monotonic()
+    checkpoint.save(federation, path, segments, name)
+    _merge(segments, run / "metrics.parquet")
+    weights = _write_weights(federation, run / "weights")
+    summary = _summary(federation, spec, identity, hashes, classes, weights, time.monotonic() - began)
+    write_json(run / "summary.json", summary)
+    path.unlink()
+    return summary
+
+
+def federate(workspace: Workspace, spec: RunSpec, device: torch.device) -> tuple[Federation, dict[str, str], list[str]]:
+    """The Federation of a resolved spec on prepared data, the content hashes of its images and its partition, and its classes.
+
+    Raises FedshiftError where these are absent, changed, or leave a client without samples.
+    """
+    facts = verify_prepared(workspace.prepared(spec.data))
+    pixels, index = load(workspace.prepared(spec.data))
+    partition = load_partition(workspace.partition(spec), index)
+    hashes = {"prepared": sha256(facts["images"] + facts["index"]), "partition": partition_hash(workspace.partition(spec))}
+    sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
+
+    def positions(client: int, name: str) -> torch.Tensor:
+        return torch.from_numpy(sample[(owner == client) & (split == name)].astype("int64"))
+
+    clients = []
+    for k in range(int(owner.max()) + 1):
+        domains = tuple(partition["domain"][owner == k].unique())
+        clients.append(ClientData(*(positions(k, name) for name in ("train", "val", "test")), domains))
+        if not len(clients[k].train):
+            raise FedshiftError(workspace.partition(spec), f"client {k} has no training sample", "Use fewer clients or a larger fraction.")
+    classes, data = list(facts["classes"]), spec.data
+    model_class, method_class = get("models", spec.model.name), get("methods", spec.method.name)
+
+    def build() -> nn.Module:
+        model: nn.Module = model_class(len(classes), data.input_px, **spec.model.params)
+        return model
+
+    augment = Augment(data.augment, data.prepare.px, data.input_px, data.normalise)
+    evaluate = Evaluate(data.prepare.px, data.input_px, data.normalise)
+    samples = Samples(torch.from_numpy(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64")), augment, evaluate)
+    method = method_class(params(method_class, spec.method.params))
+    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), device)
+    return federation, hashes, classes
+
+
+def _merge(segments: Path, path: Path) -> None:
+    tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+
+
+def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
+    """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
+    kept = {"last": (federation.round, federation.weights())}
+    for tie, finished in federation.best_round.items():
+        prefix = f"{tie}/"
+        best = {name.removeprefix(prefix): value for name, value in federation.state.best.items() if name.startswith(prefix)}
+        kept[f"best_{tie}"] = (finished, best)
+    written: dict[str, dict[str, str]] = {}
+    for selection, (finished, tensors) in kept.items():
+        entries = _entries(federation, tensors)
+        if not entries:
+            continue
+        path = folder / f"round{finished}.safetensors"
+        if not path.exists():
+            with atomic_path(path) as temporary:
+                save_file(entries, temporary, {"round": str(finished), "layout": federation.layout.hash})
+        content = b"".join(name.encode() + entries[name].numpy().tobytes() for name in sorted(entries))
+        written[selection] = {"file": f"weights/{path.name}", "sha256": sha256(content)}
+    return written
+
+
+def _entries(federation: Federation, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]."""
+    layout, state = federation.layout, federation.state
+    named = {}
+    for name, tensor in tensors.items():
+        rows = tensor if tensor.dim() == 2 else tensor[None]
+        if name == "own":
+            rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(1, state.kept.mask.nonzero().flatten().to(rows.device), rows)
+        for entry in layout.entries:
+            kept = bool(state.kept.mask[entry.offset])
+            if name == "row" and kept or name == "own" and not kept:
+                continue
+            logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
+            named[f"{'shared' if name == 'row' else name}/{entry.name}"] = logical[0] if tensor.dim() == 1 else logical
+    return named
+
+
+def _summary(
+    federation: Federation, spec: RunSpec, identity: Identity, hashes: dict[str, str], classes: list[str],
+    weights: dict[str, dict[str, str]], seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    state, layout = federation.state, federation.layout
+    statistics = layout.where("bn_statistic")
+    bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
+    with torch.device("meta"):
+        model = federation.build()
+    model_name, stage = federation.shown
+    return {
+        "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
+        "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target, "seed": spec.seed,
+        "clients": [
+            {"client": k, "domains": list(one.domains), "train": len(one.train), "val": len(one.val), "test": len(one.test)}
+            for k, one in enumerate(federation.held)
+        ],
+        "classes": classes, "evaluates": model_name, "stage": stage,
+        "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},
+        "weights": {name: one["file"] for name, one in weights.items()},
+        "best_round": federation.best_round,
+        "costs": {
+            "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),
+            "peeked_floats": federation.server.peeked, "seconds": seconds, "peak_memory_mb": peak_memory_mb(federation.device),
+        },
+        "policy": {"shared": state.shared.size, "personal": state.personal.size, "local": state.local.size, "bn": bn},
+        "environment": environment(federation.device, torch.get_num_threads()),
+    }  # fmt: skip
+
+
+def _report(federation: Federation, run: Path) -> None:
+    measured = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
+    accuracy = {
+        "in" if row["client"] >= 0 else "out": row["value"]
+        for row in federation.records.rows
+        if row["round"] == federation.round and row["metric"] == "accuracy"
+    }
+    shown = "".join(f", {name} {value:.3f}" for name, value in accuracy.items())
+    log.info("%s: round %d of %d, %.2f s%s", run.name, federation.round, federation.spec.federation.rounds, measured, shown)

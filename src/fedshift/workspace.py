@@ -1,0 +1,58 @@
+"""Where everything lies, below one root: the only place that builds paths of data and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedshift.files import canonical_json, sha256
+from fedshift.registry import get
+from fedshift.spec import Data, Prepare, RunSpec
+
+
+def _short(value: object) -> str:
+    return sha256(canonical_json(value))[:12]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A project folder: `data/` and `results/` below `root`, laid out as docs/design tells."""
+
+    root: Path
+
+    def raw(self, dataset: str, release: str) -> Path:
+        return self.root / "data" / "raw" / dataset / release
+
+    def prepared_at(self, dataset: str, release: str, prepare: Prepare) -> Path:
+        """The folder of decoded images; named by pixels and a recipe that covers release, resampling and the data set's version."""
+        recipe = _short([release, prepare.model_dump(), get("datasets", dataset).version])
+        return self.root / "data" / "prepared" / dataset / f"{prepare.px}-{recipe}"
+
+    def prepared(self, data: Data) -> Path:
+        return self.prepared_at(data.dataset, data.release, data.prepare)
+
+    def partition(self, spec: RunSpec) -> Path:
+        """The partition's Parquet file; named by everything that decides who holds which sample."""
+        scheme = get("partitions", spec.partition.scheme)
+        recipe = [spec.data.release, get("datasets", spec.data.dataset).version, spec.partition.model_dump(), scheme.version]
+        return self.root / "data" / "partitions" / spec.data.dataset / f"{_short([*recipe, spec.data.target, spec.seed])}.parquet"
+
+    def run(self, spec: RunSpec, digest: str, code: str) -> Path:
+        where = self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target or "none")
+        return where / f"seed{spec.seed}" / f"{digest}-{code}"
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    def pack(self, pack: str) -> Path:
+        return self.results / "packs" / f"{pack}.json"
+
+    def metrics(self, experiment: str) -> Path:
+        return self.results / "metrics" / f"{experiment}.parquet"
+
+    def tables(self, experiment: str) -> Path:
+        return self.results / "tables" / experiment
+
+    def figures(self, experiment: str) -> Path:
+        return self.results / "figures" / experiment

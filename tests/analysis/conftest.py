@@ -1,0 +1,157 @@
+"""A project folder with finished runs, written in the format that training writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from fedshift import planfile
+from fedshift.analysis.collect import Collected, collect
+from fedshift.files import canonical_json, sha256
+from fedshift.planfile import Run
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+REFERENCE = Path(__file__).parents[2] / "reference"
+Accuracies = Mapping[int, Mapping[tuple[int, str], float]]
+
+
+class Project:
+    """`declare` an experiment, `add` its runs, `collect` it."""
+
+    def __init__(self, root: Path) -> None:
+        self.workspace = Workspace(root)
+        self.runs: list[Run] = []
+        self.cells: list[planfile.Cell] = []
+        (root / "reference").symlink_to(REFERENCE)
+
+    def declare(self, name: str = "toy", **keys: Any) -> None:
+        self.name = name
+        path = self.workspace.root / "experiments" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump({"title": "A toy", "protocol": "digits", **keys}, sort_keys=False))
+
+    def add(
+        self,
+        label: str,
+        accuracies: Accuracies | None,
+        *,
+        sizes: tuple[int, ...] = (10, 30),
+        test: int = 10,
+        method: str = "",
+        code: str = "c0decafe",
+        device: str = "cpu",
+        stage: str = "post_agg",
+        model: str = "global",
+        bn: str = "averaged",
+        loss: float = 1.0,
+        extra: list[dict[str, Any]] | None = None,
+        **axes: Any,
+    ) -> Path:
+        """One run: accuracy by round, client and split (client -1 with split "target"); None for a run that has not finished."""
+        spec = RunSpec.model_validate(
+            {
+                "data": {"dataset": "digits", "target": axes.get("target")},
+                "model": {"name": "digits_cnn"},
+                "method": {
+                    "name": method or label,
+                    "params": {k: v for k, v in axes.items() if k not in ("target", "seed")},
+                },
+                "local": {"batch": 8, "lr": 0.1},
+                "federation": {"rounds": 2},
+                "seed": axes.get("seed", 0),
+            }
+        )
+        digest = sha256(canonical_json(spec.model_dump(mode="json")))[:16]
+        directory = self.workspace.run(spec, digest, code)
+        below = directory.relative_to(self.workspace.root).as_posix()
+        target = axes.get("target") or "none"
+        self.runs.append(
+            Run(
+                digest,
+                code,
+                below,
+                "digits",
+                spec.method.name,
+                target,
+                spec.seed,
+                spec.model_dump_json(),
+                "pack",
+                "planned",
+                2,
+                0,
+                0,
+                0,
+                0,
+                "",
+                "",
+            )
+        )
+        self.cells.append(planfile.Cell(self.name, label, json.dumps(axes), digest))
+        if accuracies is None:
+            return directory
+        directory.mkdir(parents=True)
+        records = [
+            {
+                "round": r,
+                "stage": stage,
+                "model": model,
+                "row": 0,
+                "client": client,
+                "split": split,
+                "metric": metric,
+                "value": value,
+                "n": 10,
+                "time": 0.0,
+            }
+            for r, values in accuracies.items()
+            for (client, split), accuracy in values.items()
+            for metric, value in (("accuracy", accuracy), ("loss", loss))
+        ]
+        records += [{**records[0], **changed} for changed in extra or []]
+        pq.write_table(pa.Table.from_pylist(records), directory / "metrics.parquet")
+        summary = {
+            "digest": digest, "code": code, "dataset": "digits", "method": spec.method.name, "target": target, "seed": spec.seed,
+            "spec": spec.model_dump(mode="json"), "classes": [str(digit) for digit in range(10)], "evaluates": model, "stage": stage,
+            "clients": [
+                {"client": k, "domains": [f"domain{k}"], "train": size, "val": 5, "test": test} for k, size in enumerate(sizes)
+            ],
+            "hashes": {}, "best_round": {"first": 0, "later": 0}, "policy": {"shared": 1, "personal": 0, "local": 0, "bn": bn},
+            "costs": {
+                "bytes_up": 80, "bytes_down": 80, "state_dict_bytes": 40, "macs_per_image": 7, "seconds": 1.5, "peak_memory_mb": 90.0
+            },
+            "environment": {"device": device},
+        }  # fmt: skip
+        (directory / "summary.json").write_text(json.dumps(summary))
+        return directory
+
+    def plan(self) -> Path:
+        path = self.workspace.root / "plan.db"
+        path.unlink(missing_ok=True)
+        planfile.write(path, {}, list({run.name: run for run in self.runs}.values()), self.cells, [])
+        return path
+
+    def collect(self) -> Collected:
+        return collect(self.workspace, self.name, self.plan())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def accuracy(
+    clients: tuple[float, ...], ood: float | None = None, val: tuple[float, ...] = ()
+) -> dict[tuple[int, str], float]:
+    """One round's accuracies: of clients on test (and validation, if given), and on the held-out domain."""
+    values = {(k, "test"): value for k, value in enumerate(clients)} | {
+        (k, "val"): value for k, value in enumerate(val or clients)
+    }
+    return values if ood is None else values | {(-1, "target"): ood}

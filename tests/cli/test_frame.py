@@ -1,0 +1,80 @@
+"""The frame of the command line: quick, lazy, and clear about mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import fedshift
+from fedshift.cli import VERBS, main
+
+CLI = Path(fedshift.__file__).parent / "cli"
+
+
+def test_every_verb_has_its_module_and_every_module_its_verb() -> None:
+    assert sorted(VERBS) == sorted(path.stem for path in CLI.glob("*.py") if path.stem != "__init__")
+
+
+def test_help_names_the_verbs_in_order_without_importing_them() -> None:
+    code = "import sys; from fedshift.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True).stdout
+    listed = [
+        line.split()[0]
+        for line in output.partition("Commands:")[2].splitlines()
+        if line.startswith("  ") and line[2] != " "
+    ]
+    assert listed == list(VERBS)
+    modules = output.split()
+    assert not {"torch", "pandas", "pydantic", "fedshift.cli.plan"} & set(modules)
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "fedshift", "--help"], capture_output=True, check=True)
+        return time.perf_counter() - begin
+
+    assert min(seconds() for _ in range(3)) < 0.5
+
+
+def test_list_leaves_torch_alone() -> None:
+    code = "import sys; from fedshift.cli import main; main(['list'], standalone_mode=False); print('torch' in sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True).stdout
+    assert output.splitlines()[-1] == "False"
+    assert "fedavg" in output
+
+
+def test_list_of_one_kind_shows_titles() -> None:
+    output = CliRunner().invoke(main, ["list", "datasets"]).output
+    assert [line.split()[0] for line in output.splitlines()] == [
+        "datasets",
+        "digits",
+        "folder",
+        "office_caltech10",
+        "pacs",
+    ]
+    assert "scikit-learn" in output
+
+
+def test_misspelled_verb_names_the_nearest() -> None:
+    result = CliRunner().invoke(main, ["tabel"])
+    assert result.exit_code == 2
+    assert "Did you mean 'table'?" in result.stderr
+
+
+def test_mistake_of_the_user_is_one_message_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "demo.yaml").write_text("title: x\n")
+    result = CliRunner().invoke(main, ["--root", str(tmp_path), "plan", "dmeo"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert "Did you mean 'demo'?" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"fedshift, version {fedshift.__version__}\n"

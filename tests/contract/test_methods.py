@@ -1,0 +1,167 @@
+"""What every method must hold: walks the registry, so that a new file is tested unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation import checkpoint
+from fedshift.federation.loop import Federation
+from fedshift.federation.local import Client
+from fedshift.federation.transfer import Transfer
+from fedshift.registry import names
+from tests.federation.toys import finish, method, small, spec
+
+METHODS = names("methods")
+RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})
+
+
+class Poisoned(Transfer):
+    """Whatever is not declared to travel is NaN on the receiving side before the transfer."""
+
+    def down(self, row: Tensor, client: int) -> dict[str, Tensor]:
+        row.fill_(torch.nan)
+        return super().down(row, client)
+
+
+def state_of(federation: Federation) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in federation.state.tensors().items()}
+
+
+def numbers(federation: Federation) -> list[tuple[object, ...]]:
+    """All reproducible records."""
+    rows = (row for row in federation.records.rows if row["stage"] != "machine")
+    return [tuple(value for key, value in row.items() if key != "time") for row in rows]
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Bit for bit; NaN equals NaN."""
+    return one.keys() == other.keys() and all(torch.equal(one[name].nan_to_num(9e9), other[name].nan_to_num(9e9)) for name in one)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_what_is_declared_travels(name: str) -> None:
+    assert same(state_of(finish(small(RUN, method(name), transfer=Poisoned))), state_of(finish(small(RUN, method(name)))))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_local_entries_never_reach_the_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    federation = small(RUN, method(name))
+    received: list[Tensor] = []
+    aggregate = type(federation.method).aggregate
+
+    def spy(self: object, server: object, rows: Tensor, *rest: object) -> None:
+        received.append(rows.clone())
+        aggregate(self, server, rows, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(federation.method), "aggregate", spy)
+    finish(federation)
+    assert len(received) == 3
+    for rows in received:
+        assert rows[:, federation.state.local.at].isnan().all()
+        assert rows[:, federation.state.shared.at].isfinite().all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_entry_has_one_class(name: str) -> None:
+    state = small(RUN, method(name)).state
+    assert (state.shared.mask.int() + state.personal.mask.int() + state.local.mask.int()).eq(1).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_gradients_stay_in_the_flat_vector(name: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = spec(local={"precision": precision}, federation={"rounds": 1})
+    federation = small(run, method(name))
+    steps: list[bool] = []
+    descend = Client._descend
+
+    def spy(self: Client, *args: object) -> None:
+        descend(self, *args)  # type: ignore[arg-type]
+        steps.append(all(network.aliased() for network in self._turn.networks))
+        steps.append(bool(self._network.g.any()))
+
+    monkeypatch.setattr(Client, "_descend", spy)
+    finish(federation)
+    assert steps
+    assert all(steps)
+    assert all(value.isfinite().all() for name, value in state_of(federation).items() if name != "own" or federation.state.kept.size)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_resume_is_bit_exact_from_every_place(name: str, tmp_path: Path) -> None:
+    """Saved at every client and round end; continued from each of them in a new process's stead."""
+    whole = small(RUN, method(name))
+    unbroken = numbers(finish(whole))
+    places = sum(1 for _ in small(RUN, method(name)).run())
+    for place in range(1, places):
+        first, path = small(RUN, method(name)), tmp_path / str(place)
+        for count, _ in enumerate(first.run(), start=1):
+            if count == place:
+                checkpoint.save(first, path / "checkpoint.safetensors", path / "segments", "run")
+                break
+        second = small(RUN, method(name))
+        assert checkpoint.resume(second, path / "checkpoint.safetensors", path / "segments", "run")
+        finish(second)
+        assert same(state_of(second), state_of(whole))
+        written = [row for file in sorted((path / "segments").glob("*")) for row in read(file)]
+        assert written + numbers(second) == unbroken
+
+
+def read(segment: Path) -> list[tuple[object, ...]]:
+    from fedshift.federation.records import Records
+
+    class Stored:
+        records = Records()
+
+    Stored.records.unpack(segment.read_bytes())
+    return numbers(Stored)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_partial_participation_and_a_client_smaller_than_a_batch(name: str) -> None:
+    run = spec(local={"batch": 50, "batch_rule": "wrap"}, federation={"rounds": 3, "participation": 0.67})
+    federation = finish(small(run, method(name)))
+    assert sum(federation.state.visits) == (3 if federation.method.clients == "pooled" else 6)
+    assert federation.state.row[federation.state.shared.at].isfinite().all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_client_equals_its_own_training(name: str) -> None:
+    """Averaging methods with one client and no server state: the new global model is that client's (methods.md, checks by family)."""
+    federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
+    fedavg = finish(small(spec(federation={"rounds": 1}), method("fedavg"), clients=1))
+    finish(federation)
+    if name != "fedprox":  # its penalty pulls
+        shared = federation.state.shared.at
+        assert federation.state.row[shared].equal(fedavg.state.row[shared])
+
+
+def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[object]] = {}
+    trained = Client.train
+    run = spec(federation={"rounds": 3, "participation": 0.67})
+    for name in METHODS:
+        batches: list[object] = []
+
+        def spy(self: Client, chosen: object, samples: object, index: Tensor, batches: list[object] = batches) -> Tensor:
+            from fedshift.federation.batches import schedule
+
+            batches.append((self.t, self.k, index.tolist()))
+            result = trained(self, chosen, samples, index)  # type: ignore[arg-type]
+            batches.append(self.steps)
+            batches.append(schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist())
+            return result
+
+        federation = small(run, method(name))
+        if federation.method.clients == "pooled":
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "train", spy)
+            finish(federation)
+        seen[name] = batches
+    assert len(seen) >= 6
+    assert all(batches == seen["fedavg"] for batches in seen.values())

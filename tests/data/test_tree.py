@@ -1,0 +1,129 @@
+"""Trees of images: canonical order, spellings, duplicates, and every refusal with its reason."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedshift.data.datasets.folder import Folder
+from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
+from fedshift.data.datasets.pacs import PACS
+from fedshift.errors import FedshiftError
+from tests.data.conftest import draw, plant
+
+
+def test_canonical_order_is_domains_classes_then_sorted_names(tmp_path: Path) -> None:
+    plant(tmp_path, PACS.domains, PACS.classes, each=1)
+    for name in ("10.png", "9.png", "B.PNG"):
+        draw(tmp_path / "cartoon" / "dog" / name, seed=hash(name) % 1000)
+    index = PACS().index(tmp_path)
+    assert list(dict.fromkeys(index["domain"])) == list(PACS.domains)
+    assert list(index["path"][7:11]) == [f"cartoon/dog/{name}" for name in ("0.png", "10.png", "9.png", "B.PNG")]
+    assert index["label"].tolist() == [PACS.classes.index(name) for name in index["class"]]
+    assert (index["group"] == -1).all() and (index["split"] == "").all()
+    assert index.dtypes[["label", "group"]].astype(str).tolist() == ["int16", "int32"]
+
+
+def test_other_spellings_give_the_same_index(tmp_path: Path) -> None:
+    plant(tmp_path, OfficeCaltech10.domains, OfficeCaltech10.classes, each=1)
+    expected, pixels = OfficeCaltech10().index(tmp_path), OfficeCaltech10().content(tmp_path, "caltech/backpack/0.png")
+    (tmp_path / "caltech").rename(tmp_path / "Caltech")
+    (tmp_path / "Caltech" / "backpack").rename(tmp_path / "Caltech" / "back_pack")
+    assert OfficeCaltech10().index(tmp_path).equals(expected)
+    assert OfficeCaltech10().content(tmp_path, "caltech/backpack/0.png") == pixels
+
+
+def test_two_spellings_of_one_folder_are_refused(tmp_path: Path) -> None:
+    plant(tmp_path, OfficeCaltech10.domains, OfficeCaltech10.classes, each=1)
+    draw(tmp_path / "caltech" / "back_pack" / "other.png")
+    with pytest.raises(FedshiftError, match=r"caltech/back_pack and caltech/backpack are both caltech/backpack"):
+        OfficeCaltech10().index(tmp_path)
+
+
+def test_identical_files_share_a_group(tmp_path: Path) -> None:
+    plant(tmp_path, "AB", "xy")
+    shutil.copy(tmp_path / "A" / "y" / "0.png", tmp_path / "A" / "y" / "copy.png")
+    shutil.copy(tmp_path / "B" / "x" / "1.png", tmp_path / "B" / "x" / "copy.png")
+    index = Folder().index(tmp_path).set_index("path")["group"]
+    assert index[index >= 0].to_dict() == {"A/y/0.png": 0, "A/y/copy.png": 0, "B/x/1.png": 1, "B/x/copy.png": 1}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda root: shutil.rmtree(root / "photo" / "dog"), "no images in photo/dog"),
+        (lambda root: (root / "photo" / "dog" / "0.png").unlink(), "no images in photo/dog"),
+        (lambda root: draw(root / "photo" / "zebra" / "0.png"), "unexpected folder: photo/zebra"),
+        (lambda root: draw(root / "clipart" / "dog" / "0.png"), "unexpected folder: clipart"),
+        (lambda root: draw(root / "photo" / "dog" / "more" / "0.png"), "unexpected folder: photo/dog/more"),
+        (lambda root: draw(root / "photo" / "0.png"), "image outside a class folder: photo/0.png"),
+        (lambda root: (root / "photo" / "dog" / "notes.txt").write_text(""), "not an image: photo/dog/notes.txt"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, spoil: object, reason: str) -> None:
+    plant(tmp_path, PACS.domains, PACS.classes, each=1)
+    assert callable(spoil)
+    spoil(tmp_path)
+    with pytest.raises(FedshiftError, match=reason):
+        PACS().index(tmp_path)
+
+
+def test_no_images_and_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FedshiftError, match="no images: expected domain/class/image"):
+        Folder().index(tmp_path)
+    with pytest.raises(FedshiftError, match="fedshift fetch pacs --release original"):
+        PACS().index(tmp_path / "original")
+
+
+def test_own_folder_takes_spaces_upper_case_litter_and_unequal_classes(tmp_path: Path) -> None:
+    plant(tmp_path, ["my photos"], ["red car", "tree"], each=1)
+    plant(tmp_path, ["Art"], ["tree", "photo"], each=1)
+    draw(tmp_path / "Art" / "tree" / "BIG ONE.JPG")
+    (tmp_path / "README.md").write_text("kept")
+    (tmp_path / "Art" / "tree" / "Thumbs.db").write_text("")
+    (tmp_path / "Art" / ".cache").mkdir()
+    index = Folder().index(tmp_path)
+    assert Folder().domains_and_classes(tmp_path) == (("Art", "my photos"), ("photo", "red car", "tree"))
+    assert index[["path", "label"]].values.tolist() == [
+        ["Art/photo/0.png", 0],
+        ["Art/tree/0.png", 2],
+        ["Art/tree/BIG ONE.JPG", 2],
+        ["my photos/red car/0.png", 1],
+        ["my photos/tree/0.png", 2],
+    ]
+
+
+def test_own_folder_refuses_an_empty_domain_and_an_unusable_name(tmp_path: Path) -> None:
+    plant(tmp_path, "A", "xy", each=1)
+    (tmp_path / "B" / "x").mkdir(parents=True)
+    with pytest.raises(FedshiftError, match="no images in B"):
+        Folder().index(tmp_path)
+    with pytest.raises(FedshiftError, match="cannot name a folder"):
+        Folder().release("../up")
+
+
+def test_modes_become_rgb_and_rotation_is_undone(tmp_path: Path) -> None:
+    folder = tmp_path / "A" / "x"
+    folder.mkdir(parents=True)
+    grey = Image.fromarray(np.arange(6, dtype=np.uint8).reshape(2, 3) * 40)
+    grey.save(folder / "grey.png")
+    grey.convert("P").save(folder / "palette.gif")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying on its side: turn it by 90 degrees clockwise
+    grey.convert("RGB").save(folder / "turned.png", exif=exif)
+    expected = np.repeat(np.array(grey)[..., None], 3, axis=2)
+    for name in ("grey.png", "palette.gif"):
+        np.testing.assert_array_equal(np.array(Folder().image(tmp_path, f"A/x/{name}")), expected)
+    turned = np.array(Folder().image(tmp_path, "A/x/turned.png"))
+    np.testing.assert_array_equal(turned, np.rot90(expected, k=-1))
+
+
+def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "A" / "x").mkdir(parents=True)
+    Image.fromarray(np.full((4, 4), 40000, dtype=np.uint16)).save(tmp_path / "A" / "x" / "deep.png")
+    with pytest.raises(ValueError, match="more than 8 bits"):
+        Folder().image(tmp_path, "A/x/deep.png")

@@ -1,0 +1,122 @@
+"""Small federations whose every number can be worked out by hand, or is quick to compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.models.base import Out
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+
+torch.set_num_threads(1)  # several processes on few cores: threads would only wait for each other
+
+BASE: dict[str, Any] = {
+    "data": {"dataset": "digits"},
+    "model": {"name": "digits_cnn"},
+    "method": {"name": "fedavg"},
+    "local": {"batch": 8, "lr": 0.1},
+    "federation": {"rounds": 2},
+}
+
+
+def spec(**blocks: dict[str, Any]) -> RunSpec:
+    """BASE with some keys of some blocks changed."""
+    seed: Any = blocks.pop("seed", 0)
+    return RunSpec.model_validate({"seed": seed, **{name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}})
+
+
+def method(name: str, **hp: Any) -> Method:
+    """A method by name with hyper-parameters."""
+    made: Method = get("methods", name)(params(get("methods", name), hp))
+    return made
+
+
+class Untouched:
+    """No augmentation."""
+
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        return torch.empty(n, 0)
+
+    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+        return images
+
+
+class Point(nn.Module):
+    """One number w in float64; its "logits" on a sample (h, c) are (h, w - c)."""
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.start = start
+        self.w = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.w, self.start)
+
+    def forward(self, x: Tensor) -> Out:
+        return Out(x, torch.stack([x[:, 0], self.w - x[:, 1]], 1))
+
+
+def quadratic(logits: Tensor, y: Tensor) -> Tensor:
+    """Mean of h / 2 (w - c)^2."""
+    return (logits[:, 0] / 2 * logits[:, 1].square()).mean()
+
+
+def quadratics(
+    chosen: Method, h: list[float], c: list[float], start: float, lr: float, steps: int, rounds: int, sizes: list[int] | None = None
+) -> Federation:
+    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k] copies of (h_k, c_k)."""
+    sizes = sizes or [1] * len(h)
+    pixels = torch.tensor([pair for pair, n in zip(zip(h, c, strict=True), sizes, strict=True) for _ in range(n)], dtype=torch.float64)
+    bounds = torch.tensor([0, *sizes]).cumsum(0).tolist()
+    nobody = torch.empty(0, dtype=torch.int64)
+    clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in zip(bounds, bounds[1:], strict=False)]
+    samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
+    run = spec(local={"batch": max(sizes), "lr": lr, "epochs": steps}, federation={"rounds": rounds})
+    return Federation(run, chosen, lambda: Point(start), samples, clients, nobody, torch.device("cpu"), quadratic)
+
+
+def images(clients: int = 3, each: int = 20, target: int = 12, px: int = 32) -> tuple[Samples, list[ClientData], Tensor]:
+    """Random images of two classes that differ in brightness, `each` a client (3/5 train, 1/5 val, 1/5 test), and a target."""
+    n = clients * each + target
+    rng = torch.Generator().manual_seed(7)
+    labels = torch.arange(n) % 2
+    pixels = (torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]).to(torch.uint8)
+    samples = Samples(pixels, labels, Untouched(), to_float)
+    samples.augment = Floats()
+    parts = [torch.arange(k * each, (k + 1) * each) for k in range(clients)]
+    cuts = each * 3 // 5, each * 4 // 5
+    return samples, [ClientData(*part.tensor_split(cuts), (f"domain{k}",)) for k, part in enumerate(parts)], torch.arange(clients * each, n)
+
+
+def to_float(pixels: Tensor) -> Tensor:
+    """uint8 [B, px, px, 3] to [-1, 1] floats [B, 3, px, px]."""
+    return (pixels.float() / 127.5 - 1).permute(0, 3, 1, 2)
+
+
+class Floats(Untouched):
+    """No augmentation of images."""
+
+    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+        return to_float(images)
+
+
+def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Federation:
+    """A federation of digits_cnn on random images."""
+    samples, held, target = images(clients)
+    model = get("models", run.model.name)
+    return Federation(run, chosen, lambda: model(2, 32), samples, held, target, torch.device("cpu"), **options)
+
+
+def finish(federation: Federation) -> Federation:
+    """Run to the end."""
+    for _ in federation.run():
+        pass
+    return federation

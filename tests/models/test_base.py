@@ -1,0 +1,111 @@
+"""What holds for every network, and the errors of the base class."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedshift import registry
+from fedshift.errors import FedshiftError
+from fedshift.models.base import Model
+
+INPUT = {"alexnet_bn": 64}
+
+
+def build(name: str, classes: int = 7, px: int | None = None) -> Model:
+    torch.manual_seed(0)
+    return registry.get("models", name)(classes, px or INPUT.get(name, 32))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_registry_finds_exactly_the_networks():
+    assert registry.names("models") == ["alexnet_bn", "digits_cnn", "hfedf_cnn", "resnet18"]
+    assert registry.title("models", "hfedf_cnn").startswith("The client CNN of hFedF")
+
+
+@pytest.mark.parametrize("name", registry.names("models"))
+class TestEveryModel:
+    def test_feature_and_logits(self, name):
+        model = build(name).eval()
+        x = torch.randn(3, 3, model.input_px, model.input_px)
+        out = model(x)
+        assert out.feature.shape == (3, model.feature_dim) and out.logits.shape == (3, 7)
+        torch.testing.assert_close(out.logits, model.head(model.neck(model.body(x))), rtol=0, atol=0)
+
+    def test_indicator_is_a_convolution_weight_of_the_first_stage(self, name):
+        model = build(name)
+        assert model.indicator.startswith("stages.stage1.")
+        assert dict(model.named_parameters())[model.indicator].ndim == 4
+
+    def test_stop_is_a_prefix_and_after_sees_the_stage(self, name):
+        model = build(name).eval()
+        x = torch.randn(2, 3, model.input_px, model.input_px)
+        last = list(model.stages)[-1]
+        assert torch.equal(model.body(x, stop=last), model.body(x))
+        seen = {}
+
+        def double(stage):
+            def function(z):
+                seen[stage] = z.clone()
+                return 2 * z
+
+            return function
+
+        model.body(x, after={stage: double(stage) for stage in model.stages}, stop="stage2")
+        assert [stage for stage in seen if stage != "stem"] == ["stage1", "stage2"]
+        assert torch.equal(
+            model.body(x, stop="stage1", after={"stage1": double("stage1")}), 2 * seen["stage1"]
+        )
+        z = model.body(x, stop="stage1")
+        for stage in list(model.stages)[list(model.stages).index("stage1") + 1 :]:
+            z = model.stages[stage](3 * z if stage == "stage2" else z)
+        tripled = model(x, after={"stage1": lambda z: 3 * z})
+        torch.testing.assert_close(tripled.logits, model.head(model.neck(z)), rtol=0, atol=0)
+
+    def test_unknown_stage_names_the_nearest(self, name):
+        model = build(name)
+        x = torch.randn(2, 3, model.input_px, model.input_px)
+        with pytest.raises(FedshiftError, match=r"unknown stage 'stge1'\n  Did you mean 'stage1'"):
+            model.body(x, stop="stge1")
+        with pytest.raises(FedshiftError, match="unknown stage 'stag2'"):
+            model(x, after={"stag2": lambda z: z})
+
+    def test_smallest_input(self, name):
+        cls = registry.get("models", name)
+        model = cls(7, cls.min_px).eval()
+        assert model(torch.randn(2, 3, cls.min_px, cls.min_px)).logits.isfinite().all()
+        if cls.min_px == 1:
+            return
+        with pytest.raises(FedshiftError, match=f"{cls.min_px - 1} px is too small"):
+            cls(7, cls.min_px - 1)
+        model.min_px = 1
+        with pytest.raises(RuntimeError):  # the bound is tight: PyTorch itself refuses one pixel less
+            model(torch.randn(2, 3, cls.min_px - 1, cls.min_px - 1))
+
+    def test_bf16_channels_last_is_close_to_fp32(self, name):
+        model = build(name).eval()
+        x = torch.randn(8, 3, model.input_px, model.input_px)
+        exact = model(x)
+        model.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16):
+            near = model(x)
+            loss = torch.nn.functional.cross_entropy(model.train()(x).logits, torch.arange(8) % 7)
+        assert near.logits.dtype == torch.bfloat16
+        for a, b in zip(near, exact, strict=True):
+            assert 0 < (a - b).abs().max() < 0.02 * b.abs().max()
+        loss.backward()
+        for key, parameter in model.named_parameters():
+            assert parameter.grad is not None and parameter.grad.isfinite().all(), key
+
+
+def test_unknown_option():
+    with pytest.raises(FedshiftError, match="unknown option 'width'"):
+        registry.get("models", "digits_cnn")(10, 32, width=2)

@@ -1,0 +1,207 @@
+"""The plan: every run once, packs by configuration, its key, stamps, costs, states."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fedshift import planfile, status
+from fedshift.cli import main
+from fedshift.costs import cost, measured, speed
+from fedshift.errors import FedshiftError
+from fedshift.files import sha256, write_json
+from fedshift.plan import plan
+from fedshift.planfile import Request, Run
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+ONE = """\
+title: One
+protocol: digits
+methods: {fedavg: , fedprox: {method: {params: {mu: 0.1}}}}
+axes: {target: [plain, ink], seed: [0, 1, 2]}
+"""
+TWO = """\
+title: Two
+protocol: digits
+methods: {fedavg: }
+axes: {target: [plain], seed: [2, 3]}
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    shutil.copytree(REFERENCE / "protocols", tmp_path / "reference" / "protocols")
+    (tmp_path / "experiments" / "paper").mkdir(parents=True)
+    (tmp_path / "experiments" / "one.yaml").write_text(ONE)
+    (tmp_path / "experiments" / "paper" / "two.yaml").write_text(TWO)
+    return Workspace(tmp_path)
+
+
+def finish(workspace: Workspace, run: Run) -> None:
+    write_json(workspace.root / run.directory / "summary.json", {"digest": run.digest})
+
+
+def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> None:
+    path = plan(workspace, Request(("one", "paper/two")))
+    runs, cells = planfile.runs(path), planfile.cells(path)
+    assert len(runs) == 12 + 1  # two's seed 2 on plain is in one already
+    assert [sum(cell.experiment == name for cell in cells) for name in ("one", "paper/two")] == [12, 2]
+    assert {cell.digest for cell in cells} == {run.digest for run in runs}
+    assert len(planfile.runs(path, experiments=("paper/two",))) == 2
+    assert planfile.images(path) == [planfile.Images(runs[0].prepared, "digits", "original", 32)]
+
+
+def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) -> None:
+    runs = planfile.runs(plan(workspace, Request(("one",), pack=2)))
+    packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
+    assert sorted([run.seed for run in members] for members in packs) == [[0, 1]] * 4 + [[2]] * 4
+    for members in packs:
+        assert len({(run.method, run.target) for run in members}) == 1
+        assert members[0].pack == sha256("\n".join(sorted(run.name for run in members)))[:16]
+
+
+def test_another_experiment_regroups_only_the_configuration_that_it_extends(workspace: Workspace) -> None:
+    alone = {run.pack for run in planfile.runs(plan(workspace, Request(("one",), pack=2)))}
+    both = {run.pack for run in planfile.runs(plan(workspace, Request(("one", "paper/two"), pack=2)))}
+    assert len(alone) == len(both) == 8
+    assert len(alone & both) == 7  # [2] of fedavg on plain becomes [2, 3]
+
+
+def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Workspace) -> None:
+    request = Request(("one",))
+    first = plan(workspace, request)
+    for run in planfile.runs(first):
+        finish(workspace, run)
+    assert planfile.location(workspace.root, request) == first
+    (workspace.root / "experiments" / "paper" / "two.yaml").write_text(TWO.replace("Two", "2"))
+    assert planfile.location(workspace.root, request) == first
+    (workspace.root / "reference" / "published.csv").write_text("x")
+    assert planfile.location(workspace.root, request) == first
+    assert planfile.location(workspace.root, Request(("one",), pack=3)) != first
+    (workspace.root / "reference" / "presets").mkdir()
+    (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
+    assert planfile.location(workspace.root, request) != first
+
+
+def test_stale_plan_is_refused(workspace: Workspace) -> None:
+    request = Request(("one",))
+    path = plan(workspace, request)
+    planfile.check(workspace.root, path, request)
+    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("[0, 1, 2]", "[0, 1]"))
+    with pytest.raises(FedshiftError, match="older than the parameters"):
+        planfile.check(workspace.root, path, request)
+
+
+def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace) -> None:
+    request = Request(("one",), pack=2)
+    runs = planfile.runs(plan(workspace, request))
+    packs = workspace.results / "packs"
+    assert not packs.exists()
+    full = next(run.pack for run in runs if sum(other.pack == run.pack for other in runs) == 2)
+    members = [run for run in runs if run.pack == full]
+    finish(workspace, members[0])
+    plan(workspace, request)
+    assert not packs.exists()
+    finish(workspace, members[1])
+    again = planfile.runs(plan(workspace, request), pack=full)
+    assert [run.state for run in again] == ["finished", "finished"]
+    assert [path.stem for path in packs.iterdir()] == [full]
+    assert set(json.loads((packs / f"{full}.json").read_text())["finished"]) == {run.name for run in members}
+
+
+def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspace: Workspace) -> None:
+    first, second = planfile.runs(plan(workspace, Request(("paper/two",))))
+    finish(workspace, first)
+    failure = {"kind": "diverged", "text": "loss is NaN", "retry": True}
+    write_json(workspace.root / second.directory / "failure.json", failure)
+    assert not planfile.stamp(workspace.root, first.pack, [first, second])
+    write_json(workspace.root / second.directory / "failure.json", failure | {"retry": False})
+    assert planfile.stamp(workspace.root, first.pack, [first, second])
+    told = json.loads((workspace.results / "packs" / f"{first.pack}.json").read_text())
+    assert list(told["finished"]) == [first.name]
+    assert told["failed"][second.name]["text"] == "loss is NaN"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"experiments": ["one"], "pakc": 1}, "unknown key 'pakc'\n.*'pack'"),
+        ({"experiments": []}, "names no experiment"),
+        ({"experiments": ["one"], "pack": 0}, "'pack' cannot be 0"),
+        ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
+    ],
+)
+def test_parameters_are_checked(config: dict[str, object], message: str) -> None:
+    with pytest.raises(FedshiftError, match=message):
+        Request.of(config)
+
+
+def test_cost_by_hand(workspace: Workspace) -> None:
+    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
+    assert not speed(workspace.root, spec, "cpu").source
+    folder = workspace.root / "benchmarks"
+    folder.mkdir()
+    row = "digits_cnn,32,cpu,fp32,1000,0.5,by hand"
+    (folder / "costs.csv").write_text(
+        f"model,input_px,device,precision,images_per_second,model_mb,source\n{row}\n"
+    )
+    measured.cache_clear()
+    # plain (454 images) is held out; 10 rounds of 2 epochs over 80 % of 451 + 447 + 445, and 11 evaluations
+    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
+    estimate = cost(workspace, spec, "cpu")
+    assert estimate.images == round(trained + evaluated) == 29437
+    assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
+    assert estimate.mem_mb == 1200 + 4 * 5 * 0.5  # 3 clients, the server, the average
+    assert estimate.disk_mb == round(3 * 5 * 0.5) + 1  # best, last, checkpoint
+
+
+def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:
+    runs = planfile.runs(plan(workspace, Request(("one",))))
+    finished, running, failed, dead, missing = runs[:5]
+    finish(workspace, finished)
+    claim = {"host": socket.gethostname(), "pid": os.getpid(), "job": None}
+    write_json(workspace.root / running.directory / "claim.json", claim)
+    write_json(
+        workspace.root / dead.directory / "claim.json", claim | {"pid": 2**22 + 1}
+    )  # above the kernel's largest
+    write_json(
+        workspace.root / failed.directory / "failure.json",
+        {"kind": "diverged", "text": "loss is NaN", "retry": False},
+    )
+    assert status.state(workspace.root, finished) == ("finished", "")
+    assert status.state(workspace.root, running) == ("running", f"{socket.gethostname()}:{os.getpid()}")
+    assert status.state(workspace.root, failed) == ("failed", "diverged: loss is NaN (a retry does not help)")
+    assert status.state(workspace.root, dead) == ("missing", "")
+    assert status.state(workspace.root, missing) == ("missing", "")
+    shown = CliRunner().invoke(main, ["--root", str(workspace.root), "status", "one"]).output.splitlines()
+    assert shown[1].split() == ["one", "12", "1", "1", "1", "9"]
+    assert any(failed.directory in line and "loss is NaN" in line for line in shown)
+
+
+def test_plan_prints_what_there_is_to_do(workspace: Workspace) -> None:
+    run = planfile.runs(plan(workspace, Request(("one", "paper/two"))))[0]
+    finish(workspace, run)
+    shown = (
+        CliRunner()
+        .invoke(main, ["--root", str(workspace.root), "plan", "one", "paper/two"])
+        .output.splitlines()
+    )
+    assert shown[0].split() == ["experiment", "runs", "done", "packs", "images", "hours", "disk"]
+    assert shown[1].split()[:3] == ["one", "12", "1"]
+    assert shown[3].startswith("all, each run once     13      1")
+    names = (
+        CliRunner()
+        .invoke(main, ["--root", str(workspace.root), "plan", "one", "--print", "runs"])
+        .output.split()
+    )
+    assert len(names) == 12
+    assert names == sorted(names)

@@ -1,0 +1,92 @@
+"""What a change re-runs: exactly what it can change. One checkout, used from top to bottom."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workflow.checkout import Checkout, tiny
+
+pytestmark = pytest.mark.workflow
+FEDPROX = "src/fedshift/methods/fedprox.py"
+LOOP = "src/fedshift/federation/loop.py"
+
+
+def test_first_run_trains_what_two_experiments_share_once(checkout: Checkout) -> None:
+    output = checkout.run("all")
+    assert output.count("rule train:") == 3  # fedavg, fedprox, local: fedavg stands in both experiments
+    for experiment in ("demo", "other"):
+        assert (checkout.root / "results" / "tables" / experiment / "table.csv").stat().st_size
+        assert (checkout.root / "results" / "tables" / experiment / "check.json").is_file()
+        assert any((checkout.root / "results" / "figures" / experiment).iterdir())
+    assert len(list((checkout.root / "results" / "packs").iterdir())) == 3
+    assert len(list((checkout.root / "results" / "runs").rglob("summary.json"))) == 3
+
+
+def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
+    assert "Nothing to be done" in checkout.run("--dry-run", "all")
+
+
+def test_comment_re_runs_nothing(checkout: Checkout) -> None:
+    before = checkout.append(FEDPROX, "# a comment\n")
+    assert "Nothing to be done" in checkout.run("--dry-run", "all")
+    (checkout.root / FEDPROX).write_text(before)
+
+
+def test_option_added_with_a_default_re_runs_nothing(checkout: Checkout) -> None:
+    field = 'weights: Literal["size", "uniform"] = "size"\n'
+    checkout.edit("src/fedshift/spec.py", field, f"{field}    added: float = 1.0\n")
+    assert "Nothing to be done" in checkout.run("--dry-run", "all")
+    checkout.edit("src/fedshift/spec.py", "    added: float = 1.0\n", "")
+
+
+def test_round_loop_re_runs_everything(checkout: Checkout) -> None:
+    before = checkout.append(LOOP, "CHANGED = 1\n")
+    assert checkout.to_train("all") == ["fedavg", "fedprox", "local"]
+    (checkout.root / LOOP).write_text(before)
+
+
+def test_changed_method_re_runs_its_runs_and_going_back_finds_the_old_ones(checkout: Checkout) -> None:
+    before = checkout.append(FEDPROX, "CHANGED = 1\n")
+    assert checkout.to_train("all") == ["fedprox"]
+    assert checkout.run("all").count("rule train:") == 1
+    runs = list((checkout.root / "results" / "runs" / "digits" / "fedprox").rglob("summary.json"))
+    assert len({path.parent.name for path in runs}) == 2  # same digest, another code: the old result stays
+    assert len({path.parent.name.partition("-")[0] for path in runs}) == 1
+    (checkout.root / FEDPROX).write_text(before)
+    assert checkout.to_train("all") == []
+    assert "rule collect:" in checkout.run("--dry-run", "demo")  # the table shows the old code's runs again
+
+
+def test_misspelled_key_stops_with_the_nearest_one(checkout: Checkout) -> None:
+    path = checkout.root / "experiments" / "other.yaml"
+    path.write_text(tiny("Other", "fedavg", "local").replace("federation:", "federatoin:"))
+    done = checkout.snakemake("--dry-run", "all")
+    assert done.returncode != 0
+    assert "experiments/other.yaml" in done.stdout
+    assert "unknown key 'federatoin'" in done.stdout
+    assert "Did you mean 'federation'?" in done.stdout
+    path.write_text(tiny("Other", "fedavg", "local"))
+
+
+def test_misspelled_parameter_stops_with_the_nearest_one(checkout: Checkout) -> None:
+    done = checkout.snakemake("--dry-run", "all", "--config", "pakc=3")
+    assert done.returncode != 0
+    assert "unknown key 'pakc'" in done.stdout
+    assert "Did you mean 'pack'?" in done.stdout
+
+
+def test_job_refuses_a_plan_older_than_the_parameters(checkout: Checkout) -> None:
+    plan = str(checkout.plan)
+    assert checkout.snakemake("--dry-run", "all", FEDSHIFT_PLAN=plan).returncode == 0
+    done = checkout.snakemake("--dry-run", "all", "--config", "pack=1", FEDSHIFT_PLAN=plan)
+    assert done.returncode != 0
+    assert "this plan is older than the parameters" in done.stdout
+
+
+def test_full_reproduction_is_planned_before_any_data_are_there(checkout: Checkout) -> None:
+    experiment = tiny("Photos", "fedavg").replace("plain", "photo") + "published: {}\n"
+    experiment = experiment.replace("spec: {", "spec: {data: {dataset: pacs}, ")
+    (checkout.root / "experiments" / "photos.yaml").write_text(experiment)
+    output = checkout.run("--dry-run", "all", "--config", "experiments=[photos]")
+    assert "rule verify:" in output
+    assert output.count("rule train:") == 1
