@@ -21,12 +21,17 @@ from fedshift.errors import FedshiftError
 def claimed(run: Path) -> Iterator[None]:
     """Hold `run`/claim.json for the block. Raises FedshiftError where a living process holds it; a dead one's claim is taken over."""
     run.mkdir(parents=True, exist_ok=True)
-    path, me = run / "claim.json", {"host": socket.gethostname(), "pid": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+    path, me = (
+        run / "claim.json",
+        {"host": socket.gethostname(), "pid": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")},
+    )
     mine = run / f".claim.{me['host']}.{me['pid']}"
     mine.write_text(json.dumps(me))
     try:
         if not _take(path, mine, me):
-            raise FedshiftError(run, f"is being trained by {path.read_text()}", "Wait for it, or stop it first.", retry=True)
+            raise FedshiftError(
+                run, f"is being trained by {path.read_text()}", "Wait for it, or stop it first.", retry=True
+            )
         yield
         path.unlink(missing_ok=True)
     except BaseException:
@@ -69,7 +74,9 @@ def holder(path: Path) -> dict[str, Any] | None:
 def alive(claim: dict[str, Any]) -> bool:
     """Whether the claim's process may still be running: asked of Slurm for a job, of the system for a process of this host."""
     if claim["job"] is not None:
-        asked = subprocess.run(["squeue", "-h", "-o", "%T", "-j", claim["job"]], capture_output=True, text=True, check=False)
+        asked = subprocess.run(
+            ["squeue", "-h", "-o", "%T", "-j", claim["job"]], capture_output=True, text=True, check=False
+        )
         if asked.returncode != 0:
             return "Invalid job id" not in asked.stderr
         return asked.stdout.strip() in ("RUNNING", "COMPLETING", "SUSPENDED")

@@ -26,6 +26,8 @@ def environment(device: torch.device, threads: int) -> dict[str, Any]:
         "cpu": platform.processor() or platform.machine(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "threads": threads,
-        "exact_resume": "asked for deterministic kernels" if cuda else "bit for bit with these threads and instruction set",
+        "exact_resume": "asked for deterministic kernels"
+        if cuda
+        else "bit for bit with these threads and instruction set",
         "slurm_job": os.environ.get("SLURM_JOB_ID"),
     }

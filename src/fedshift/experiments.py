@@ -66,7 +66,9 @@ class Experiment(Closed):
     only: dict[str, dict[str, list[Any]]] = {}
     tables: dict[str, Table] = {}
     figures: list[Literal["curves"]] = ["curves"]
-    published: dict[str, str] = Field({}, description="method (or '*') -> run_key in reference/published.csv, with {axis} filled in")
+    published: dict[str, str] = Field(
+        {}, description="method (or '*') -> run_key in reference/published.csv, with {axis} filled in"
+    )
     expect: Expect | None = None
 
 
@@ -118,13 +120,22 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
         own = own or {}
         name = own.get("method", {}).get("name", label)
         dataset = base.get("data", {}).get("dataset", "")
-        chosen = merge(merge(base, _preset(root, name, experiment.protocol, dataset)), merge({"method": {"name": name}}, own))
+        chosen = merge(
+            merge(base, _preset(root, name, experiment.protocol, dataset)),
+            merge({"method": {"name": name}}, own),
+        )
         allowed = experiment.only.get(label, {})
         for point in itertools.product(*values.values()):
             axes = dict(zip(values, point, strict=True))
             if all(axes.get(axis) in wanted for axis, wanted in allowed.items()):
-                spec = functools.reduce(lambda partial, item: merge(partial, nest(*item)), axes.items(), chosen)
-                yield Cell(label, {axis.rpartition(".")[2]: value for axis, value in axes.items()}, _run(spec, f"{where}: {label}"))
+                spec = functools.reduce(
+                    lambda partial, item: merge(partial, nest(*item)), axes.items(), chosen
+                )
+                yield Cell(
+                    label,
+                    {axis.rpartition(".")[2]: value for axis, value in axes.items()},
+                    _run(spec, f"{where}: {label}"),
+                )
 
 
 def _run(spec: Partial, where: str) -> RunSpec:
@@ -161,7 +172,11 @@ def merge(base: Partial, over: Partial) -> Partial:
     """A deep merge of two nested mappings; `over` wins, lists are replaced."""
     merged = dict(base)
     for key, value in over.items():
-        merged[key] = merge(merged[key], value) if isinstance(value, dict) and isinstance(merged.get(key), dict) else value
+        merged[key] = (
+            merge(merged[key], value)
+            if isinstance(value, dict) and isinstance(merged.get(key), dict)
+            else value
+        )
     return merged
 
 

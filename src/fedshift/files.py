@@ -28,7 +28,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         raise FedshiftError(
-            path, f"cannot be written: {error.strerror or error}", "Free space or mend the folder's permissions, then run the same command again.", retry=True
+            path,
+            f"cannot be written: {error.strerror or error}",
+            "Free space or mend the folder's permissions, then run the same command again.",
+            retry=True,
         ) from error
     finally:
         with contextlib.suppress(OSError):

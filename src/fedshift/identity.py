@@ -20,14 +20,14 @@ from fedshift.spec import RunSpec
 
 ENGINE_VERSION = 1
 
-ENGINE = ("fedshift.federation.loop", "fedshift.data.prepare", "fedshift.data.partition", "fedshift.data.augment")
+ENGINE = ("fedshift.assemble",)
 
 # Modules that describe or record, and do not compute: a change in them re-runs nothing.
 DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
         "errors", "files", "identity", "registry", "resolve", "spec", "workspace",
-        "federation.checkpoint", "federation.ledger", "federation.records", "data.plots",
+        "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip
 
@@ -57,7 +57,9 @@ def digest(spec: RunSpec) -> str:
         "dataset": get("datasets", spec.data.dataset).version,
         "partition": get("partitions", spec.partition.scheme).version,
     }
-    return sha256(canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions}))[:16]
+    return sha256(
+        canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions})
+    )[:16]
 
 
 def code(spec: RunSpec) -> str:
@@ -132,7 +134,7 @@ def canonical_dump(tree: ast.AST) -> str:
         tree.body = tree.body[1:]
     fields = []
     for field, value in ast.iter_fields(tree):
-        if value is None and not isinstance(tree, ast.Constant) or value == []:
+        if (value is None and not isinstance(tree, ast.Constant)) or value == []:
             continue
         if field in ("kind", "type_comment", "ctx"):
             continue

@@ -35,7 +35,11 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 
 def names(kind: str) -> list[str]:
     """All names of a kind ("methods", "models", "datasets", "partitions"), sorted."""
-    own = (path.stem for path in _folder(kind).glob("*.py") if not path.stem.startswith("_") and path.stem != "base")
+    own = (
+        path.stem
+        for path in _folder(kind).glob("*.py")
+        if not path.stem.startswith("_") and path.stem != "base"
+    )
     return sorted({*own, *_plugins(kind)})
 
 

@@ -20,16 +20,26 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     """
     dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
     if spec.data.release not in dataset.releases and not dataset.open_releases:
-        raise unknown(f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases)
+        raise unknown(
+            f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
+        )
     if spec.data.target is not None and dataset.domains and spec.data.target not in dataset.domains:
-        raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", spec.data.target, dataset.domains)
+        raise unknown(
+            f"{where}: data.target", f"domain of {spec.data.dataset}", spec.data.target, dataset.domains
+        )
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     model = get("models", spec.model.name, f"{where}: model.name")
     method = get("methods", spec.method.name, f"{where}: method.name")
     blocks = {
-        "partition": spec.partition.model_copy(update={"params": _chosen(scheme, spec.partition.params, f"{where}: partition.params")}),
-        "model": spec.model.model_copy(update={"params": _chosen(model, spec.model.params, f"{where}: model.params")}),
-        "method": spec.method.model_copy(update={"params": _chosen(method, spec.method.params, f"{where}: method.params")}),
+        "partition": spec.partition.model_copy(
+            update={"params": _chosen(scheme, spec.partition.params, f"{where}: partition.params")}
+        ),
+        "model": spec.model.model_copy(
+            update={"params": _chosen(model, spec.model.params, f"{where}: model.params")}
+        ),
+        "method": spec.method.model_copy(
+            update={"params": _chosen(method, spec.method.params, f"{where}: method.params")}
+        ),
     }
     spec = spec.model_copy(update=blocks)
     if dataset.domains:
@@ -37,11 +47,15 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
         params(scheme, spec.partition.params).check(sources, f"{where}: partition.params")
     if spec.local.batch == 1 and _has_batch_norm(model, spec):
         raise FedshiftError(
-            f"{where}: local.batch", f"a batch of 1 cannot pass the batch normalisation of '{spec.model.name}'", "Use a batch of 2 or more."
+            f"{where}: local.batch",
+            f"a batch of 1 cannot pass the batch normalisation of '{spec.model.name}'",
+            "Use a batch of 2 or more.",
         )
     if spec.data.input_px < model.min_px:
         cure = f"Set data.input_px (and data.prepare.px) to {model.min_px} or more."
-        raise FedshiftError(f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure)
+        raise FedshiftError(
+            f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure
+        )
     return spec
 
 
@@ -56,7 +70,11 @@ def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise FedshiftError(where, f"'{key}' of {plugin.name}: {first['msg'].removeprefix('Value error, ')}", f"Got {first['input']!r}.") from None
+        raise FedshiftError(
+            where,
+            f"'{key}' of {plugin.name}: {first['msg'].removeprefix('Value error, ')}",
+            f"Got {first['input']!r}.",
+        ) from None
     for field in dataclasses.fields(made):
         value = getattr(made, field.name)
         if isinstance(value, float) and not math.isfinite(value):
@@ -75,4 +93,6 @@ def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
     from torch.nn.modules.batchnorm import _BatchNorm
 
     with torch.device("meta"):
-        return any(isinstance(part, _BatchNorm) for part in model(2, max(spec.data.input_px, model.min_px)).modules())
+        return any(
+            isinstance(part, _BatchNorm) for part in model(2, max(spec.data.input_px, model.min_px)).modules()
+        )

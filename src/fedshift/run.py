@@ -14,22 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
+from fedshift.assemble import assemble
 from fedshift.claim import claimed
-from fedshift.data.augment import Augment, Evaluate
-from fedshift.data.partition import load_partition, partition_hash
-from fedshift.data.prepare import load, verify_prepared
 from fedshift.environment import environment
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
-from fedshift.federation.loop import TARGET, Federation
-from fedshift.federation.samples import ClientData, Samples
+from fedshift.federation.loop import Federation
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -59,26 +53,43 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> dict[str, An
         try:
             summary = _train(workspace, spec, identity, run, machine)
         except Exception as error:
-            helps = error.retry if isinstance(error, FedshiftError) else isinstance(error, OSError | torch.OutOfMemoryError)
-            failure = {"kind": type(error).__name__, "text": str(error), "retry": helps, "trace": traceback.format_exc()}
+            helps = (
+                error.retry
+                if isinstance(error, FedshiftError)
+                else isinstance(error, OSError | torch.OutOfMemoryError)
+            )
+            failure = {
+                "kind": type(error).__name__,
+                "text": str(error),
+                "retry": helps,
+                "trace": traceback.format_exc(),
+            }
             write_json(run / "failure.json", failure)
             raise
     (run / "failure.json").unlink(missing_ok=True)
     return summary
 
 
-def _train(workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, machine: Machine) -> dict[str, Any]:
+def _train(
+    workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, machine: Machine
+) -> dict[str, Any]:
     began = time.monotonic()
     torch.set_num_threads(machine.threads)
     if machine.device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)
     write_json(run / "spec.json", spec.model_dump(mode="json"))
     write_json(run / "environment.json", environment(machine.device, machine.threads))
-    federation, hashes, classes = federate(workspace, spec, machine.device)
+    federation, hashes, classes = assemble(workspace, spec, machine.device)
     path, segments = run / "checkpoint.safetensors", run / "segments"
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     resumed = checkpoint.resume(federation, path, segments, name)
-    log.info("%s: %s round %d of %d", run, "resumed at" if resumed else "starts at", federation.round, spec.federation.rounds)
+    log.info(
+        "%s: %s round %d of %d",
+        run,
+        "resumed at" if resumed else "starts at",
+        federation.round,
+        spec.federation.rounds,
+    )
     saved = time.monotonic()
     for event in federation.run():
         if event == "round":
@@ -95,41 +106,6 @@ def _train(workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, m
     return summary
 
 
-def federate(workspace: Workspace, spec: RunSpec, device: torch.device) -> tuple[Federation, dict[str, str], list[str]]:
-    """The Federation of a resolved spec on prepared data, the content hashes of its images and its partition, and its classes.
-
-    Raises FedshiftError where these are absent, changed, or leave a client without samples.
-    """
-    facts = verify_prepared(workspace.prepared(spec.data))
-    pixels, index = load(workspace.prepared(spec.data))
-    partition = load_partition(workspace.partition(spec), index)
-    hashes = {"prepared": sha256(facts["images"] + facts["index"]), "partition": partition_hash(workspace.partition(spec))}
-    sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
-
-    def positions(client: int, name: str) -> torch.Tensor:
-        return torch.from_numpy(sample[(owner == client) & (split == name)].astype("int64"))
-
-    clients = []
-    for k in range(int(owner.max()) + 1):
-        domains = tuple(partition["domain"][owner == k].unique())
-        clients.append(ClientData(*(positions(k, name) for name in ("train", "val", "test")), domains))
-        if not len(clients[k].train):
-            raise FedshiftError(workspace.partition(spec), f"client {k} has no training sample", "Use fewer clients or a larger fraction.")
-    classes, data = list(facts["classes"]), spec.data
-    model_class, method_class = get("models", spec.model.name), get("methods", spec.method.name)
-
-    def build() -> nn.Module:
-        model: nn.Module = model_class(len(classes), data.input_px, **spec.model.params)
-        return model
-
-    augment = Augment(data.augment, data.prepare.px, data.input_px, data.normalise)
-    evaluate = Evaluate(data.prepare.px, data.input_px, data.normalise)
-    samples = Samples(torch.from_numpy(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64")), augment, evaluate)
-    method = method_class(params(method_class, spec.method.params))
-    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), device)
-    return federation, hashes, classes
-
-
 def _merge(segments: Path, path: Path) -> None:
     tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
     with atomic_path(path) as temporary:
@@ -139,10 +115,8 @@ def _merge(segments: Path, path: Path) -> None:
 def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
     kept = {"last": (federation.round, federation.weights())}
-    for tie, finished in federation.best_round.items():
-        prefix = f"{tie}/"
-        best = {name.removeprefix(prefix): value for name, value in federation.state.best.items() if name.startswith(prefix)}
-        kept[f"best_{tie}"] = (finished, best)
+    for tie, finished in federation.selection.round.items():
+        kept[f"best_{tie}"] = (finished, federation.selection.weights(tie))
     written: dict[str, dict[str, str]] = {}
     for selection, (finished, tensors) in kept.items():
         entries = _entries(federation, tensors)
@@ -164,13 +138,17 @@ def _entries(federation: Federation, tensors: dict[str, torch.Tensor]) -> dict[s
     for name, tensor in tensors.items():
         rows = tensor if tensor.dim() == 2 else tensor[None]
         if name == "own":
-            rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(1, state.kept.mask.nonzero().flatten().to(rows.device), rows)
+            rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
+                1, state.kept.mask.nonzero().flatten().to(rows.device), rows
+            )
         for entry in layout.entries:
             kept = bool(state.kept.mask[entry.offset])
-            if name == "row" and kept or name == "own" and not kept:
+            if (name == "row" and kept) or (name == "own" and not kept):
                 continue
             logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
-            named[f"{'shared' if name == 'row' else name}/{entry.name}"] = logical[0] if tensor.dim() == 1 else logical
+            named[f"{'shared' if name == 'row' else name}/{entry.name}"] = (
+                logical[0] if tensor.dim() == 1 else logical
+            )
     return named
 
 
@@ -194,7 +172,7 @@ def _summary(
         "classes": classes, "evaluates": model_name, "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},
         "weights": {name: one["file"] for name, one in weights.items()},
-        "best_round": federation.best_round,
+        "best_round": federation.selection.round,
         "costs": {
             "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),
             "peeked_floats": federation.server.peeked, "seconds": seconds, "peak_memory_mb": peak_memory_mb(federation.device),
@@ -206,10 +184,16 @@ def _summary(
 
 def _report(federation: Federation, run: Path) -> None:
     measured = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
-    accuracy = {
-        "in" if row["client"] >= 0 else "out": row["value"]
-        for row in federation.records.rows
-        if row["round"] == federation.round and row["metric"] == "accuracy"
-    }
-    shown = "".join(f", {name} {value:.3f}" for name, value in accuracy.items())
-    log.info("%s: round %d of %d, %.2f s%s", run.name, federation.round, federation.spec.federation.rounds, measured, shown)
+    accuracy: dict[str, list[float]] = {}
+    for row in federation.records.rows:
+        if row["round"] == federation.round and row["metric"] == "accuracy":
+            accuracy.setdefault("in" if row["client"] >= 0 else "out", []).append(row["value"])
+    shown = "".join(f", {name} {sum(values) / len(values):.3f}" for name, values in accuracy.items())
+    log.info(
+        "%s: round %d of %d, %.2f s%s",
+        run.name,
+        federation.round,
+        federation.spec.federation.rounds,
+        measured,
+        shown,
+    )

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedshift.errors import FedshiftError, nearest
 
-
 Block = TypeVar("Block", bound=BaseModel)
 
 
@@ -52,7 +51,9 @@ class Partition(Closed):
     @model_validator(mode="after")
     def _fractions(self) -> Partition:
         if min(self.fractions) < 0 or self.fractions[0] == 0 or abs(sum(self.fractions) - 1) > 1e-9:
-            raise ValueError("fractions (train, val, test) must not be negative and must sum to 1, with some train")
+            raise ValueError(
+                "fractions (train, val, test) must not be negative and must sum to 1, with some train"
+            )
         if self.fractions[1] == 0:
             raise ValueError("the validation fraction must not be 0: rounds are selected on it")
         return self
@@ -157,15 +158,23 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return FedshiftError(where, f"unknown key '{place}'", nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1])))
+        return FedshiftError(
+            where, f"unknown key '{place}'", nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
+        )
     if first["type"] == "literal_error":
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
-        return FedshiftError(where, f"'{place}' cannot be '{first['input']}'", nearest(str(first["input"]), choices))
+        return FedshiftError(
+            where, f"'{place}' cannot be '{first['input']}'", nearest(str(first["input"]), choices)
+        )
     if first["type"] == "missing":
-        return FedshiftError(where, f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names.")
+        return FedshiftError(
+            where, f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
+        )
     said = first["msg"].removeprefix("Value error, ")
     value = first["input"] if isinstance(first["input"], str | int | float | bool | None) else None
-    return FedshiftError(where, f"'{place or block.__name__}': {said}" + (f" (got {value!r})" if value is not None else ""))
+    return FedshiftError(
+        where, f"'{place or block.__name__}': {said}" + (f" (got {value!r})" if value is not None else "")
+    )
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

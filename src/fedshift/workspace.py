@@ -34,8 +34,19 @@ class Workspace:
     def partition(self, spec: RunSpec) -> Path:
         """The partition's Parquet file; named by everything that decides who holds which sample."""
         scheme = get("partitions", spec.partition.scheme)
-        recipe = [spec.data.release, get("datasets", spec.data.dataset).version, spec.partition.model_dump(), scheme.version]
-        return self.root / "data" / "partitions" / spec.data.dataset / f"{_short([*recipe, spec.data.target, spec.seed])}.parquet"
+        recipe = [
+            spec.data.release,
+            get("datasets", spec.data.dataset).version,
+            spec.partition.model_dump(),
+            scheme.version,
+        ]
+        return (
+            self.root
+            / "data"
+            / "partitions"
+            / spec.data.dataset
+            / f"{_short([*recipe, spec.data.target, spec.seed])}.parquet"
+        )
 
     def run(self, spec: RunSpec, digest: str, code: str) -> Path:
         where = self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target or "none")

@@ -127,7 +127,7 @@ class Project:
             "costs": {
                 "bytes_up": 80, "bytes_down": 80, "state_dict_bytes": 40, "macs_per_image": 7, "seconds": 1.5, "peak_memory_mb": 90.0
             },
-            "environment": {"device": device},
+            "environment": {"device": device, "capability": "AVX2", "threads": 1},
         }  # fmt: skip
         (directory / "summary.json").write_text(json.dumps(summary))
         return directory

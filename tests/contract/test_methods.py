@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fedshift.federation import checkpoint
-from fedshift.federation.loop import Federation
 from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation
 from fedshift.federation.transfer import Transfer
 from fedshift.registry import names
 from tests.federation.toys import finish, method, small, spec
@@ -39,12 +39,17 @@ def numbers(federation: Federation) -> list[tuple[object, ...]]:
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     """Bit for bit; NaN equals NaN."""
-    return one.keys() == other.keys() and all(torch.equal(one[name].nan_to_num(9e9), other[name].nan_to_num(9e9)) for name in one)
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name].nan_to_num(9e9), other[name].nan_to_num(9e9)) for name in one
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_only_what_is_declared_travels(name: str) -> None:
-    assert same(state_of(finish(small(RUN, method(name), transfer=Poisoned))), state_of(finish(small(RUN, method(name)))))
+    assert same(
+        state_of(finish(small(RUN, method(name), transfer=Poisoned))),
+        state_of(finish(small(RUN, method(name)))),
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -73,7 +78,9 @@ def test_every_entry_has_one_class(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_gradients_stay_in_the_flat_vector(name: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_stay_in_the_flat_vector(
+    name: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = spec(local={"precision": precision}, federation={"rounds": 1})
     federation = small(run, method(name))
     steps: list[bool] = []
@@ -88,7 +95,11 @@ def test_gradients_stay_in_the_flat_vector(name: str, precision: str, monkeypatc
     finish(federation)
     assert steps
     assert all(steps)
-    assert all(value.isfinite().all() for name, value in state_of(federation).items() if name != "own" or federation.state.kept.size)
+    assert all(
+        value.isfinite().all()
+        for name, value in state_of(federation).items()
+        if name != "own" or federation.state.kept.size
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -147,7 +158,9 @@ def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pyt
     for name in METHODS:
         batches: list[object] = []
 
-        def spy(self: Client, chosen: object, samples: object, index: Tensor, batches: list[object] = batches) -> Tensor:
+        def spy(
+            self: Client, chosen: object, samples: object, index: Tensor, batches: list[object] = batches
+        ) -> Tensor:
             from fedshift.federation.batches import schedule
 
             batches.append((self.t, self.k, index.tolist()))

@@ -66,7 +66,7 @@ def server() -> Iterator[Server]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         state.url = f"http://127.0.0.1:{http.server_port}/archive.zip"
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         yield state
         http.shutdown()
 
@@ -120,15 +120,23 @@ def test_fetch_downloads_unpacks_and_verifies(
     server: Server, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
-    server.content = zipped({f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")})
+    server.content = zipped(
+        {f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")}
+    )
     server.breaks = [5000]
     facts = replace(PACS.releases["original"], url=server.url, manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
     said: list[str] = []
     raw = fetch(workspace, "pacs", say=said.append)
     assert raw.is_dir() and len(list(raw.rglob("*.png"))) == 28
-    assert sorted(path.name for path in raw.parent.iterdir()) == ["original", "original.manifest.csv.gz", "original.manifest.json"]
-    assert any("licence: none stated" in line for line in said) and any("untested address" in line for line in said)
+    assert sorted(path.name for path in raw.parent.iterdir()) == [
+        "original",
+        "original.manifest.csv.gz",
+        "original.manifest.json",
+    ]
+    assert any("licence: none stated" in line for line in said) and any(
+        "untested address" in line for line in said
+    )
     verify(workspace, "pacs")
     asked = len(server.asked)
     fetch(workspace, "pacs", say=said.append)

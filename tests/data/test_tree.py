@@ -22,7 +22,9 @@ def test_canonical_order_is_domains_classes_then_sorted_names(tmp_path: Path) ->
         draw(tmp_path / "cartoon" / "dog" / name, seed=hash(name) % 1000)
     index = PACS().index(tmp_path)
     assert list(dict.fromkeys(index["domain"])) == list(PACS.domains)
-    assert list(index["path"][7:11]) == [f"cartoon/dog/{name}" for name in ("0.png", "10.png", "9.png", "B.PNG")]
+    assert list(index["path"][7:11]) == [
+        f"cartoon/dog/{name}" for name in ("0.png", "10.png", "9.png", "B.PNG")
+    ]
     assert index["label"].tolist() == [PACS.classes.index(name) for name in index["class"]]
     assert (index["group"] == -1).all() and (index["split"] == "").all()
     assert index.dtypes[["label", "group"]].astype(str).tolist() == ["int16", "int32"]
@@ -30,7 +32,10 @@ def test_canonical_order_is_domains_classes_then_sorted_names(tmp_path: Path) ->
 
 def test_other_spellings_give_the_same_index(tmp_path: Path) -> None:
     plant(tmp_path, OfficeCaltech10.domains, OfficeCaltech10.classes, each=1)
-    expected, pixels = OfficeCaltech10().index(tmp_path), OfficeCaltech10().content(tmp_path, "caltech/backpack/0.png")
+    expected, pixels = (
+        OfficeCaltech10().index(tmp_path),
+        OfficeCaltech10().content(tmp_path, "caltech/backpack/0.png"),
+    )
     (tmp_path / "caltech").rename(tmp_path / "Caltech")
     (tmp_path / "Caltech" / "backpack").rename(tmp_path / "Caltech" / "back_pack")
     assert OfficeCaltech10().index(tmp_path).equals(expected)
@@ -40,7 +45,9 @@ def test_other_spellings_give_the_same_index(tmp_path: Path) -> None:
 def test_two_spellings_of_one_folder_are_refused(tmp_path: Path) -> None:
     plant(tmp_path, OfficeCaltech10.domains, OfficeCaltech10.classes, each=1)
     draw(tmp_path / "caltech" / "back_pack" / "other.png")
-    with pytest.raises(FedshiftError, match=r"caltech/back_pack and caltech/backpack are both caltech/backpack"):
+    with pytest.raises(
+        FedshiftError, match=r"caltech/back_pack and caltech/backpack are both caltech/backpack"
+    ):
         OfficeCaltech10().index(tmp_path)
 
 
@@ -49,7 +56,12 @@ def test_identical_files_share_a_group(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "A" / "y" / "0.png", tmp_path / "A" / "y" / "copy.png")
     shutil.copy(tmp_path / "B" / "x" / "1.png", tmp_path / "B" / "x" / "copy.png")
     index = Folder().index(tmp_path).set_index("path")["group"]
-    assert index[index >= 0].to_dict() == {"A/y/0.png": 0, "A/y/copy.png": 0, "B/x/1.png": 1, "B/x/copy.png": 1}
+    assert index[index >= 0].to_dict() == {
+        "A/y/0.png": 0,
+        "A/y/copy.png": 0,
+        "B/x/1.png": 1,
+        "B/x/copy.png": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,7 +73,10 @@ def test_identical_files_share_a_group(tmp_path: Path) -> None:
         (lambda root: draw(root / "clipart" / "dog" / "0.png"), "unexpected folder: clipart"),
         (lambda root: draw(root / "photo" / "dog" / "more" / "0.png"), "unexpected folder: photo/dog/more"),
         (lambda root: draw(root / "photo" / "0.png"), "image outside a class folder: photo/0.png"),
-        (lambda root: (root / "photo" / "dog" / "notes.txt").write_text(""), "not an image: photo/dog/notes.txt"),
+        (
+            lambda root: (root / "photo" / "dog" / "notes.txt").write_text(""),
+            "not an image: photo/dog/notes.txt",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, spoil: object, reason: str) -> None:

@@ -26,7 +26,8 @@ def tree(workspace: Workspace, tmp_path: Path) -> Path:
 def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, tree: Path) -> None:
     facts = json.loads(verify(workspace, "folder", "mine").read_text())
     lines = sorted(
-        f"{path.relative_to(tree).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in tree.rglob("*.png")
+        f"{path.relative_to(tree).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        for path in tree.rglob("*.png")
     )
     assert facts["files"] == 8
     assert facts["hash"] == hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -10,7 +10,7 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.models.base import Out
+from fedshift.models.base import Model, Out
 from tests.conftest import vectors
 from tests.federation.toys import Untouched, finish, method, quadratics, small, spec
 
@@ -49,7 +49,9 @@ def test_fedavg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mu", REFERENCE["fedprox"])
 def test_fedprox(mu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert after_training(federation("fedprox", 1, mu=float(mu)), monkeypatch) == [pytest.approx(REFERENCE["fedprox"][mu], **CLOSE)]
+    assert after_training(federation("fedprox", 1, mu=float(mu)), monkeypatch) == [
+        pytest.approx(REFERENCE["fedprox"][mu], **CLOSE)
+    ]
 
 
 def test_scaffold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,26 +90,39 @@ def test_ditto_without_pull_is_local_training() -> None:
     assert not finish(small(run, method("ditto", lam=1.0))).state.slots["v"].equal(local.state.own)
 
 
-class Normed(nn.Module):
+class Normed(Model):
     """One batch-normalisation layer."""
 
+    name = "normed"
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(2, 1)
         self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
 
-    def forward(self, x: torch.Tensor) -> Out:
+    def forward(self, x: torch.Tensor, after: object = None) -> Out:
         return Out(x, self.norm(x))
 
 
 def test_batch_norm_statistics_of_fedbn_follow_the_reference() -> None:
     """One local epoch of two batches moves a client's own statistics: r <- .9 r + .1 m, with the unbiased variance."""
     reference = vectors("bn_adaptation")
-    values, nobody = torch.tensor(reference["batches"], dtype=torch.float64), torch.empty(0, dtype=torch.int64)
+    values, nobody = (
+        torch.tensor(reference["batches"], dtype=torch.float64),
+        torch.empty(0, dtype=torch.int64),
+    )
     run = spec(local={"batch": 4, "lr": 0.0}, federation={"rounds": 1})
     order = schedule(8, run.local, run.seed, 0, 0, batch_norm=True).order
     index = order.argsort()  # so that the drawn order shows the batches as the reference has them
     samples = Samples(values.flatten(0, 1), torch.zeros(8, dtype=torch.int64), Untouched(), lambda x: x)
-    made = Federation(run, method("fedbn"), Normed, samples, [ClientData(index, nobody, nobody)], nobody, torch.device("cpu"))
+    made = Federation(
+        run,
+        method("fedbn"),
+        Normed,
+        samples,
+        [ClientData(index, nobody, nobody)],
+        nobody,
+        torch.device("cpu"),
+    )
     finish(made)
     own = dict(zip(("weight", "bias", "mean", "var"), made.state.own[0].split(2), strict=True))
     assert reference["momentum"] == 0.1
@@ -118,13 +133,16 @@ def test_batch_norm_statistics_of_fedbn_follow_the_reference() -> None:
 CALLED = {
     "fedavg": ["fedshift.federation.method.mean"],
     "fedprox": ["fedshift.methods.fedprox.FedProx.grad"],
-    "scaffold": [f"fedshift.methods.scaffold.Scaffold.{hook}" for hook in ("grad", "end", "aggregate")] + ["fedshift.methods.scaffold.mean"],
+    "scaffold": [f"fedshift.methods.scaffold.Scaffold.{hook}" for hook in ("grad", "end", "aggregate")]
+    + ["fedshift.methods.scaffold.mean"],
     "ditto": ["fedshift.methods.ditto.Ditto.step", "fedshift.federation.method.mean"],
     "fedbn": ["fedshift.methods.fedbn.FedBN.local", "fedshift.methods.fedbn.FedBN.unseen"],
 }
 
 
-@pytest.mark.parametrize(("name", "function"), [(name, function) for name, functions in CALLED.items() for function in functions])
+@pytest.mark.parametrize(
+    ("name", "function"), [(name, function) for name, functions in CALLED.items() for function in functions]
+)
 def test_the_loop_calls_what_is_tested(name: str, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Called(Exception):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.models.base import Out
+from fedshift.models.base import Model, Out
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -29,7 +30,9 @@ BASE: dict[str, Any] = {
 def spec(**blocks: dict[str, Any]) -> RunSpec:
     """BASE with some keys of some blocks changed."""
     seed: Any = blocks.pop("seed", 0)
-    return RunSpec.model_validate({"seed": seed, **{name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}})
+    return RunSpec.model_validate(
+        {"seed": seed, **{name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}}
+    )
 
 
 def method(name: str, **hp: Any) -> Method:
@@ -48,19 +51,20 @@ class Untouched:
         return images
 
 
-class Point(nn.Module):
+class Point(Model):
     """One number w in float64; its "logits" on a sample (h, c) are (h, w - c)."""
 
+    name = "point"
+
     def __init__(self, start: float) -> None:
-        super().__init__()
+        super().__init__(1, 1)
         self.start = start
         self.w = nn.Parameter(torch.zeros(1, dtype=torch.float64))
-        self.reset_parameters()
 
-    def reset_parameters(self) -> None:
+    def initialise(self, module: nn.Module) -> None:
         nn.init.constant_(self.w, self.start)
 
-    def forward(self, x: Tensor) -> Out:
+    def forward(self, x: Tensor, after: object = None) -> Out:
         return Out(x, torch.stack([x[:, 0], self.w - x[:, 1]], 1))
 
 
@@ -70,30 +74,50 @@ def quadratic(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def quadratics(
-    chosen: Method, h: list[float], c: list[float], start: float, lr: float, steps: int, rounds: int, sizes: list[int] | None = None
+    chosen: Method,
+    h: list[float],
+    c: list[float],
+    start: float,
+    lr: float,
+    steps: int,
+    rounds: int,
+    sizes: list[int] | None = None,
 ) -> Federation:
     """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k] copies of (h_k, c_k)."""
     sizes = sizes or [1] * len(h)
-    pixels = torch.tensor([pair for pair, n in zip(zip(h, c, strict=True), sizes, strict=True) for _ in range(n)], dtype=torch.float64)
+    pixels = torch.tensor(
+        [pair for pair, n in zip(zip(h, c, strict=True), sizes, strict=True) for _ in range(n)],
+        dtype=torch.float64,
+    )
     bounds = torch.tensor([0, *sizes]).cumsum(0).tolist()
     nobody = torch.empty(0, dtype=torch.int64)
-    clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in zip(bounds, bounds[1:], strict=False)]
+    clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in itertools.pairwise(bounds)]
     samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
     run = spec(local={"batch": max(sizes), "lr": lr, "epochs": steps}, federation={"rounds": rounds})
-    return Federation(run, chosen, lambda: Point(start), samples, clients, nobody, torch.device("cpu"), quadratic)
+    return Federation(
+        run, chosen, lambda: Point(start), samples, clients, nobody, torch.device("cpu"), quadratic
+    )
 
 
-def images(clients: int = 3, each: int = 20, target: int = 12, px: int = 32) -> tuple[Samples, list[ClientData], Tensor]:
+def images(
+    clients: int = 3, each: int = 20, target: int = 12, px: int = 32
+) -> tuple[Samples, list[ClientData], Tensor]:
     """Random images of two classes that differ in brightness, `each` a client (3/5 train, 1/5 val, 1/5 test), and a target."""
     n = clients * each + target
     rng = torch.Generator().manual_seed(7)
     labels = torch.arange(n) % 2
-    pixels = (torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]).to(torch.uint8)
+    pixels = (torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]).to(
+        torch.uint8
+    )
     samples = Samples(pixels, labels, Untouched(), to_float)
     samples.augment = Floats()
     parts = [torch.arange(k * each, (k + 1) * each) for k in range(clients)]
     cuts = each * 3 // 5, each * 4 // 5
-    return samples, [ClientData(*part.tensor_split(cuts), (f"domain{k}",)) for k, part in enumerate(parts)], torch.arange(clients * each, n)
+    return (
+        samples,
+        [ClientData(*part.tensor_split(cuts), (f"domain{k}",)) for k, part in enumerate(parts)],
+        torch.arange(clients * each, n),
+    )
 
 
 def to_float(pixels: Tensor) -> Tensor:
@@ -112,7 +136,9 @@ def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Fed
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients)
     model = get("models", run.model.name)
-    return Federation(run, chosen, lambda: model(2, 32), samples, held, target, torch.device("cpu"), **options)
+    return Federation(
+        run, chosen, lambda: model(2, 32), samples, held, target, torch.device("cpu"), **options
+    )
 
 
 def finish(federation: Federation) -> Federation:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
-from fedshift.analysis.select import METRICS, selected
+from fedshift.analysis.select import selected
 from fedshift.files import write_json
 from fedshift.workspace import Workspace
 
@@ -42,17 +42,14 @@ def check(collected: Collected) -> list[Comparison]:
     )
     if expect is None:
         return comparisons
-    values = selected(collected).groupby(same, dropna=False)[[*METRICS]].mean()
-    finished = collected.runs[collected.runs["state"] == "finished"]
-    chance = 100 / finished.groupby(same, dropna=False)["classes"].first().map(len)
-    for group, row in values.iterrows():
-        label = group if isinstance(group, tuple) else (group,)
-        name = " ".join(
-            [str(label[0]), *(f"{key}={value}" for key, value in zip(same[1:], label[1:], strict=True))]
-        )
+    values = selected(collected).merge(collected.runs[[*collected.keys, "classes"]], on=collected.keys)
+    values["chance"] = 100 / values["classes"].map(len)
+    groups = values.groupby(same, sort=False, dropna=False)[["id", "ood", "chance"]]
+    for row in groups.mean().reset_index().to_dict("records"):
+        name = " ".join([row["method"], *(f"{axis}={row[axis]}" for axis in same[1:])])
         for metric, multiple in (("id", expect.id), ("ood", expect.ood)):
-            if multiple and not (metric == "ood" and label[0] in expect.exempt):
-                comparisons.append(_at_least(f"{name}: {metric}", row[metric], multiple * chance[group]))
+            if multiple and not (metric == "ood" and row["method"] in expect.exempt):
+                comparisons.append(_at_least(f"{name}: {metric}", row[metric], multiple * row["chance"]))
     return comparisons
 
 

@@ -167,8 +167,21 @@ def _run(workspace: Workspace, cell: Cell, identity: Identity, directory: Path) 
     summary = json.loads((directory / "summary.json").read_text())
     costs = {name: summary["costs"].get(name) for name in COSTS}
     shown = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
-    hardware = summary["environment"].get("device")
-    return {**row, **shown, **costs, "state": "finished", "bn": summary["policy"]["bn"], "hardware": hardware}
+    return {
+        **row,
+        **shown,
+        **costs,
+        "state": "finished",
+        "bn": summary["policy"]["bn"],
+        "hardware": _hardware(summary["environment"]),
+    }
+
+
+def _hardware(environment: dict[str, Any]) -> str:
+    """What may change the last bits of a result: the accelerator; on a CPU its instruction set and the threads."""
+    if environment["device"] != "cpu":
+        return str(environment["device"])
+    return f"cpu, {environment['capability']}, {environment['threads']} threads"
 
 
 def _records(directory: Path, constants: dict[str, Any], schema: pa.Schema) -> pa.Table:

@@ -57,22 +57,19 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
         )
     frame, targets = _with_average(frame, collected.keys)
     further = [key for key in collected.keys if key not in ("method", "target", "seed")]
-    points = frame[further].drop_duplicates().to_dict("records") if further else []
-    rows = [(point, metric) for point in points for metric in PANELS if frame[metric].notna().any()]
+    parts: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, frame)]
+    if further:
+        groups = frame.groupby(further, sort=False, dropna=False)
+        parts = [(dict(zip(further, values, strict=True)), part) for values, part in groups]
+    rows = [(*part, metric) for part in parts for metric in PANELS if frame[metric].notna().any()]
     width, height = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
     figure = Figure(figsize=(1.6 + width * len(targets), 0.9 + height * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), len(targets), sharex=True, sharey="row", squeeze=False)
-    for (point, metric), panels in zip(rows, grid, strict=True):
-        at = frame[(frame[further] == pd.Series(point, dtype=object)).all(axis=1)] if further else frame
+    for (point, part, metric), panels in zip(rows, grid, strict=True):
         for target, axes in zip(targets, panels, strict=True):
-            here = at if target is None else at[at["target"] == target]
+            here = part if target is None else part[part["target"] == target]
             _panel(
-                axes,
-                root,
-                collected,
-                here,
-                {**point, **({} if target is None else {"target": target})},
-                metric,
+                axes, root, collected, here, point if target is None else {**point, "target": target}, metric
             )
         named = ", ".join(f"{axis} = {value}" for axis, value in point.items())
         panels[0].set_ylabel("\n".join(filter(None, [named, PANELS[metric], "accuracy (%)"])))

@@ -35,7 +35,7 @@ def notes(collected: Collected) -> list[str]:
     lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
     lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
     lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
-    hardware = runs["hardware"].fillna("unknown")
+    hardware = runs["hardware"]
     lines.append(
         f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(runs, hardware)}."
     )

@@ -19,14 +19,35 @@ log = logging.getLogger("fedshift.train")
 
 @click.command
 @click.argument("digests", metavar="[DIGEST]...", nargs=-1)
-@click.option("--plan", "path", type=click.Path(path_type=Path, dir_okay=False), envvar="FEDSHIFT_PLAN", required=True, help="The plan's file.")
+@click.option(
+    "--plan",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FEDSHIFT_PLAN",
+    required=True,
+    help="The plan's file.",
+)
 @click.option("--pack", help="Train the runs of this pack, and write its stamp.")
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one run (CPU).")
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one run (CPU)."
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option("--checkpoint-seconds", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Least time between checkpoints.")
+@click.option(
+    "--checkpoint-seconds",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Least time between checkpoints.",
+)
 @click.pass_obj
 def command(
-    workspace: Workspace, digests: tuple[str, ...], path: Path, pack: str | None, threads: int, device: str, checkpoint_seconds: float
+    workspace: Workspace,
+    digests: tuple[str, ...],
+    path: Path,
+    pack: str | None,
+    threads: int,
+    device: str,
+    checkpoint_seconds: float,
 ) -> None:
     """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
 
@@ -36,7 +57,9 @@ def command(
     if not path.is_file():
         raise FedshiftError(path, "there is no such plan", "Run: fedshift plan --print path")
     runs = _chosen(path, pack, digests)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
+    )
     failed = [run for run in runs if not _train(workspace, run, threads, device, checkpoint_seconds)]
     stamped = pack is not None and planfile.stamp(workspace.root, pack, runs)
     for run in failed:
@@ -50,7 +73,9 @@ def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]
     if not every:
         raise unknown(path, "pack", str(pack), {run.pack for run in planfile.runs(path)})
     if not pack and not digests:
-        raise FedshiftError("fedshift train", "nothing is named", "Give --pack, or digests (see: fedshift plan --print runs).")
+        raise FedshiftError(
+            "fedshift train", "nothing is named", "Give --pack, or digests (see: fedshift plan --print runs)."
+        )
     for digest in digests:
         if not any(run.digest.startswith(digest) for run in every):
             raise unknown(path, "run", digest, [run.digest for run in every])
@@ -67,7 +92,11 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
     kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     spec = parse(json.loads(run.spec), run.directory)
     if str(identify(spec)) != run.name:
-        raise FedshiftError(run.directory, "the code has changed since this was planned", "Run snakemake again: it plans anew.")
+        raise FedshiftError(
+            run.directory,
+            "the code has changed since this was planned",
+            "Run snakemake again: it plans anew.",
+        )
     try:
         train(workspace, spec, Machine(torch.device(kind), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours

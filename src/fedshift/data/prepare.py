@@ -71,14 +71,18 @@ def prepare(
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     if verify_prepared(folder)["raw"] != raw_hash:
-        raise FedshiftError(folder, f"was made from another state of {name} {release}", f"Remove {folder} or name a new release.")
+        raise FedshiftError(
+            folder,
+            f"was made from another state of {name} {release}",
+            f"Remove {folder} or name a new release.",
+        )
     return folder
 
 
 def load(folder: Path) -> tuple[NDArray[np.uint8], pd.DataFrame]:
-    """The images, a read-only memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
+    """The images, a memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
     index = load_index(folder)
-    return np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False), index
+    return np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False), index
 
 
 def load_index(folder: Path) -> pd.DataFrame:

@@ -13,14 +13,14 @@ from fedshift.spec import Local
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Batches:
     """The batches of one client in one round: `order` [M] positions into its training samples; `cuts`: (epoch, start, stop)."""
 
     order: Tensor
     cuts: list[tuple[int, int, int]]
 
 
-def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Schedule:
+def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
     """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (methods.md C7).
 
     wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of each pass;
@@ -39,10 +39,10 @@ def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: b
     epochs = [i // per_epoch for i in range(len(chosen))]
     kept = [(e, part) for e, part in zip(epochs, chosen, strict=True) if len(part) > 1 or not batch_norm]
     if not kept:
-        return Schedule(torch.empty(0, dtype=torch.int64), [])
+        return Batches(torch.empty(0, dtype=torch.int64), [])
     stops = torch.tensor([len(part) for _, part in kept]).cumsum(0).tolist()
     cuts = [(e, stop - len(part), stop) for (e, part), stop in zip(kept, stops, strict=True)]
-    return Schedule(torch.cat([part for _, part in kept]), cuts)
+    return Batches(torch.cat([part for _, part in kept]), cuts)
 
 
 def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:

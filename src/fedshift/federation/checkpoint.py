@@ -19,13 +19,17 @@ from fedshift.files import atomic_path, write_bytes
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
     """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
     tensors = federation.state.tensors() | _open_tensors(federation.open)
+    tensors |= {f"kept/{name}": tensor for name, tensor in federation.selection.kept.items()}
     rows = federation.records.rows
-    segment = f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
+    segment = (
+        f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
+    )
     data = federation.records.pack()
     tensors["records"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
     counters = {
         "round": federation.round, "visits": federation.state.visits, "peeked": federation.server.peeked, "segment": segment,
-        "best_value": federation.best_value, "best_round": federation.best_round,
+        "validation": federation.selection.validation,
+        "best_value": federation.selection.value, "best_round": federation.selection.round,
         "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
         "done": federation.open.done if federation.open else None,
         "clients_in_round": len(federation.open.rows) if federation.open else None,
@@ -47,11 +51,15 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
         return False
     tensors, metadata = _read(path)
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
-        raise FedshiftError(path, f"belongs to run {metadata.get('identity')}, not to {identity}", "Move it away; this run then starts anew.")
+        raise FedshiftError(
+            path,
+            f"belongs to run {metadata.get('identity')}, not to {identity}",
+            "Move it away; this run then starts anew.",
+        )
     counters: dict[str, Any] = json.loads(metadata["counters"])
     federation.state.load(tensors)
     federation.round, federation.state.visits = counters["round"], counters["visits"]
-    federation.best_value, federation.best_round = counters["best_value"], counters["best_round"]
+    _resume_selection(federation, counters, tensors)
     federation.server.peeked = counters["peeked"]
     federation.transfer.bytes_down, federation.transfer.bytes_up = counters["bytes"]
     data = tensors["records"].numpy().tobytes()
@@ -62,6 +70,14 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     if counters["done"] is not None:
         federation.open = _open_round(federation, tensors, counters["done"], counters["clients_in_round"])
     return True
+
+
+def _resume_selection(federation: Federation, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    selection, prefix = federation.selection, "kept/"
+    selection.value, selection.round = counters["best_value"], counters["best_round"]
+    selection.validation = {int(k): accuracy for k, accuracy in counters["validation"].items()}
+    kept = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    selection.kept = {name: value.to(federation.device) for name, value in kept.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -78,7 +94,9 @@ def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
         return {}
     done = open_round.done
     named = {"round/rows": open_round.rows[:done], "round/losses": open_round.losses[:done]}
-    return named | {f"round/message/{name}": torch.stack(values) for name, values in open_round.messages.items()}
+    return named | {
+        f"round/message/{name}": torch.stack(values) for name, values in open_round.messages.items()
+    }
 
 
 def _open_round(federation: Federation, tensors: dict[str, Tensor], done: int, clients: int) -> OpenRound:

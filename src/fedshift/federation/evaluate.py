@@ -28,7 +28,11 @@ class Scored:
 
 @torch.no_grad()
 def evaluate(
-    network: Network, row: Tensor, samples: Samples, sets: list[tuple[int, str, Tensor]], precision: Callable[[], torch.autocast]
+    network: Network,
+    row: Tensor,
+    samples: Samples,
+    sets: list[tuple[int, str, Tensor]],
+    precision: Callable[[], torch.autocast],
 ) -> list[Scored]:
     """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out. Dropout off, statistics as stored."""
     sets = [one for one in sets if len(one[2])]
@@ -43,5 +47,10 @@ def evaluate(
             logits = model(samples.evaluate(pixels)).logits.float()
         scores[0, start : start + BATCH] = logits.argmax(1) == y
         scores[1, start : start + BATCH] = F.cross_entropy(logits, y, reduction="none")
-    means = torch.stack([part.mean(1) for part in scores.split([len(positions) for _, _, positions in sets], dim=1)]).tolist()
-    return [Scored(client, split, len(positions), *values) for (client, split, positions), values in zip(sets, means, strict=True)]
+    means = torch.stack(
+        [part.mean(1) for part in scores.split([len(positions) for _, _, positions in sets], dim=1)]
+    ).tolist()
+    return [
+        Scored(client, split, len(positions), *values)
+        for (client, split, positions), values in zip(sets, means, strict=True)
+    ]

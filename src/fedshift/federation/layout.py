@@ -109,7 +109,9 @@ class Layout:
     @property
     def hash(self) -> str:
         """Changes when a stored row could no longer be read as what it was."""
-        return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[:16]
+        return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[
+            :16
+        ]
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:

@@ -29,7 +29,15 @@ class Client:
     """
 
     def __init__(
-        self, k: int, t: int, n: int, state: State, method: Method, row: Tensor, down: Mapping[str, Tensor], turn: Turn
+        self,
+        k: int,
+        t: int,
+        n: int,
+        state: State,
+        method: Method,
+        row: Tensor,
+        down: Mapping[str, Tensor],
+        turn: Turn,
     ) -> None:
         self.k, self.t, self.n, self.visits = k, t, n, state.visits[k]
         self.row, self.received, self._turn, self._state = row, row.clone(), turn, state
@@ -39,7 +47,9 @@ class Client:
         owned = {slot.name: state.slots[slot.name][k] for slot in method.slots if slot.owner == "client"}
         for slot in method.slots:
             if slot.init == "received" and not self.visits:
-                owned[slot.name].copy_(self.received if slot.like == "model" else self.received[state.layout.W])
+                owned[slot.name].copy_(
+                    self.received if slot.like == "model" else self.received[state.layout.W]
+                )
         self.slot = SimpleNamespace(**owned)
         self._network = turn.networks[0].bind(row)
         self.model = self._network.model
@@ -84,10 +94,15 @@ class Client:
         local, seed = self._turn.spec.local, self._turn.spec.seed
         plan = schedule(self.n, local, seed, self.t, self.k, self._turn.batch_norm)
         order = index[plan.order.to(index.device)]
-        draws = samples.augment.draw(len(order), generator(seed, "augment", self.t, self.k)).to(index.device, non_blocking=True)
+        draws = samples.augment.draw(len(order), generator(seed, "augment", self.t, self.k)).to(
+            index.device, non_blocking=True
+        )
         torch.manual_seed(key(seed, "dropout", self.t, self.k))
         self.model.train()
-        optimizer, total = self.optimizer(self._network, "first"), torch.zeros(2, dtype=torch.float64, device=index.device)
+        optimizer, total = (
+            self.optimizer(self._network, "first"),
+            torch.zeros(2, dtype=torch.float64, device=index.device),
+        )
         for epoch, start, stop in plan.cuts:
             self.lr = learning_rate(local, self._turn.spec.federation.rounds, self.t, epoch)
             pixels, y = samples.take(order[start:stop])
@@ -117,7 +132,14 @@ class Client:
 class Turn:
     """What every client's turn shares: the networks, the precision, the criterion, the settings."""
 
-    def __init__(self, spec: RunSpec, build: Callable[[], Network], criterion: Criterion, persist: bool, batch_norm: bool) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        build: Callable[[], Network],
+        criterion: Criterion,
+        persist: bool,
+        batch_norm: bool,
+    ) -> None:
         self.spec, self.criterion, self.persist, self.batch_norm = spec, criterion, persist, batch_norm
         self._build = build
         self.networks = [build()]

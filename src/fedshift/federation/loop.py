@@ -20,8 +20,10 @@ from fedshift.federation.method import Method
 from fedshift.federation.network import Network, initial_row
 from fedshift.federation.records import Records
 from fedshift.federation.samples import ClientData, Samples, pooled
+from fedshift.federation.selection import Selection
 from fedshift.federation.state import Server, State
 from fedshift.federation.transfer import Transfer
+from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 
 TARGET = -1
@@ -46,7 +48,7 @@ class Federation:
     """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved."""
 
     def __init__(
-        self, spec: RunSpec, method: Method, build: Callable[[], nn.Module], samples: Samples, clients: list[ClientData], target: Tensor,
+        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples, clients: list[ClientData], target: Tensor,
         device: torch.device, criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
     ) -> None:  # fmt: skip
         self.spec, self.method, self.build, self.device = spec, method, build, device
@@ -55,10 +57,16 @@ class Federation:
         self.clients = pooled(clients) if method.clients == "pooled" else clients
         self.samples = samples.to(device)
         self.train_index = [client.train.to(device) for client in self.clients]
-        self._sets = [(k, split, client.split(split).to(device)) for k, client in enumerate(clients) for split in ("val", "test")]
+        self._sets = [
+            (k, split, client.split(split).to(device))
+            for k, client in enumerate(clients)
+            for split in ("val", "test")
+        ]
         self._target = target.to(device)
         start = initial_row(build, self.layout, spec.seed).to(device)
-        self.state = State(method, self.layout, start, len(self.clients))
+        self.state = State(
+            method, self.layout, start, len(self.clients), spec.evaluation.keep == "post_train"
+        )
         self.server = Server(self.state, method, self._weights(start), spec.federation.rounds)
         self.transfer = transfer(method, self.state)
         persist = (method.optimizer_state or spec.local.optimizer_state) == "persist"
@@ -67,12 +75,17 @@ class Federation:
         self.records = Records()
         self.round = 0
         self.open: OpenRound | None = None
-        self.best_value: dict[str, float] = {}
-        self.best_round: dict[str, int] = {}
+        self.selection = Selection()
 
     def _weights(self, like: Tensor) -> Tensor:
-        sizes = torch.tensor([float(len(client.train)) for client in self.clients], dtype=like.dtype, device=like.device)
-        return torch.ones_like(sizes) if (self.method.weights or self.spec.federation.weights) == "uniform" else sizes
+        sizes = torch.tensor(
+            [float(len(client.train)) for client in self.clients], dtype=like.dtype, device=like.device
+        )
+        return (
+            torch.ones_like(sizes)
+            if (self.method.weights or self.spec.federation.weights) == "uniform"
+            else sizes
+        )
 
     @property
     def keeps_own(self) -> bool:
@@ -110,7 +123,14 @@ class Federation:
         self._aggregate(self.open, active)
         self.open = None
         self.round += 1
-        self.records.add(self.round, "machine", "", TARGET, "", {"seconds": time.perf_counter() - began, "peak_memory_mb": peak_memory_mb(self.device)})
+        self.records.add(
+            self.round,
+            "machine",
+            "",
+            TARGET,
+            "",
+            {"seconds": time.perf_counter() - began, "peak_memory_mb": peak_memory_mb(self.device)},
+        )
 
     def _train(self, open_round: OpenRound, position: int, k: int) -> None:
         row, index = open_round.rows[position], self.train_index[k]
@@ -121,6 +141,8 @@ class Federation:
         self.state.visits[k] += 1
         if self._due(self.round + 1) and self.keeps_own:
             self._evaluate_own(k, row, self.round + 1)
+        if self.state.trained is not None:
+            self.state.trained[k] = row
         for name, value in self.transfer.up(row, k, messages).items():
             open_round.messages.setdefault(name, []).append(value)
 
@@ -129,8 +151,13 @@ class Federation:
         self.method.aggregate(self.server, open_round.rows, self.server.p, up)
         finished = self.round + 1
         for k, (loss, seen) in zip(active, open_round.losses.tolist(), strict=True):
-            self.records.add(finished, "train", "", k, "train", {"loss": loss / max(seen, 1)}, n=int(seen))
-        cost = {"bytes_down": self.transfer.bytes_down, "bytes_up": self.transfer.bytes_up, "images": sum(open_round.losses[:, 1].tolist())}
+            if seen:
+                self.records.add(finished, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
+        cost = {
+            "bytes_down": self.transfer.bytes_down,
+            "bytes_up": self.transfer.bytes_up,
+            "images": sum(open_round.losses[:, 1].tolist()),
+        }
         self.records.add(finished, "cost", "", TARGET, "", cost)
         self.transfer.bytes_down = self.transfer.bytes_up = 0
         if self._due(finished):
@@ -164,38 +191,46 @@ class Federation:
     def _evaluate_aggregated(self, finished: int) -> None:
         if self.state.kept.size and self.state.shared.size:
             for k in range(len(self.clients)):
-                self._score(finished, "post_agg", "personal", self._own_row(k), [one for one in self._sets if one[0] == k])
+                self._score(
+                    finished,
+                    "post_agg",
+                    "personal",
+                    self._own_row(k),
+                    [one for one in self._sets if one[0] == k],
+                )
         target = [(TARGET, "target", self._target)]
-        rows = self.method.unseen(self.server) if len(self._target) or not self.state.kept.size else self.state.row[None][:0]
+        rows = (
+            self.method.unseen(self.server)
+            if len(self._target) or not self.state.kept.size
+            else self.state.row[None][:0]
+        )
         for m, row in enumerate(rows):
             sets = target if self.state.kept.size else [*self._sets, *target]
             self._score(finished, "post_agg", "global" if len(rows) == 1 else "personal", row, sets, m)
 
-    def _score(self, finished: int, stage: str, model: str, row: Tensor, sets: list[tuple[int, str, Tensor]], m: int = 0) -> None:
+    def _score(
+        self,
+        finished: int,
+        stage: str,
+        model: str,
+        row: Tensor,
+        sets: list[tuple[int, str, Tensor]],
+        m: int = 0,
+    ) -> None:
         for one in evaluate(self.turn.networks[0], row, self.samples, sets, self.turn.precision):
+            if (model, stage, one.split) == (*self.shown, "val"):
+                self.selection.validation[one.client] = one.accuracy
             values = {"accuracy": one.accuracy, "loss": one.loss}
             self.records.add(finished, stage, model, one.client, one.split, values, row=m, n=one.n)
 
     # ---- kept weights
 
     def _select(self, finished: int) -> None:
-        """Remember the rounds with the highest validation ALL (weighted by training samples, C9), the first and the last of equals."""
-        model, stage = self.shown
-        wanted = (finished, stage, model, "val", "accuracy")
-        rows = (row for row in self.records.rows if (row["round"], row["stage"], row["model"], row["split"], row["metric"]) == wanted)
-        accuracy = {row["client"]: row["value"] for row in rows}
-        if not accuracy:
-            return
-        sizes = {k: len(self.held[k].train) for k in accuracy}
-        value = sum(sizes[k] * accuracy[k] for k in accuracy) / sum(sizes.values())
-        for tie in ("first", "later"):
-            best = self.best_value.get(tie)
-            if best is None or value > best or (value == best and tie == "later"):
-                self.best_value[tie], self.best_round[tie] = value, finished
-                self.state.best |= {f"{tie}/{name}": tensor.clone() for name, tensor in self.weights().items()}
+        sizes = {k: len(client.train) for k, client in enumerate(self.held)}
+        self.selection.consider(finished, sizes, self.weights())
 
     def weights(self) -> dict[str, Tensor]:
-        """What `evaluation.keep` asks for of the present round: the shared row once, each client's own entries or slot."""
+        """What `evaluation.keep` asks for: the shared row once, each client's own entries or slot; `post_train`: every client's trained row too."""
         if self.spec.evaluation.keep == "none":
             return {}
         kept = {"row": self.state.row}
@@ -203,4 +238,6 @@ class Federation:
             kept["own"] = self.state.own
         if self.method.evaluates != "model":
             kept[self.method.evaluates] = self.state.slots[self.method.evaluates]
+        if self.state.trained is not None:
+            kept["trained"] = self.state.trained
         return kept

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedshift.federation.layout import Layout
 from fedshift.federation.rng import key
+from fedshift.models.base import Model
 
 
 class Network:
@@ -45,21 +46,22 @@ class Network:
         """Whether every tensor and gradient still shares memory with the flat vectors."""
         return all(
             tensor.data_ptr() == entry.view(self.row).data_ptr()
-            and (not tensor.requires_grad or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(self.g).data_ptr()))
+            and (
+                not tensor.requires_grad
+                or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(self.g).data_ptr())
+            )
             for tensor, entry in self._pairs
         )
 
 
-def initial_row(build: Callable[[], nn.Module], layout: Layout, seed: int) -> Tensor:
-    """The start of a run [P + Q] on the CPU: every module's own initialisation, seeded by run seed and module name."""
+def initial_row(build: Callable[[], Model], layout: Layout, seed: int) -> Tensor:
+    """The start of a run [P + Q] on the CPU: every module is initialised by itself, seeded by run seed and its name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))
         model = build()
         for name, module in model.named_modules():
-            reset = getattr(module, "reset_parameters", None)
-            if callable(reset):
-                torch.manual_seed(key(seed, "start", name))
-                reset()
+            torch.manual_seed(key(seed, "start", name))
+            model.initialise(module)
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     row = torch.zeros(layout.size, dtype=layout.dtype)
     for entry in layout.entries:

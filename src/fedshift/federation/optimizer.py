@@ -35,7 +35,9 @@ class Optimizer:
 def _inner(local: Local, leaf: Tensor) -> torch.optim.Optimizer:
     if local.optimizer == "adam":
         return torch.optim.Adam([leaf], lr=local.lr, weight_decay=local.weight_decay, fused=True)
-    return torch.optim.SGD([leaf], lr=local.lr, momentum=local.momentum, weight_decay=local.weight_decay, fused=True)
+    return torch.optim.SGD(
+        [leaf], lr=local.lr, momentum=local.momentum, weight_decay=local.weight_decay, fused=True
+    )
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:

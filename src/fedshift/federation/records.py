@@ -25,12 +25,31 @@ class Records:
         self.rows: list[dict[str, Any]] = []
 
     def add(
-        self, finished: int, stage: str, model: str, client: int, split: str, values: dict[str, float], *, row: int = 0, n: int = 0
+        self,
+        finished: int,
+        stage: str,
+        model: str,
+        client: int,
+        split: str,
+        values: dict[str, float],
+        *,
+        row: int = 0,
+        n: int = 0,
     ) -> None:
         """Record metrics after `finished` rounds (0: untrained)."""
-        place = {"round": finished, "stage": stage, "model": model, "row": row, "client": client, "split": split}
+        place = {
+            "round": finished,
+            "stage": stage,
+            "model": model,
+            "row": row,
+            "client": client,
+            "split": split,
+        }
         now = time.time()
-        self.rows.extend({**place, "metric": metric, "value": float(value), "n": n, "time": now} for metric, value in values.items())
+        self.rows.extend(
+            {**place, "metric": metric, "value": float(value), "n": n, "time": now}
+            for metric, value in values.items()
+        )
 
     def pack(self) -> bytes:
         """The rows as one Parquet file; the same rows give the same bytes."""

@@ -53,5 +53,12 @@ class ClientData:
 
 def pooled(clients: list[ClientData]) -> list[ClientData]:
     """One client that holds what all hold."""
-    parts = {name: torch.cat([client.split(name) for client in clients]).sort().values for name in ("train", "val", "test")}
-    return [ClientData(**parts, domains=tuple(sorted({domain for client in clients for domain in client.domains})))]
+    parts = {
+        name: torch.cat([client.split(name) for client in clients]).sort().values
+        for name in ("train", "val", "test")
+    }
+    return [
+        ClientData(
+            **parts, domains=tuple(sorted({domain for client in clients for domain in client.domains}))
+        )
+    ]

@@ -15,7 +15,9 @@ from fedshift.federation.method import Method, Slot
 class State:
     """The persistent tensors of a run. `own` [N, |kept|] holds each client's personal and local entries."""
 
-    def __init__(self, method: Method, layout: Layout, start: Tensor, clients: int) -> None:
+    def __init__(
+        self, method: Method, layout: Layout, start: Tensor, clients: int, keep_trained: bool = False
+    ) -> None:
         device = start.device
         self.layout, self.clients = layout, clients
         self.personal, self.local = method.personal(layout).to(device), method.local(layout).to(device)
@@ -26,7 +28,7 @@ class State:
         self.slots = {slot.name: self._slot(slot, start) for slot in method.slots}
         self.optimizers: dict[tuple[str, int], dict[str, Tensor]] = defaultdict(dict)
         self.visits = [0] * clients
-        self.best: dict[str, Tensor] = {}
+        self.trained = start.repeat(clients, 1) if keep_trained else None
 
     def _slot(self, slot: Slot, start: Tensor) -> Tensor:
         size = self.layout.size if slot.like == "model" else self.layout.P
@@ -36,8 +38,11 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a checkpoint; shares memory with the state."""
-        named = {"row": self.row, "own": self.own} | {f"slot/{name}": value for name, value in self.slots.items()}
-        named |= {f"best/{name}": value for name, value in self.best.items()}
+        named = {"row": self.row, "own": self.own} | {
+            f"slot/{name}": value for name, value in self.slots.items()
+        }
+        if self.trained is not None:
+            named["trained"] = self.trained
         for (network, client), memory in self.optimizers.items():
             named |= {f"optimizer/{network}/{client}/{name}": value for name, value in memory.items()}
         return named
@@ -46,13 +51,13 @@ class State:
         """Take back what `tensors()` gave."""
         self.row.copy_(tensors["row"])
         self.own.copy_(tensors["own"])
+        if self.trained is not None:
+            self.trained.copy_(tensors["trained"])
         for name, slot in self.slots.items():
             slot.copy_(tensors[f"slot/{name}"])
         for name, tensor in tensors.items():
             kind, *rest = name.split("/")
-            if kind == "best":
-                self.best["/".join(rest)] = tensor.to(self.row.device)
-            elif kind == "optimizer":
+            if kind == "optimizer":
                 network, client, memory = rest
                 self.optimizers[network, int(client)][memory] = tensor.to(self.row.device)
 
@@ -63,8 +68,15 @@ class Server:
     def __init__(self, state: State, method: Method, weights: Tensor, rounds: int) -> None:
         self._state, self._sizes = state, weights
         self.T, self.N = rounds, state.clients
-        self.layout, self.shared, self.personal, self.local = state.layout, state.shared, state.personal, state.local
-        self.slot = SimpleNamespace(**{slot.name: state.slots[slot.name] for slot in method.slots if slot.owner == "server"})
+        self.layout, self.shared, self.personal, self.local = (
+            state.layout,
+            state.shared,
+            state.personal,
+            state.local,
+        )
+        self.slot = SimpleNamespace(
+            **{slot.name: state.slots[slot.name] for slot in method.slots if slot.owner == "server"}
+        )
         self.t, self.active, self.p = 0, list(range(state.clients)), weights / weights.sum()
         self.peeked = 0
 

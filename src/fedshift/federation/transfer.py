@@ -38,6 +38,8 @@ class Transfer:
         declared = {message.name: message.like for message in self._method.messages}
         for name, value in sent.items():
             size = {"model": state.layout.size, "w": state.layout.P}[declared[name]]
-            assert value.shape == (size,), f"message '{name}' has shape {tuple(value.shape)}, declared [{size}]"
+            assert value.shape == (size,), (
+                f"message '{name}' has shape {tuple(value.shape)}, declared [{size}]"
+            )
             self.bytes_up += value.nbytes
         return sent

@@ -73,6 +73,12 @@ class Model(nn.Module):
                 break
         return x
 
+    def initialise(self, module: nn.Module) -> None:
+        """Draw the start of one module from torch's default generator: its own initialisation, unless a network has another."""
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+
     def forward(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING) -> Out:
         feature = self.neck(self.body(x, after))
         return Out(feature, self.head(feature))

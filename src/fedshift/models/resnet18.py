@@ -36,3 +36,10 @@ class ResNet18(Model):
         self.neck = GlobalAverage()
         self.feature_dim = net.fc.in_features
         self.head = net.fc
+
+    def initialise(self, module: nn.Module) -> None:
+        """Convolutions start as torchvision's do: Kaiming normal by fan-out (He et al. 2015)."""
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        else:
+            super().initialise(module)

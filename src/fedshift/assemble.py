@@ -1,0 +1,67 @@
+"""Puts a run together: prepared images, a partition, a model and a method become a Federation."""
+
+from __future__ import annotations
+
+import torch
+
+from fedshift.data.augment import Augment, Evaluate
+from fedshift.data.partition import load_partition, partition_hash
+from fedshift.data.prepare import load, verify_prepared
+from fedshift.errors import FedshiftError
+from fedshift.federation.loop import TARGET, Federation
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.files import sha256
+from fedshift.models.base import Model
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+
+def assemble(
+    workspace: Workspace, spec: RunSpec, device: torch.device
+) -> tuple[Federation, dict[str, str], list[str]]:
+    """The Federation of a resolved spec on prepared data, the content hashes of its images and its partition, and its classes.
+
+    Raises FedshiftError where these are absent, changed, or leave a client without samples.
+    """
+    facts = verify_prepared(workspace.prepared(spec.data))
+    pixels, index = load(workspace.prepared(spec.data))
+    partition = load_partition(workspace.partition(spec), index)
+    hashes = {
+        "prepared": sha256(facts["images"] + facts["index"]),
+        "partition": partition_hash(workspace.partition(spec)),
+    }
+    sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
+
+    def positions(client: int, name: str) -> torch.Tensor:
+        return torch.from_numpy(sample[(owner == client) & (split == name)].astype("int64"))
+
+    clients = []
+    for k in range(int(owner.max()) + 1):
+        domains = tuple(partition["domain"][owner == k].unique())
+        clients.append(ClientData(positions(k, "train"), positions(k, "val"), positions(k, "test"), domains))
+        if not len(clients[k].train):
+            raise FedshiftError(
+                workspace.partition(spec),
+                f"client {k} has no training sample",
+                "Use fewer clients or a larger fraction.",
+            )
+    classes, data = list(facts["classes"]), spec.data
+    model_class, method_class = get("models", spec.model.name), get("methods", spec.method.name)
+
+    def build() -> Model:
+        model: Model = model_class(len(classes), data.input_px, **spec.model.params)
+        return model
+
+    augment = Augment(data.augment, data.prepare.px, data.input_px, data.normalise)
+    evaluate = Evaluate(data.prepare.px, data.input_px, data.normalise)
+    samples = Samples(
+        torch.from_numpy(pixels),
+        torch.from_numpy(index["label"].to_numpy().astype("int64")),
+        augment,
+        evaluate,
+    )
+    method = method_class(params(method_class, spec.method.params))
+    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), device)
+    return federation, hashes, classes

@@ -1,0 +1,37 @@
+"""Which round was best so far by validation, and the weights of it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+class Selection:
+    """The first and the later of the rounds with the highest validation accuracy, weighted by training samples (C9, C10, C13).
+
+    `validation`: client -> accuracy of the round under way; `value`, `round`: tie rule -> best so far; `kept`: "<tie>/<name>" -> weights.
+    """
+
+    def __init__(self) -> None:
+        self.validation: dict[int, float] = {}
+        self.value: dict[str, float] = {}
+        self.round: dict[str, int] = {}
+        self.kept: dict[str, Tensor] = {}
+
+    def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
+        """Compare the round that has just been evaluated; sizes: client -> training samples; weights are copied where it wins."""
+        accuracy, self.validation = self.validation, {}
+        if not accuracy:
+            return
+        value = sum(sizes[k] * accuracy[k] for k in accuracy) / sum(sizes[k] for k in accuracy)
+        for tie in ("first", "later"):
+            best = self.value.get(tie)
+            if best is None or value > best or (value == best and tie == "later"):
+                self.value[tie], self.round[tie] = value, finished
+                self.kept |= {f"{tie}/{name}": tensor.clone() for name, tensor in weights.items()}
+
+    def weights(self, tie: str) -> dict[str, Tensor]:
+        """The kept weights of the best round by a tie rule."""
+        prefix = f"{tie}/"
+        return {
+            name.removeprefix(prefix): tensor for name, tensor in self.kept.items() if name.startswith(prefix)
+        }

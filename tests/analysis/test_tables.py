@@ -1,0 +1,187 @@
+"""Cells of tables: exact means and spreads, gaps, and the published values beside them."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis import published, tables
+from fedshift.analysis.collect import Collected
+from fedshift.experiments import Experiment, load
+
+from .conftest import REFERENCE, Project, accuracy
+
+ROOT = REFERENCE.parent
+VALUES = {("a", 0): (0.50, 0.30), ("a", 1): (0.60, 0.40), ("b", 0): (0.70, 0.20), ("b", 1): (0.90, 0.10)}
+
+
+def targets_and_seeds(project: Project, missing: tuple[str, int] | None = None, **keys: Any) -> Collected:
+    project.declare(
+        methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1]}, tables={"t": {}}, **keys
+    )
+    for (target, seed), (own, ood) in VALUES.items():
+        value = None if (target, seed) == missing else {1: accuracy((own, own), ood=ood)}
+        project.add("fedavg", value, target=target, seed=seed)
+    return project.collect()
+
+
+def build(project: Project, collected: Collected, **table: Any) -> pd.DataFrame:
+    spec = load(project.workspace.root, "toy").tables["t"].model_copy(update=table)
+    return tables.cells(project.workspace.root, collected, spec)
+
+
+def test_seeds_are_averaged_last(project: Project) -> None:
+    cells = build(project, targets_and_seeds(project)).set_index("metric")
+    # Seed 0: mean of 50 and 70; seed 1: mean of 60 and 90.
+    assert cells["mean"].to_dict() == pytest.approx({"id": 67.5, "ood": 25.0})
+    assert cells["std"].to_dict() == pytest.approx({"id": 15 / math.sqrt(2), "ood": 0.0})
+    assert cells["seeds"].tolist() == cells["planned"].tolist() == [2, 2]
+
+
+def test_the_protocol_gives_the_spread(project: Project) -> None:
+    cells = build(project, targets_and_seeds(project, protocol="fdse"), metrics=["id"])
+    assert cells["std"].tolist() == [pytest.approx(7.5)]
+
+
+def test_a_target_column_brings_its_average(project: Project) -> None:
+    cells = build(project, targets_and_seeds(project), columns=["target"], metrics=["id"])
+    assert list(cells["target"]) == ["a", "b", "Average"]
+    assert cells["mean"].tolist() == pytest.approx([55, 80, 67.5])
+    assert cells["std"].tolist() == pytest.approx([10 / math.sqrt(2), 20 / math.sqrt(2), 15 / math.sqrt(2)])
+
+
+def test_a_seed_that_lacks_a_run_is_left_out_and_marked(project: Project) -> None:
+    collected = targets_and_seeds(project, missing=("b", 1))
+    cells = build(project, collected, columns=["target"], metrics=["id"])
+    assert cells["seeds"].tolist() == [2, 1, 1]
+    assert cells["mean"].tolist() == pytest.approx([55, 70, 60])
+    assert cells["std"].isna().tolist() == [False, True, True]
+    text = tables.write(project.workspace, collected).with_suffix(".md").read_text()
+    assert "60.0 (1/2)" in text
+    assert "1 of 4 runs are not finished" in text
+
+
+def test_a_cell_without_runs_says_missing(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, tables={"t": {"metrics": ["id"]}})
+    project.add("fedavg", None, seed=0)
+    text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+    assert re.search(r"\| fedavg \| missing \|", text)
+
+
+def test_methods_keep_the_order_of_the_file(project: Project) -> None:
+    project.declare(
+        methods={"scaffold": None, "central": None, "fedavg": None},
+        axes={"seed": [0]},
+        tables={"t": {"metrics": ["id"]}},
+    )
+    for method in ("scaffold", "central", "fedavg"):
+        project.add(method, {0: accuracy((0.5, 0.5))}, seed=0)
+    assert list(build(project, project.collect())["method"]) == ["scaffold", "central", "fedavg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "values", "metric", "value", "std"),
+    [
+        ("hfedf/table2", "fedavg", {"d": 1, "target": "photo"}, "ood", 57.8, 1.0),
+        ("hfedf/table2", "fedavg", {"d": 1, "target": "photo"}, "id", 67.3, 12.8),
+        ("hfedf/table2", "fedavg", {"d": 1}, "ood", 51.3, None),
+        ("hfedf/table2", "central", {"d": 3, "target": "sketch"}, "ood", 55.8, 0.5),
+        ("fdse/table1_office", "fedavg", {}, "all", 82.60, 3.14),
+        ("fdse/table1_office", "fedavg", {}, "avg", 86.26, 2.54),
+    ],
+)
+def test_published_values(
+    name: str, method: str, values: dict[str, Any], metric: str, value: float, std: float | None
+) -> None:
+    found = published.find(ROOT, load(ROOT, name), method, values, metric)
+    assert found is not None
+    assert found.value == value
+    assert found.std == std or (std is None and math.isnan(found.std))
+    assert found.judged
+
+
+@pytest.mark.parametrize("values", [{"target": "photo"}, {"d": 9, "target": "photo"}])
+def test_no_published_value_for_an_average_or_an_unknown_cell(values: dict[str, Any]) -> None:
+    assert published.find(ROOT, load(ROOT, "hfedf/table2"), "fedavg", values, "ood") is None
+
+
+def test_every_published_template_finds_a_number() -> None:
+    for name, values in (("hfedf/table2", {"d": 3}), ("fdse/table1_office", {})):
+        experiment: Experiment = load(ROOT, name)
+        metrics = next(iter(experiment.tables.values())).metrics
+        for method in experiment.methods:
+            assert all(published.find(ROOT, experiment, method, values, metric) for metric in metrics), method
+
+
+def hfedf(project: Project) -> Collected:
+    keys = load(ROOT, "hfedf/table2").model_dump(include={"tables", "published", "title", "protocol"})
+    project.declare(
+        "hfedf/table2",
+        methods={"fedavg": None},
+        axes={"partition.params.d": [1], "target": ["photo"], "seed": [0, 1]},
+        **keys,
+    )
+    for seed, ood in ((0, 0.55), (1, 0.57)):
+        project.add("fedavg", {1: accuracy((0.7, 0.6), ood=ood)}, d=1, target="photo", seed=seed)
+    return project.collect()
+
+
+def test_ours_stands_beside_theirs(project: Project) -> None:
+    collected = hfedf(project)
+    cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["targets"]).set_index(
+        "metric"
+    )
+    assert cells.loc["ood", ["mean", "published", "published_std", "difference"]].tolist() == pytest.approx(
+        [56.0, 57.8, 1.0, -1.8]
+    )
+    assert cells.loc["id", "difference"] == pytest.approx(65.0 - 67.3)
+
+
+def test_files_and_the_offline_page(project: Project) -> None:
+    stem = tables.write(project.workspace, hfedf(project))
+    folder = project.workspace.tables("hfedf/table2")
+    expected = {
+        f"{name}.{suffix}" for name in ("averages", "targets", "table") for suffix in ("csv", "md")
+    } | {"table.html"}
+    assert {path.name for path in folder.iterdir()} == expected
+    csv = pd.read_csv(folder / "table.csv")
+    assert set(csv["table"]) == {"averages", "targets"}
+    page = stem.with_suffix(".html").read_text()
+    assert "paper 57.8 ± 1.0 (-1.8)" in page
+    assert not re.search(r"https?://|<script|<link|url\(", page)
+
+
+def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {"metrics": ["id"]}}
+    )
+    for seed, (device, code) in enumerate((("cpu", "aaaaaaaa"), ("H200", "bbbbbbbb"))):
+        project.add("fedavg", {0: accuracy((0.5, 0.5))}, device=device, code=code, seed=seed)
+        project.add(
+            "fedbn",
+            {0: accuracy((0.5, 0.5))},
+            bn="local",
+            stage="post_train",
+            model="personal",
+            code="cccccccc",
+            seed=seed,
+        )
+    text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+    assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
+    assert (
+        "Evaluated: global model after aggregation (fedavg); personal model after local training (fedbn)."
+        in text
+    )
+    assert "Mixed hardware: cpu, AVX2, 1 threads (fedavg, fedbn); H200 (fedavg)." in text
+    assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
+    assert "runs of fedbn" not in text
+
+
+def test_reference_tables_are_complete() -> None:
+    assert len(pd.read_csv(Path(REFERENCE, "published.csv"), low_memory=False)) == 2079
+    assert len(pd.read_csv(Path(REFERENCE, "claims.csv"))) == 443

@@ -1,0 +1,52 @@
+"""The verbs from fetch to partition, on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from click.testing import CliRunner, Result
+
+from fedshift.cli import main
+
+
+def call(root: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--root", str(root), *arguments])
+
+
+def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
+    assert "nothing to fetch" in call(tmp_path, "fetch", "digits").output
+    for verb in ("verify", "prepare"):
+        assert call(tmp_path, verb, "digits").exit_code == 0
+    options = [
+        "--scheme",
+        "domains_per_client",
+        "--param",
+        "d=2",
+        "--target",
+        "plain",
+        "--fractions",
+        ".9,.1,0",
+    ]
+    told = call(tmp_path, "partition", "digits", *options)
+    assert told.exit_code == 0, told.output
+    table = pd.read_parquet(told.output.strip())
+    assert table.groupby("client").size()[-1] == 454
+    assert set(table["split"]) == {"train", "val", "target"}
+    # a parameter at its default names the same file as none
+    assert call(tmp_path, "partition", "digits", "--scheme", "domains_per_client").output == (
+        call(tmp_path, "partition", "digits", "--scheme", "domains_per_client", "--param", "d=1").output
+    )
+
+
+def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
+    for arguments, text in (
+        (["fetch", "pasc"], "Did you mean 'pacs'?"),
+        (["partition", "digits", "--param", "d:2"], "not KEY=VALUE"),
+        (["partition", "digits", "--scheme", "domain_per_clients"], "Did you mean 'domain_per_client'?"),
+        (["partition", "digits", "--fractions", ".5,.1,.1"], "must sum to 1"),
+        (["prepare", "digits", "--px", "4"], "greater than or equal to 8"),
+        (["verify", "pacs"], "fedshift fetch pacs"),
+    ):
+        told = call(tmp_path, *arguments)
+        assert told.exit_code == 2 and text in told.output, (arguments, told.output)

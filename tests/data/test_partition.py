@@ -1,0 +1,202 @@
+"""Partition: Algorithm 5 against its vectors, exact sizes, and the same columns for the same seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedshift.data.columns import columns_hash, read_columns
+from fedshift.data.dataset import rows
+from fedshift.data.partition import divide, load_partition, partition, partition_hash
+from fedshift.data.partitions.domains_per_client import count_parts, deal
+from fedshift.data.prepare import load_index, prepare
+from fedshift.data.scheme import generator, permutation
+from fedshift.errors import FedshiftError
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "hfedf_data_split.json").read_text())
+HFEDF = {"A": 2048, "C": 2344, "P": 1670}
+PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
+OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
+
+
+def make_index(sizes: dict[str, int]) -> pd.DataFrame:
+    paths = [f"{domain}/{'xyz'[k % 3]}/{k:05d}" for domain, size in sizes.items() for k in range(size)]
+    frame = rows(paths, "xyz")
+    frame.insert(0, "sample", np.arange(len(frame), dtype=np.int32))
+    return frame
+
+
+def make_spec(
+    scheme: str = "domain_per_client",
+    params: dict[str, Any] | None = None,
+    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1),
+    target: str | None = None,
+    seed: int = 0,
+    dataset: str = "digits",
+) -> RunSpec:
+    value = {
+        "data": {"dataset": dataset, "target": target},
+        "partition": {"scheme": scheme, "params": params or {}, "fractions": fractions},
+        "model": {"name": "any"},
+        "method": {"name": "any"},
+        "local": {"batch": 8, "lr": 0.1},
+        "federation": {"rounds": 1},
+        "seed": seed,
+    }
+    return parse(value, "test")
+
+
+def sizes(table: pd.DataFrame) -> pd.DataFrame:
+    return pd.crosstab(table["client"], table["split"])
+
+
+@pytest.mark.parametrize("case", VECTORS)
+def test_algorithm_5_deals_as_in_the_paper(case: str) -> None:
+    expected = VECTORS[case]
+    clients, d = int(case[1]), int(case[5])
+    parts = count_parts(list(HFEDF.values()), clients, d)
+    assert dict(zip(HFEDF, parts, strict=True)) == expected["parts"]
+    names = [
+        [f"{list(HFEDF)[domain]}{part + 1}/{parts[domain]}" for domain, part in hand]
+        for hand in deal(parts, clients, d)
+    ]
+    assert names == list(expected["clients"].values())
+
+
+@given(domains=st.integers(1, 8), clients=st.integers(1, 12), d=st.integers(1, 8))
+def test_every_client_has_d_distinct_domains_and_every_part_one_owner(
+    domains: int, clients: int, d: int
+) -> None:
+    if d > domains or clients * d < domains:
+        return
+    parts = count_parts([100 + domain for domain in range(domains)], clients, d)
+    hands = deal(parts, clients, d)
+    assert all(len({domain for domain, _ in hand}) == len(hand) == d for hand in hands)
+    assert sorted(part for hand in hands for part in hand) == [
+        (k, part) for k in range(domains) for part in range(parts[k])
+    ]
+
+
+def test_office_caltech10_sizes_of_fdse() -> None:
+    table = divide(make_index(OFFICE), make_spec())
+    counts = sizes(table)
+    assert counts["train"].sum() == 2028
+    assert counts.loc[2, ["train", "val", "test"]].tolist() == [126, 16, 15]
+    assert (table["client"] == pd.Categorical(table["domain"], categories=list(OFFICE)).codes).all()
+
+
+def test_pacs_sizes_of_fdse() -> None:
+    assert sizes(divide(make_index(PACS), make_spec()))["train"].tolist() == [1639, 1876, 1336, 3144]
+
+
+def test_hfedf_sizes_two_domains_per_client_and_a_held_out_one() -> None:
+    table = divide(
+        make_index(PACS), make_spec("domains_per_client", {"d": 2}, (0.9, 0.1, 0.0), "sketch", seed=3)
+    )
+    assert (table[table["domain"] == "sketch"][["client", "split"]] == [-1, "target"]).all(axis=None)
+    held = table[table["client"] >= 0]
+    cells = pd.crosstab(held["client"], held["domain"])
+    assert sorted(map(tuple, cells.to_numpy().tolist())) == [(0, 1172, 835), (1024, 0, 835), (1024, 1172, 0)]
+    for (_, _), part in held.groupby(["client", "domain"]):
+        assert (part["split"] == "val").sum() == len(part) // 10
+    assert set(held["split"]) == {"train", "val"}
+
+
+def test_one_domain_per_client_is_the_limit_d_1() -> None:
+    index = make_index(PACS)
+    table = divide(index, make_spec("domains_per_client", {"d": 1}, target="photo"))
+    cells = pd.crosstab(table["client"], table["domain"])
+    assert (cells > 0).sum(axis=1).tolist() == [1, 1, 1, 1]
+    assert sorted(cells.sum(axis=1)) == sorted(PACS.values())
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), d=st.integers(1, 3), clients=st.integers(3, 6))
+def test_every_sample_is_used_once(seed: int, d: int, clients: int) -> None:
+    index = make_index({"A": 61, "B": 47, "C": 50, "D": 9})
+    table = divide(
+        index, make_spec("domains_per_client", {"d": d, "clients": clients}, target="D", seed=seed)
+    )
+    assert table["sample"].tolist() == list(range(167))
+    assert ((table["client"] < 0) == (table["domain"] == "D")).all()
+    assert sorted(table["client"].unique()) == [-1, *range(clients)]
+
+
+def test_same_seed_same_columns_on_every_machine() -> None:
+    index = make_index({"A": 40, "B": 30, "C": 20})
+    spec = make_spec("domains_per_client", {"d": 2}, target="C", seed=15)
+    table = divide(index, spec)
+    assert columns_hash(table) == "d982bd249ec5942ed9be1bfaa66b1f8a8e41caffa9126c6a1a492c077895fb2d"
+    assert columns_hash(divide(index, spec)) == columns_hash(table)
+    assert columns_hash(divide(index, spec.model_copy(update={"seed": 16}))) != columns_hash(table)
+
+
+def test_seeds_change_who_gets_which_hand_and_which_samples() -> None:
+    index = make_index(PACS)
+    tables = [divide(index, make_spec("domains_per_client", {"d": 1}, seed=seed)) for seed in range(12)]
+    first = {tuple(table.groupby("client")["domain"].first()) for table in tables}
+    assert len(first) > 6
+    drawn = [frozenset(table.loc[table["split"] == "test", "sample"]) for table in tables]
+    assert len(set(drawn)) == 12
+
+
+def test_permutation_is_uniform_and_purposes_are_independent() -> None:
+    firsts = [permutation(generator(seed, "x"), 4)[0] for seed in range(4000)]
+    assert abs(np.bincount(firsts) - 1000).max() < 120  # 4 standard deviations
+    assert permutation(generator(0, "x"), 50).tolist() != permutation(generator(0, "y"), 50).tolist()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spec", "reason"),
+    [
+        (HFEDF, make_spec("domains_per_client", {"d": 4}), "d = 4 exceeds the 3 source domains"),
+        (HFEDF, make_spec("domains_per_client", {"d": 1, "clients": 2}), "leave one of 3 domains unused"),
+        (HFEDF, make_spec("domains_per_client", {"d": 0}), "must be 1 or more"),
+        (HFEDF, make_spec("domains_per_client", {"dd": 1}), "unknown key 'dd'"),
+        (HFEDF, make_spec(target="a"), "unknown domain 'a'"),
+        ({"A": 9}, make_spec(target="A"), "no source domain is left"),
+        ({"A": 2, "B": 2}, make_spec("domains_per_client", {"d": 1, "clients": 40}), "client 0 is empty"),
+        ({"A": 1, "B": 9}, make_spec(), "client 0 has 1 training of 1 samples"),
+        ({"A": 3, "B": 9}, make_spec(fractions=(0.3, 0.7, 0.0)), "client 0 has 1 training of 3 samples"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(sizes: dict[str, int], spec: RunSpec, reason: str) -> None:
+    with pytest.raises(FedshiftError, match=reason):
+        divide(make_index(sizes), spec)
+
+
+def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
+    prepare(workspace, "digits")
+    spec = make_spec("domains_per_client", {"d": 2}, target="ink")
+    path = partition(workspace, spec)
+    index = load_index(workspace.prepared(spec.data))
+    table = load_partition(path, index)
+    assert table.columns.tolist() == ["sample", "client", "domain", "class", "label", "split"]
+    assert table.dtypes.astype(str).tolist() == ["int32", "int16", "str", "str", "int16", "str"]
+    assert partition_hash(path) == columns_hash(divide(index, spec)) == columns_hash(table)
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    written = path.stat().st_mtime_ns
+    assert partition(workspace, spec) == path and path.stat().st_mtime_ns == written
+    _, facts = read_columns(path, "")
+    assert facts["seed"] == 0 and facts["partition"]["params"] == {"d": 2}
+    with pytest.raises(FedshiftError, match="was made for other data"):
+        load_partition(path, index[:100])
+    content = bytearray(path.read_bytes())
+    content[200] ^= 255
+    path.write_bytes(bytes(content))
+    with pytest.raises(FedshiftError, match="damaged"):
+        partition(workspace, spec)
+
+
+def test_partition_before_prepare_says_what_to_run(workspace: Workspace) -> None:
+    with pytest.raises(FedshiftError, match="fedshift prepare digits"):
+        partition(workspace, make_spec())
