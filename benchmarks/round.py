@@ -107,8 +107,6 @@ def processes(*settings: Any) -> Iterator[dict[str, Connection]]:
     try:
         yield pipes
     finally:
-        for pipe in pipes.values():
-            pipe.close()
         for process in started:
             process.terminate()
             process.join()

@@ -26,3 +26,29 @@ def shared() -> Path:
 def vectors(name: str) -> Any:
     """Reference values from tests/vectors/<name>.json."""
     return json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project root that holds experiments, references, and the prepared digits; tests link its data, and do not change it."""
+    from fedshift.data.prepare import prepare
+    from fedshift.workspace import Workspace
+
+    root = tmp_path_factory.mktemp("digits")
+    for name in ("experiments", "reference", "params.yaml"):
+        (root / name).symlink_to(ROOT / name)
+    prepare(Workspace(root), "digits", jobs=1)
+    return root
+
+
+@pytest.fixture
+def project(digits: Path, tmp_path: Path) -> Path:
+    """A project root of the test's own: experiments and references to change, the prepared digits linked, no results."""
+    import shutil
+
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    shutil.copytree(ROOT / "reference", tmp_path / "reference")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    (tmp_path / "data" / "prepared").mkdir(parents=True)
+    (tmp_path / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    return tmp_path

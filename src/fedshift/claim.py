@@ -28,18 +28,18 @@ def claimed(run: Path) -> Iterator[None]:
     mine = run / f".claim.{me['host']}.{me['pid']}"
     mine.write_text(json.dumps(me))
     try:
-        if not _take(path, mine, me):
-            raise FedshiftError(
-                run, f"is being trained by {path.read_text()}", "Wait for it, or stop it first.", retry=True
-            )
+        taken = _take(path, mine, me)
+    finally:
+        mine.unlink()
+    if not taken:
+        raise FedshiftError(
+            run, f"is being trained by {path.read_text()}", "Wait for it, or stop it first.", retry=True
+        )
+    try:
         yield
-        path.unlink(missing_ok=True)
-    except BaseException:
+    finally:
         if holder(path) == me:
             path.unlink(missing_ok=True)
-        raise
-    finally:
-        mine.unlink(missing_ok=True)
 
 
 def _take(path: Path, mine: Path, me: dict[str, Any]) -> bool:

@@ -139,6 +139,10 @@ def canonical_dump(tree: ast.AST) -> str:
         if field in ("kind", "type_comment", "ctx"):
             continue
         items = value if isinstance(value, list) else [value]
+        if isinstance(
+            tree, ast.JoinedStr
+        ):  # Python 3.12 ends some format specifications with an empty constant
+            items = [item for item in items if not (isinstance(item, ast.Constant) and item.value == "")]
         text = ",".join(canonical_dump(item) if isinstance(item, ast.AST) else repr(item) for item in items)
         fields.append(f"{field}=[{text}]")
     return f"{type(tree).__name__}({' '.join(fields)})"

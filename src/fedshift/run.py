@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from safetensors.torch import save_file
@@ -98,18 +99,26 @@ def _train(
             checkpoint.save(federation, path, segments, name)
             saved = time.monotonic()
     checkpoint.save(federation, path, segments, name)
-    _merge(segments, run / "metrics.parquet")
+    metrics = _merge(segments, run / "metrics.parquet")
     weights = _write_weights(federation, run / "weights")
-    summary = _summary(federation, spec, identity, hashes, classes, weights, time.monotonic() - began)
+    costs = {**_totals(metrics), "seconds": time.monotonic() - began}
+    summary = _summary(federation, spec, identity, hashes, classes, weights, costs)
     write_json(run / "summary.json", summary)
     path.unlink()
     return summary
 
 
-def _merge(segments: Path, path: Path) -> None:
-    tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
+def _merge(segments: Path, path: Path) -> pa.Table:
+    table = pa.concat_tables([pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))])
     with atomic_path(path) as temporary:
-        pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd")
+    return table
+
+
+def _totals(metrics: pa.Table) -> dict[str, float]:
+    """bytes_down, bytes_up and images of the whole run."""
+    rows = metrics.filter(pc.equal(metrics["stage"], "cost")).group_by("metric").aggregate([("value", "sum")])
+    return dict(zip(rows["metric"].to_pylist(), rows["value_sum"].to_pylist(), strict=True))
 
 
 def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
@@ -154,7 +163,7 @@ def _entries(federation: Federation, tensors: dict[str, torch.Tensor]) -> dict[s
 
 def _summary(
     federation: Federation, spec: RunSpec, identity: Identity, hashes: dict[str, str], classes: list[str],
-    weights: dict[str, dict[str, str]], seconds: float,
+    weights: dict[str, dict[str, str]], costs: dict[str, float],
 ) -> dict[str, Any]:  # fmt: skip
     state, layout = federation.state, federation.layout
     statistics = layout.where("bn_statistic")
@@ -174,8 +183,9 @@ def _summary(
         "weights": {name: one["file"] for name, one in weights.items()},
         "best_round": federation.selection.round,
         "costs": {
+            **costs,
             "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),
-            "peeked_floats": federation.server.peeked, "seconds": seconds, "peak_memory_mb": peak_memory_mb(federation.device),
+            "peeked_floats": federation.server.peeked, "peak_memory_mb": peak_memory_mb(federation.device),
         },
         "policy": {"shared": state.shared.size, "personal": state.personal.size, "local": state.local.size, "bn": bn},
         "environment": environment(federation.device, torch.get_num_threads()),

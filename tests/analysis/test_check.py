@@ -32,6 +32,7 @@ def test_a_good_experiment_passes(project: Project) -> None:
     found = results(project, LEARNED, {1: accuracy((0.8, 0.7), ood=0.1)})  # local is exempt from ood
     expected = ["finished runs", "records that are not finite", "fedavg: id", "fedavg: ood", "local: id"]
     assert found == dict.fromkeys(expected, True)
+    assert list(found) == expected
 
 
 def test_a_method_at_chance_fails(project: Project) -> None:

@@ -40,6 +40,14 @@ def test_panels_and_lines(project: Project) -> None:
     assert [text.get_text() for text in figure.axes[2].texts] == ["fedavg", "local"]
 
 
+def test_an_average_needs_all_targets(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1]})
+    for target, seed, value in (("a", 0, 0.4), ("b", 0, 0.6), ("a", 1, 0.9), ("b", 1, None)):
+        project.add("fedavg", value and {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
+    average = learning_curves(project.workspace.root, project.collect()).axes[2]
+    assert average.get_lines()[0].get_ydata().tolist() == [pytest.approx(50)]
+
+
 def test_published_values_are_dashed(project: Project) -> None:
     project.declare(
         methods={"fedavg": None},

@@ -12,6 +12,7 @@ import pytest
 
 from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
+from fedshift.errors import FedshiftError
 from fedshift.experiments import Experiment, load
 
 from .conftest import REFERENCE, Project, accuracy
@@ -71,6 +72,20 @@ def test_a_cell_without_runs_says_missing(project: Project) -> None:
     project.add("fedavg", None, seed=0)
     text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
     assert re.search(r"\| fedavg \| missing \|", text)
+
+
+def test_tables_without_titles_keep_apart(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None}, axes={"seed": [0]}, tables={"one": {}, "two": {"metrics": ["all"]}}
+    )
+    project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
+    page = tables.write(project.workspace, project.collect()).with_suffix(".html").read_text()
+    assert re.findall("<h2>(.*)</h2>", page) == ["one", "two", "Notes"]
+
+
+def test_a_misspelled_column_is_named(project: Project) -> None:
+    with pytest.raises(FedshiftError, match=r"unknown axis 'targt'(.|\n)*Did you mean 'target'"):
+        build(project, targets_and_seeds(project), columns=["targt"])
 
 
 def test_methods_keep_the_order_of_the_file(project: Project) -> None:
@@ -172,12 +187,13 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
             seed=seed,
         )
     text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+    assert "- Ours, not a paper's" in text  # the protocol's own note
     assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
     assert (
         "Evaluated: global model after aggregation (fedavg); personal model after local training (fedbn)."
         in text
     )
-    assert "Mixed hardware: cpu, AVX2, 1 threads (fedavg, fedbn); H200 (fedavg)." in text
+    assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
     assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
     assert "runs of fedbn" not in text
 

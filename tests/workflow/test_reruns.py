@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.workflow.checkout import Checkout, tiny
@@ -90,3 +92,15 @@ def test_full_reproduction_is_planned_before_any_data_are_there(checkout: Checko
     output = checkout.run("--dry-run", "all", "--config", "experiments=[photos]")
     assert "rule verify:" in output
     assert output.count("rule train:") == 1
+
+
+def test_what_falls_short_fails_each_time_and_stays_readable(checkout: Checkout) -> None:
+    before = checkout.append(
+        "experiments/demo.yaml", "expect: {id: 10}\n"
+    )  # ten times chance is every image right
+    for _ in range(2):
+        assert checkout.snakemake("demo").returncode != 0
+        assert not json.loads((checkout.root / "results/tables/demo/check.json").read_text())["passed"]
+    (checkout.root / "experiments/demo.yaml").write_text(before)
+    assert "rule train:" not in checkout.run("demo")
+    assert json.loads((checkout.root / "results/tables/demo/check.json").read_text())["passed"]

@@ -42,7 +42,7 @@ def check(collected: Collected) -> list[Comparison]:
     )
     if expect is None:
         return comparisons
-    values = selected(collected).merge(collected.runs[[*collected.keys, "classes"]], on=collected.keys)
+    values = collected.runs[[*collected.keys, "classes"]].merge(selected(collected), on=collected.keys)
     values["chance"] = 100 / values["classes"].map(len)
     groups = values.groupby(same, sort=False, dropna=False)[["id", "ood", "chance"]]
     for row in groups.mean().reset_index().to_dict("records"):

@@ -83,10 +83,11 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None) -> Collec
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now. A run without
     summary.json is not finished: it is named in both files and contributes no records.
     """
-    runs = _planned(workspace, name, plan)
+    experiment = load(workspace.root, name)
+    runs = _planned(workspace, experiment, plan)
     directories = [workspace.run(cell.spec, identity.digest, identity.code) for cell, identity in runs]
     rows = [_run(workspace, *run, directory) for run, directory in zip(runs, directories, strict=True)]
-    keys = _keys([cell for cell, _ in runs])
+    keys = _keys(experiment, [cell for cell, _ in runs])
     missing = [row["run"] for row in rows if row["state"] != "finished"]
     schema = pa.schema(
         [*keys.schema, RUNS.field("digest"), RUNS.field("code"), *RECORDS], {"missing": json.dumps(missing)}
@@ -119,12 +120,13 @@ def read(workspace: Workspace, name: str) -> Collected:
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
 
-def _planned(workspace: Workspace, name: str, plan: Path | None) -> list[tuple[Cell, Identity]]:
+def _planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[tuple[Cell, Identity]]:
     if plan is None:
-        return [(cell, identify(cell.spec)) for cell in expand(workspace.root, load(workspace.root, name))]
+        return [(cell, identify(cell.spec)) for cell in expand(workspace.root, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan)}
-    uses = [(use, runs[use.digest]) for use in planfile.cells(plan) if use.experiment == name]
+    uses = [(use, runs[use.digest]) for use in planfile.cells(plan) if use.experiment == experiment.name]
     if not uses:
+        name = experiment.name
         raise FedshiftError(
             plan, f"this plan has no experiment '{name}'", f"Run `fedshift plan {name}` and name that plan."
         )
@@ -141,10 +143,10 @@ def _runs_path(path: Path) -> Path:
     return path.with_suffix(".runs.parquet")
 
 
-def _keys(cells: Sequence[Cell]) -> pa.Table:
+def _keys(experiment: Experiment, cells: Sequence[Cell]) -> pa.Table:
     """Method label and axes, one row per run; an axis whose values have no common type is kept as JSON text."""
     columns = {"method": pa.array([cell.label for cell in cells], pa.string())}
-    for axis in cells[0].axes if cells else ():
+    for axis in (path.rpartition(".")[2] for path in experiment.axes):
         values = [cell.axes[axis] for cell in cells]
         try:
             columns[axis] = pa.array(values)
@@ -181,7 +183,7 @@ def _hardware(environment: dict[str, Any]) -> str:
     """What may change the last bits of a result: the accelerator; on a CPU its instruction set and the threads."""
     if environment["device"] != "cpu":
         return str(environment["device"])
-    return f"cpu, {environment['capability']}, {environment['threads']} threads"
+    return f"cpu, {environment['capability']}, threads: {environment['threads']}"
 
 
 def _records(directory: Path, constants: dict[str, Any], schema: pa.Schema) -> pa.Table:

@@ -16,7 +16,11 @@ BN = {"averaged": "averaged like weights", "local": "kept by each client", "none
 
 
 def notes(collected: Collected) -> list[str]:
-    """Sentences that a reader needs to judge the tables of an experiment."""
+    """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then its own notes."""
+    return [*_measured(collected), *collected.protocol.notes, *collected.experiment.notes]
+
+
+def _measured(collected: Collected) -> list[str]:
     runs = collected.runs[collected.runs["state"] == "finished"]
     spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
     lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import jinja2
 import pandas as pd
@@ -41,7 +41,7 @@ TEMPLATE = """\
 <body>
 <h1>{{ experiment.title }}</h1>
 <p class="where">Experiment <code>{{ experiment.name }}</code>, protocol <code>{{ experiment.protocol }}</code></p>
-{% for title, blocks in tables.items() %}
+{% for title, blocks in tables %}
 <h2>{{ title }}</h2>
 {% for block in blocks %}
 {% if block.caption %}<h3>{{ block.caption }}</h3>{% endif %}
@@ -67,19 +67,17 @@ TEMPLATE = """\
 """
 
 
-def html(tables: Mapping[str, pd.DataFrame], notes: list[str], experiment: Experiment) -> str:
-    """All tables by title on one page: ours in each cell, the published value and the difference below it."""
+def html(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], experiment: Experiment) -> str:
+    """All tables under their titles on one page: ours in each cell, the published value and the difference below it."""
     page = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(TEMPLATE)
-    blocks = {title: grids(cells) for title, cells in tables.items()}
-    return page.render(
-        experiment=experiment, tables=blocks, notes=[*notes, *experiment.notes], headings=_headings
-    )
+    blocks = [(title, grids(cells)) for title, cells in tables]
+    return page.render(experiment=experiment, tables=blocks, notes=notes, headings=_headings)
 
 
-def markdown(tables: Mapping[str, pd.DataFrame], notes: list[str], title: str = "") -> str:
-    """Tables by title; a method that the paper prints has two further lines, the published values and the differences."""
+def markdown(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title: str = "") -> str:
+    """Tables under their titles; a method that the paper prints has two further lines, the published values and the differences."""
     parts = [f"# {title}"] if title else []
-    for name, cells in tables.items():
+    for name, cells in tables:
         parts.append(f"## {name}")
         for block in grids(cells):
             parts += [f"**{block.caption}**"] if block.caption else []

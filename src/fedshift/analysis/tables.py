@@ -11,6 +11,7 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.select import METRICS, selected
+from fedshift.errors import unknown
 from fedshift.experiments import Table
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
@@ -20,18 +21,20 @@ AVERAGE = "Average"
 
 def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem."""
-    experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
+    experiment, folder, below = (
+        collected.experiment,
+        workspace.tables(collected.experiment.name),
+        notes(collected),
+    )
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
-    titles = {name: table.title or experiment.title for name, table in experiment.tables.items()}
-    below = notes(collected)
-    for name, table in tables.items():
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    for (name, table), one in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
-        write_text(folder / f"{name}.md", markdown({titles[name]: table}, below))
+        write_text(folder / f"{name}.md", markdown([one], below))
     together = [table.assign(table=name) for name, table in tables.items()]
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
-    shown = {titles[name]: table for name, table in tables.items()}
-    write_text(folder / "table.md", markdown(shown, below, experiment.title))
-    write_text(folder / "table.html", html(shown, below, experiment))
+    write_text(folder / "table.md", markdown(titled, below, experiment.title))
+    write_text(folder / "table.html", html(titled, below, experiment))
     return folder / "table"
 
 
@@ -39,10 +42,13 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; published, published_std, difference.
 
     Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
-    seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity.
+    seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError for a
+    column that is no axis of the experiment.
     """
-    keys, experiment = collected.keys, collected.experiment
-    columns = [axis for axis in table.columns if axis in keys]
+    keys, columns, experiment = collected.keys, list(table.columns), collected.experiment
+    for column in columns:
+        if column not in keys[1:]:
+            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", column, keys[1:])
     frame = collected.runs[keys].merge(selected(collected)[[*keys, *METRICS]], on=keys, how="left")
     order = {column: [*dict.fromkeys(frame[column])] for column in columns}
     if "target" in columns and len(order["target"]) > 1:

@@ -49,9 +49,8 @@ def fetch(
 def _link(dataset: Dataset, source: Path, raw: Path) -> None:
     target = source.resolve()
     if raw.exists() and raw.resolve() != target:
-        raise FedshiftError(
-            raw, f"exists already and is not {target}", "Remove it first, or choose another --release."
-        )
+        cure = "Remove it first, or choose another --release."
+        raise FedshiftError(raw, f"exists already and is not {target}", cure)
     dataset.index(target)
     if not raw.exists():
         raw.parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +78,7 @@ def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     domains = ", ".join(dataset.domains) or "one folder per domain"
     classes = ", ".join(dataset.classes) or "one folder per class"
     return (
-        f"Source: {facts.source}.\n  Unpack it anywhere as DIR/domain/class/image, domains: {domains};\n  classes: {classes}.\n"
+        f"Source: {facts.source}.\n"
+        f"  Unpack it anywhere as DIR/domain/class/image, domains: {domains};\n  classes: {classes}.\n"
         f"  Then: fedshift fetch {dataset.name} --release {raw.name} --from DIR"
     )

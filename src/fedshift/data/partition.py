@@ -36,11 +36,7 @@ def partition(workspace: Workspace, spec: RunSpec) -> Path:
     if not path.exists():
         table = divide(index, spec)
         plot_partition(table, path.with_suffix(".png"))
-        write_columns(
-            path,
-            table,
-            {"data": spec.data.model_dump(), "partition": spec.partition.model_dump(), "seed": spec.seed},
-        )
+        write_columns(path, table, spec.model_dump(mode="json", include={"data", "partition", "seed"}))
     load_partition(path, index)
     return path
 
@@ -103,13 +99,6 @@ def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, 
     for number in range(clients):
         held, trained = int((client == number).sum()), int((split[client == number] == "train").sum())
         if trained < MINIMUM:
-            what = (
-                f"client {number} has {trained} training of {held} samples"
-                if held
-                else f"client {number} is empty"
-            )
-            raise FedshiftError(
-                where,
-                f"{what}; {MINIMUM} are the least",
-                "Use fewer clients, or a larger share for training.",
-            )
+            what = f"has {trained} training of {held} samples" if held else "is empty"
+            cure = "Use fewer clients, or a larger share for training."
+            raise FedshiftError(where, f"client {number} {what}; {MINIMUM} are the least", cure)

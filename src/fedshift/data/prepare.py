@@ -12,7 +12,7 @@ import functools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,6 +37,8 @@ from fedshift.workspace import Workspace
 CHUNK = 64
 IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
 RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
+Decoded = tuple[NDArray[np.uint8], list[str]]
+Work = Callable[[list[str]], Decoded]
 
 
 def prepare(
@@ -48,34 +50,29 @@ def prepare(
 ) -> Path:
     """Decode a data set into data/prepared/<dataset>/<px>-<recipe>/ and return that folder.
 
-    It holds images.npy, index.parquet and prepared.json. One that exists is whole: it is checked against its
-    hashes and returned. `jobs`: processes, default the cores that this process may use. Raises FedshiftError
-    naming every image that cannot be read; nothing is left behind then.
+    It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
+    (`verify_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
+    process may use. Raises FedshiftError naming every image that cannot be read; nothing is left behind then.
     """
     options = options or Prepare()
     folder = workspace.prepared_at(name, release, options)
-    raw_hash = manifest(workspace, name, release)["hash"]
+    raw = manifest(workspace, name, release)["hash"]
     if not folder.exists():
         verified(workspace, name, release)
         temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
         temporary.mkdir(parents=True)
         try:
-            facts = {
-                "dataset": name,
-                "release": release,
-                "prepare": options.model_dump(),
-                "raw": raw_hash,
-            }
+            facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
             _write(temporary, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
             _publish(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    if verify_prepared(folder)["raw"] != raw_hash:
-        raise FedshiftError(
-            folder,
+    if _facts(folder)["raw"] != raw:
+        what, cure = (
             f"was made from another state of {name} {release}",
             f"Remove {folder} or name a new release.",
         )
+        raise FedshiftError(folder, what, cure)
     return folder
 
 
@@ -100,21 +97,27 @@ def verify_prepared(folder: Path) -> dict[str, Any]:
     (hashes), pillow. The pixels are hashed once per process as long as size and time stay. Raises
     FedshiftError where they differ.
     """
-    path = folder / "prepared.json"
-    cure = f"Remove {folder} if it is there, and run: fedshift prepare {folder.parent.name}"
-    if not path.is_file():
-        raise FedshiftError(folder, "is not prepared", cure)
-    facts: dict[str, Any] = json.loads(path.read_text())
+    facts, cure = _facts(folder), _cure(folder)
     images = folder / "images.npy"
     _, index = read_columns(folder / "index.parquet", cure)
     if index["hash"] != facts["index"]:
         raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
-    if (
-        not images.is_file()
-        or _hash_once(images, images.stat().st_size, images.stat().st_mtime_ns) != facts["images"]
-    ):
+    state = images.stat() if images.is_file() else None
+    if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:
         raise FedshiftError(images, "does not match prepared.json", cure)
     return facts
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    path = folder / "prepared.json"
+    if not path.is_file():
+        raise FedshiftError(folder, "is not prepared", _cure(folder))
+    facts: dict[str, Any] = json.loads(path.read_text())
+    return facts
+
+
+def _cure(folder: Path) -> str:
+    return f"Remove {folder} if it is there, and run: fedshift prepare {folder.parent.name}"
 
 
 @functools.lru_cache(maxsize=16)
@@ -127,33 +130,35 @@ def _write(
 ) -> None:
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    images = folder / "images.npy"
-    shape = (len(index), options.px, options.px, 3)
-    np.lib.format.open_memmap(images, mode="w+", dtype=np.uint8, shape=shape).flush()
-    starts = range(0, len(index), CHUNK)
-    work = functools.partial(_decode, dataset, raw, images, RESAMPLING[options.resample])
-    tasks = [(start, list(index["path"][start : start + CHUNK])) for start in starts]
+    images, shape = folder / "images.npy", (len(index), options.px, options.px, 3)
+    work = functools.partial(_decode, dataset, raw, options)
+    tasks = [list(index["path"][start : start + CHUNK]) for start in range(0, len(index), CHUNK)]
     broken = []
-    with tqdm(total=len(index), unit=" images", desc=f"prepare {dataset.name}", disable=None) as bar:
-        for (_, paths), failed in zip(tasks, _parallel(work, tasks, len(index), jobs), strict=True):
-            broken += failed
-            bar.update(len(paths))
-    if broken:
+    bar = tqdm(total=len(index), unit=" images", desc=f"prepare {dataset.name}", disable=None)
+    try:
+        with bar, open(images, "wb") as file:
+            header = {"shape": shape, "fortran_order": False, "descr": "|u1"}
+            np.lib.format.write_array_header_1_0(file, header)
+            for pixels, failed in _parallel(work, tasks, len(index), jobs):
+                file.write(pixels.data)
+                broken += failed
+                bar.update(len(pixels))
+            os.fsync(file.fileno())
+    except OSError as error:
         raise FedshiftError(
-            raw,
-            f"{len(broken)} images cannot be read:\n  " + "\n  ".join(broken),
-            "Replace them, then verify.",
-        )
+            images, f"cannot be written: {error}", "Free space, then run it again.", retry=True
+        ) from error
+    if broken:
+        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
+        raise FedshiftError(raw, what, "Replace them and verify, or fetch the data set anew.")
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(folder / "index.parquet", index, {})}
-    versions = {"version": dataset.version, "pillow": PIL.__version__}
-    write_json(
-        folder / "prepared.json", {**facts, **hashes, **versions, "domains": domains, "classes": classes}
-    )
+    made = {"version": dataset.version, "pillow": PIL.__version__, "domains": domains, "classes": classes}
+    write_json(folder / "prepared.json", {**facts, **hashes, **made})
 
 
-def _parallel(work: Any, tasks: list[Any], images: int, jobs: int | None) -> Iterator[list[str]]:
-    workers = min(jobs or len(os.sched_getaffinity(0)), max(1, images // IMAGES_PER_PROCESS))
+def _parallel(work: Work, tasks: list[list[str]], images: int, jobs: int | None) -> Iterator[Decoded]:
+    workers = min(jobs or _cores(), max(1, images // IMAGES_PER_PROCESS))
     if workers == 1:
         yield from map(work, tasks)
     else:
@@ -162,20 +167,25 @@ def _parallel(work: Any, tasks: list[Any], images: int, jobs: int | None) -> Ite
             yield from pool.map(work, tasks)
 
 
-def _decode(
-    dataset: Dataset, raw: Path, images: Path, resample: Image.Resampling, task: tuple[int, list[str]]
-) -> list[str]:
-    """Fill the rows from `start` on with the images at `paths`; a line per image that cannot be read."""
-    start, paths = task
-    pixels = np.load(images, mmap_mode="r+", allow_pickle=False)
-    side = pixels.shape[1]
+def _cores() -> int:
+    # macOS has no affinity
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _decode(dataset: Dataset, raw: Path, options: Prepare, paths: list[str]) -> Decoded:
+    """Pixels [len(paths), px, px, 3], and a line per image that cannot be read."""
+    size = (options.px, options.px)
+    pixels = np.zeros((len(paths), *size, 3), dtype=np.uint8)
     broken = []
-    for row, path in enumerate(paths, start):
+    for row, path in enumerate(paths):
         try:
-            pixels[row] = dataset.image(raw, path).resize((side, side), resample, reducing_gap=None)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            image = dataset.image(raw, path)
+        except Exception as error:  # a decoder may raise anything when a file is damaged
             broken.append(f"{path}: {error}")
-    return broken
+        else:
+            resized = image.resize(size, RESAMPLING[options.resample], reducing_gap=None)
+            pixels[row] = np.asarray(resized)
+    return pixels, broken
 
 
 def _publish(temporary: Path, folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -125,7 +124,7 @@ def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:
         content = dataset.content(raw, path)
         return path, len(content), sha256(content)
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor() as pool:
         return pd.DataFrame(list(pool.map(facts, paths)), columns=["path", "size", "sha256"])
 
 

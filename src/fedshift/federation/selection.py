@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
+
 
 class Selection:
     """The first and the later of the rounds with the highest validation accuracy, weighted by training samples (C9, C10, C13).
@@ -22,7 +24,7 @@ class Selection:
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return
-        value = sum(sizes[k] * accuracy[k] for k in accuracy) / sum(sizes[k] for k in accuracy)
+        value = round(sum(sizes[k] * accuracy[k] for k in accuracy) / sum(sizes[k] for k in accuracy), DIGITS)
         for tie in ("first", "later"):
             best = self.value.get(tie)
             if best is None or value > best or (value == best and tie == "later"):

@@ -15,4 +15,5 @@ class DomainPerClient(Scheme):
     name = "domain_per_client"
 
     def assign(self, index: pd.DataFrame, domains: list[str], rng: np.random.PCG64) -> NDArray[np.int16]:
-        return pd.Categorical(index["domain"], categories=domains).codes.astype(np.int16)
+        numbers = {domain: number for number, domain in enumerate(domains)}
+        return index["domain"].map(numbers).fillna(-1).to_numpy(np.int16)

@@ -1,0 +1,60 @@
+"""Trains one run and dies at a chosen place: python -m tests.killed ROOT SPEC.json HOW PLACE."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedshift.federation import checkpoint
+from fedshift.federation.loop import Federation
+from fedshift.resolve import resolve
+from fedshift.run import Machine, train
+from fedshift.spec import parse
+from fedshift.workspace import Workspace
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after_calls(owner: Any, name: str, place: int, before_death: Any = lambda *args: None) -> None:
+    """Replace a function by one that does the same, but dies at its call number `place`."""
+    real, calls = getattr(owner, name), [0]
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == place:
+            before_death(*args)
+            die()
+        return real(*args, **options)
+
+    setattr(owner, name, counted)
+
+
+def half(tensors: Any, path: Path, metadata: Any) -> None:
+    path.write_bytes(b"\x00" * 1000)
+
+
+def main(root: str, spec: str, how: str, place: str) -> None:
+    if how == "client":
+        after_calls(Federation, "_train", int(place))
+    elif how == "round":
+        after_calls(Federation, "_aggregate", int(place))
+    elif how == "checkpoint":
+        after_calls(checkpoint, "save_file", int(place), half)
+    elif how == "segment":
+        after_calls(checkpoint, "write_bytes", int(place))
+    elif how == "sigterm":
+        after_calls(Federation, "_train", int(place), lambda *args: os.kill(os.getpid(), signal.SIGTERM))
+    run = resolve(parse(json.loads(Path(spec).read_text()), spec))
+    train(Workspace(Path(root)), run, Machine(torch.device("cpu"), 1, checkpoint_seconds=0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

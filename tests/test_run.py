@@ -1,0 +1,153 @@
+"""A run in its directory: killed anywhere, it goes on bit for bit; finished, it is only read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fedshift.data.partition import partition
+from fedshift.errors import FedshiftError
+from fedshift.identity import identify
+from fedshift.resolve import resolve
+from fedshift.run import Machine, train
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
+
+
+def spec_of(method: str, **local: Any) -> RunSpec:
+    chosen = {"batch": 64, "lr": 0.05, "momentum": 0.9, "optimizer_state": "persist", **local}
+    return resolve(
+        parse(
+            {
+                "data": {"dataset": "digits", "target": "texture"},
+                "model": {"name": "digits_cnn"},
+                "method": {"name": method},
+                "local": chosen,
+                "federation": {"rounds": 3},
+            },
+            "test",
+        )
+    )
+
+
+def results(
+    root: Path, spec: RunSpec
+) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]]]:
+    """Summary, reproducible metrics and all kept weights of a finished run."""
+    identity = identify(spec)
+    run = Workspace(root).run(spec, identity.digest, identity.code)
+    summary = json.loads((run / "summary.json").read_text())
+    metrics = pd.read_parquet(run / "metrics.parquet")
+    weights = {path.name: load_file(path) for path in sorted((run / "weights").iterdir())}
+    return (
+        summary,
+        metrics[metrics["stage"] != "machine"].drop(columns="time").reset_index(drop=True),
+        weights,
+    )
+
+
+def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
+    (first, metrics, weights), (second, metrics2, weights2) = results(one, spec), results(other, spec)
+    assert first["hashes"] == second["hashes"]
+    assert first["best_round"] == second["best_round"]
+    pd.testing.assert_frame_equal(metrics, metrics2, check_exact=True)
+    assert weights.keys() == weights2.keys()
+    for name, entries in weights.items():
+        assert entries.keys() == weights2[name].keys()
+        assert all(torch.equal(value, weights2[name][entry]) for entry, value in entries.items())
+
+
+PLACES = [("client", 2), ("client", 6), ("round", 2), ("checkpoint", 4), ("segment", 2), ("sigterm", 5)]
+
+
+@pytest.mark.parametrize("method", ["fedbn", "scaffold", "ditto"])
+def test_killed_anywhere_it_goes_on_bit_for_bit(method: str, project: Path, digits: Path) -> None:
+    """kill -9 at a round, between two clients, while a checkpoint is written, before its segment is; SIGTERM."""
+    spec = spec_of(method)
+    whole = project / "whole"
+    for root in [whole, *(project / f"{how}{place}" for how, place in PLACES)]:
+        root.mkdir()
+        (root / "data").symlink_to(project / "data")
+    partition(Workspace(whole), spec)
+    train(Workspace(whole), spec, MACHINE)
+    file = project / "spec.json"
+    file.write_text(json.dumps(spec.model_dump(mode="json")))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    for how, place in PLACES:
+        root = project / f"{how}{place}"
+        command = [sys.executable, "-m", "tests.killed", str(root), str(file), how, str(place)]
+        died = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert died.returncode == (-signal.SIGTERM if how == "sigterm" else -signal.SIGKILL), died.stderr
+        identity = identify(spec)
+        run = Workspace(root).run(spec, identity.digest, identity.code)
+        assert not (run / "summary.json").exists()
+        assert (run / "claim.json").exists()
+        train(Workspace(root), spec, MACHINE)
+        assert_same(whole, root, spec)
+        assert not (run / "claim.json").exists()
+        assert not (run / "checkpoint.safetensors").exists()
+
+
+def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of("fedavg")
+    partition(Workspace(project), spec)
+    first = train(Workspace(project), spec, MACHINE)
+    monkeypatch.setattr("fedshift.run.assemble", None)
+    assert train(Workspace(project), spec, MACHINE) == first
+
+
+def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None:
+    spec = spec_of("fedavg")
+    identity = identify(spec)
+    run = Workspace(project).run(spec, identity.digest, identity.code)
+    run.mkdir(parents=True)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    claim = {"host": os.uname().nodename, "pid": sleeper.pid, "job": None}
+    (run / "claim.json").write_text(json.dumps(claim))
+    partition(Workspace(project), spec)
+    try:
+        with pytest.raises(FedshiftError, match=f"is being trained by .*{sleeper.pid}"):
+            train(Workspace(project), spec, MACHINE)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert train(Workspace(project), spec, MACHINE)["method"] == "fedavg"
+
+
+def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(project: Path) -> None:
+    spec = spec_of("fedbn")
+    for name, seconds in (("often", 0.0), ("never", 1e9)):
+        (project / name).mkdir()
+        (project / name / "data").symlink_to(project / "data")
+        partition(Workspace(project / name), spec)
+        train(Workspace(project / name), spec, Machine(torch.device("cpu"), 1, seconds))
+    assert_same(project / "often", project / "never", spec)
+
+
+def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
+    spec = spec_of("fedavg")
+    partition(Workspace(project), spec)
+    train(Workspace(project), spec, MACHINE)
+    identity = identify(spec)
+    run = Workspace(project).run(spec, identity.digest, identity.code)
+    segments = sorted((run / "segments").iterdir())
+    assert [path.name for path in segments] == [
+        "000000-000001.parquet",
+        "000002-000002.parquet",
+        "000003-000003.parquet",
+    ]
+    merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
+    pd.testing.assert_frame_equal(merged, pd.read_parquet(run / "metrics.parquet"))

@@ -1,0 +1,75 @@
+"""The files around the code agree with one another."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from fedshift import experiments
+from fedshift.planfile import Request
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_constraints_are_exact_versions_and_cover_every_requirement() -> None:
+    lines = [
+        line for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if not line.startswith("#")
+    ]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line) for line in lines)
+    pinned = {canonical(line.partition("==")[0]) for line in lines}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
+    names = {canonical(re.match(r"[A-Za-z0-9._-]+", line)[0]) for line in wanted}  # type: ignore[index]
+    assert names - pinned == {"fedshift"}
+
+
+def test_parameters_name_experiments_that_exist() -> None:
+    request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()))
+    assert "demo" in request.experiments
+    for name in request.experiments:
+        assert experiments.load(REPOSITORY, name).name == name
+
+
+def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> None:
+    for path in ("profiles/local", "profiles/ci", "slurm"):
+        profile = yaml.safe_load((REPOSITORY / path / "config.yaml").read_text())
+        assert "cores" in profile or "jobs" in profile
+        assert profile["scheduler"] == "greedy"
+        assert profile["scheduler-subsample"] == 1000
+        assert profile["keep-going"] and profile["rerun-incomplete"]
+
+
+def test_slurm_warns_a_job_by_the_one_signal_that_is_safe() -> None:
+    profile = yaml.safe_load((REPOSITORY / "slurm" / "config.yaml").read_text())
+    assert profile["default-resources"]["slurm_extra"] == "'--signal=TERM@120'"
+    rules = (REPOSITORY / "workflow" / "rules" / "train.smk").read_text()
+    assert '"{FEDSHIFT} train' in rules
+    assert 'FEDSHIFT = f"exec ' in (REPOSITORY / "Snakefile").read_text()
+
+
+def test_dvc_reads_its_stages() -> None:
+    command = [sys.executable, "-m", "dvc", "stage", "list", "--name-only"]
+    output = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True, check=True).stdout
+    assert output.split() == ["plan", "partitions", "train", "tables", "demo"]
+
+
+def test_make_help_lists_every_target() -> None:
+    text = (REPOSITORY / "Makefile").read_text()
+    declared = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert declared is not None
+    output = subprocess.run(
+        ["make", "help"], cwd=REPOSITORY, text=True, capture_output=True, check=True
+    ).stdout
+    assert [line.split()[1] for line in output.splitlines()] == declared[1].split()
