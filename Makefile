@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+.ONESHELL:
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -27,10 +28,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a figure and a check
 	@begin=$$SECONDS
 	$(PYTHON) -m snakemake --profile profiles/local demo
-	echo "demo: $$((SECONDS - begin)) s"
-	for path in results/tables/demo/table.md results/figures/demo results/tables/demo/check.json; do
-	  printf '%-7s %s\n' $$(case $$path in *table.md) echo table;; *check.json) echo check;; *) echo figure;; esac) $$path
-	done
+	echo "demo:   $$((SECONDS - begin)) s"
+	echo "table:  results/tables/demo/table.md, .csv, .html"
+	echo "figure: $$(echo results/figures/demo/*)"
+	echo "check:  results/tables/demo/check.json"
 
 test: $(INSTALLED) ## run the tests
 	@$(PYTHON) -m pytest
@@ -47,4 +48,3 @@ constraints: $(INSTALLED) ## write constraints.txt anew from the present environ
 
 clean: ## remove caches and logs; data, results and .venv stay
 	@rm -rf logs build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-.ONESHELL:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fedshift import tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.resolve import resolve
@@ -37,7 +38,7 @@ def after_calls(owner: Any, name: str, place: int, before_death: Any = lambda *a
     setattr(owner, name, counted)
 
 
-def half(tensors: Any, path: Path, metadata: Any) -> None:
+def half(_: Any, path: Path, metadata: Any) -> None:
     path.write_bytes(b"\x00" * 1000)
 
 
@@ -47,7 +48,7 @@ def main(root: str, spec: str, how: str, place: str) -> None:
     elif how == "round":
         after_calls(Federation, "_aggregate", int(place))
     elif how == "checkpoint":
-        after_calls(checkpoint, "save_file", int(place), half)
+        after_calls(tensors, "save_file", int(place), half)
     elif how == "segment":
         after_calls(checkpoint, "write_bytes", int(place))
     elif how == "sigterm":

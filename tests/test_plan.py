@@ -160,7 +160,7 @@ def test_cost_by_hand(workspace: Workspace) -> None:
     estimate = cost(workspace, spec, "cpu")
     assert estimate.images == round(trained + evaluated) == 29437
     assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
-    assert estimate.mem_mb == 1200 + 4 * 5 * 0.5  # 3 clients, the server, the average
+    assert estimate.mem_mb == 2000 + 4 * 5 * 0.5  # 3 clients, the server, the average
     assert estimate.disk_mb == round(3 * 5 * 0.5) + 1  # best, last, checkpoint
 
 

@@ -23,7 +23,7 @@ UNKNOWN_DOMAIN = 2500  # images, where a data set has no manifest yet
 UNKNOWN_MODEL_MB = 100.0
 START_MINUTES = 0.5  # imports, reading images, first batches
 EVALUATION = 1 / 3  # of a training pass: forward only
-BASE_MB = 1200  # torch itself, one batch, the metrics
+BASE_MB = 2000  # torch itself, one batch, the metrics; two Snakemake processes on Slurm
 UNKNOWN_SPEED = {"cpu": 4e5, "cuda": 4e7}  # squared pixels per second: 390 images/s at 32 px on one CPU core
 
 

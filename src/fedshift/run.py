@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import save_file
 
 from fedshift.assemble import assemble
 from fedshift.claim import claimed
@@ -26,6 +25,7 @@ from fedshift.federation.loop import Federation
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify
 from fedshift.spec import RunSpec
+from fedshift.tensors import write_tensors
 from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -133,8 +133,7 @@ def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, 
             continue
         path = folder / f"round{finished}.safetensors"
         if not path.exists():
-            with atomic_path(path) as temporary:
-                save_file(entries, temporary, {"round": str(finished), "layout": federation.layout.hash})
+            write_tensors(path, entries, {"round": str(finished), "layout": federation.layout.hash})
         content = b"".join(name.encode() + entries[name].numpy().tobytes() for name in sorted(entries))
         written[selection] = {"file": f"weights/{path.name}", "sha256": sha256(content)}
     return written

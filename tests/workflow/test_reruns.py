@@ -92,6 +92,9 @@ def test_full_reproduction_is_planned_before_any_data_are_there(checkout: Checko
     output = checkout.run("--dry-run", "all", "--config", "experiments=[photos]")
     assert "rule verify:" in output
     assert output.count("rule train:") == 1
+    done = checkout.snakemake("all", "--config", "experiments=[photos]")
+    assert done.returncode != 0
+    assert "fedshift fetch pacs" in done.stdout
 
 
 def test_what_falls_short_fails_each_time_and_stays_readable(checkout: Checkout) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation, OpenRound
-from fedshift.files import atomic_path, write_bytes
+from fedshift.files import write_bytes
+from fedshift.tensors import read_tensors, write_tensors
 
 
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
@@ -34,9 +33,8 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
         "done": federation.open.done if federation.open else None,
         "clients_in_round": len(federation.open.rows) if federation.open else None,
     }  # fmt: skip
-    with atomic_path(path) as temporary:
-        metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+    metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
+    write_tensors(path, {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     if segment:
         write_bytes(segments / segment, data)
         federation.records.rows = []
@@ -49,7 +47,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     """
     if not path.exists():
         return False
-    tensors, metadata = _read(path)
+    tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         raise FedshiftError(
             path,
@@ -78,15 +76,6 @@ def _resume_selection(federation: Federation, counters: dict[str, Any], tensors:
     selection.validation = {int(k): accuracy for k, accuracy in counters["validation"].items()}
     kept = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
     selection.kept = {name: value.to(federation.device) for name, value in kept.items()}
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 (not a mapping)
-    except SafetensorError as error:
-        cure = "Delete it: the run then starts anew, or goes on from a copy that you put there."
-        raise FedshiftError(path, f"is not a whole checkpoint: {error}", cure) from None
 
 
 def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:

@@ -16,4 +16,4 @@ class DomainPerClient(Scheme):
 
     def assign(self, index: pd.DataFrame, domains: list[str], rng: np.random.PCG64) -> NDArray[np.int16]:
         numbers = {domain: number for number, domain in enumerate(domains)}
-        return index["domain"].map(numbers).fillna(-1).to_numpy(np.int16)
+        return np.asarray(index["domain"].map(numbers).fillna(-1), dtype=np.int16)
