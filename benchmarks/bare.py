@@ -6,6 +6,7 @@ fedshift it uses the network and the batched transforms alone. Images lie decode
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Recipe:
 
 
 class Bare:
-    """One client per source domain; `play()` trains and evaluates one round."""
+    """One client per source domain; `fused`: the kernel of Adam that updates a parameter in one pass."""
 
     def __init__(self, prepared: Path, recipe: Recipe, fused: bool) -> None:
         self.recipe, self.fused = recipe, fused
@@ -64,20 +65,25 @@ class Bare:
         self.model = HFedFCNN(classes, recipe.input_px).to(memory_format=torch.channels_last)
         self.parameters = list(self.model.parameters())
 
-    def play(self) -> tuple[int, dict[str, float]]:
-        """One round: images trained on, and the average model's accuracy on every held-out set."""
-        received = [parameter.detach().clone() for parameter in self.parameters]
-        average = [torch.zeros_like(parameter) for parameter in received]
+    def rounds(self) -> Iterator[tuple[int, dict[str, float]] | None]:
+        """Rounds without end. Yields None after a client's turn; with the last one's, the images that the round trained on
+        and the average model's accuracy on every held-out set."""
         total = sum(len(rows) for rows in self.train)
-        for rows in self.train:
+        received = [parameter.detach().clone() for parameter in self.parameters]
+        while True:
+            average = [torch.zeros_like(parameter) for parameter in received]
+            for client, rows in enumerate(self.train, 1):
+                self._load(received)
+                self._fit(rows)
+                with torch.no_grad():
+                    for mean, parameter in zip(average, self.parameters, strict=True):
+                        mean.add_(parameter, alpha=len(rows) / total)
+                if client < len(self.train):
+                    yield None
+            received = average
             self._load(received)
-            self._fit(rows)
-            with torch.no_grad():
-                for mean, parameter in zip(average, self.parameters, strict=True):
-                    mean.add_(parameter, alpha=len(rows) / total)
-        self._load(average)
-        scores = {name: self._score(rows)[0] for name, rows in self.held_out.items()}
-        return self.recipe.epochs * total, scores
+            scores = {name: self._score(rows)[0] for name, rows in self.held_out.items()}
+            yield self.recipe.epochs * total, scores
 
     @torch.no_grad()
     def _load(self, values: list[Tensor]) -> None:

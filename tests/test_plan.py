@@ -26,12 +26,14 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 ONE = """\
 title: One
 protocol: digits
+spec: {federation: {rounds: 10}, local: {epochs: 2}}
 methods: {fedavg: , fedprox: {method: {params: {mu: 0.1}}}}
 axes: {target: [plain, ink], seed: [0, 1, 2]}
 """
 TWO = """\
 title: Two
 protocol: digits
+spec: {federation: {rounds: 10}, local: {epochs: 2}}
 methods: {fedavg: }
 axes: {target: [plain], seed: [2, 3]}
 """
@@ -96,9 +98,13 @@ def test_stale_plan_is_refused(workspace: Workspace) -> None:
     request = Request(("one",))
     path = plan(workspace, request)
     planfile.check(workspace.root, path, request)
-    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("[0, 1, 2]", "[0, 1]"))
+    planfile.check(workspace.root, path)
     with pytest.raises(FedshiftError, match="older than the parameters"):
-        planfile.check(workspace.root, path, request)
+        planfile.check(workspace.root, path, Request(("one",), pack=3))
+    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("[0, 1, 2]", "[0, 1]"))
+    for asked in (request, None):
+        with pytest.raises(FedshiftError, match="older than the parameters"):
+            planfile.check(workspace.root, path, asked)
 
 
 def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace) -> None:
@@ -129,6 +135,8 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
     told = json.loads((workspace.results / "packs" / f"{first.pack}.json").read_text())
     assert list(told["finished"]) == [first.name]
     assert told["failed"][second.name]["text"] == "loss is NaN"
+    assert planfile.retry_failed(workspace.root, [first, second]) == 1
+    assert not list((workspace.results / "packs").iterdir())
 
 
 @pytest.mark.parametrize(

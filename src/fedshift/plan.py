@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from fedshift import experiments, planfile
@@ -35,7 +36,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     packed = list(_packed(runs.values(), request.pack))
     meta = {
         "inputs": planfile.inputs_key(workspace.root, request),
-        "experiments": canonical_json(request.experiments),
+        "request": canonical_json(asdict(request)),
     }
     with atomic_path(where) as temporary:
         planfile.write(temporary, meta, packed, cells, list(images.values()))

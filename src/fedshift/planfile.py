@@ -191,9 +191,11 @@ def images(path: Path) -> list[Images]:
         return [Images(*row) for row in database.execute("SELECT * FROM images ORDER BY prepared")]
 
 
-def check(root: Path, path: Path, request: Request) -> None:
-    """Refuse a plan that does not answer `request`: what is declared has changed since it was made."""
-    if meta(path)["inputs"] != inputs_key(root, request):
+def check(root: Path, path: Path, request: Request | None = None) -> None:
+    """Refuse a plan that does not answer `request` (left out: its own): what is declared has changed since."""
+    told = meta(path)
+    request = request or Request.of(json.loads(told["request"]), str(path))
+    if told["inputs"] != inputs_key(root, request):
         raise FedshiftError(
             path,
             "this plan is older than the parameters, experiments or presets that it was made from",
@@ -208,6 +210,15 @@ def outcome(root: Path, run: Run) -> tuple[str, dict[str, Any]]:
         if path.is_file():
             return state, json.loads(path.read_text())
     return "planned", {}
+
+
+def retry_failed(root: Path, members: list[Run]) -> int:
+    """Delete the stamps of packs with members that failed for good, so that they are asked for again; return how many."""
+    paths = {root / "results" / "packs" / f"{run.pack}.json" for run in members}
+    stale = [path for path in paths if path.is_file() and json.loads(path.read_text())["failed"]]
+    for path in stale:
+        path.unlink()
+    return len(stale)
 
 
 def stamp(root: Path, pack: str, members: list[Run]) -> bool:

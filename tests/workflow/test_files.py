@@ -70,6 +70,6 @@ def test_make_help_lists_every_target() -> None:
     declared = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert declared is not None
     output = subprocess.run(
-        ["make", "help"], cwd=REPOSITORY, text=True, capture_output=True, check=True
+        ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True, capture_output=True, check=True
     ).stdout
     assert [line.split()[1] for line in output.splitlines()] == declared[1].split()

@@ -29,16 +29,25 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="What training times are estimated for.")
+@click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
     "--print", "shown", type=click.Choice(["table", "runs", "path"]), default="table", show_default=True
 )
 @click.pass_obj
 def command(
-    workspace: Workspace, names: tuple[str, ...], pack: int | None, device: str | None, shown: str
+    workspace: Workspace,
+    names: tuple[str, ...],
+    pack: int | None,
+    device: str | None,
+    retry_failed: bool,
+    shown: str,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
     asked = request(workspace.root, names, pack=pack, device=device)
     path = plan(workspace, asked)
+    if retry_failed:
+        count = planfile.retry_failed(workspace.root, planfile.runs(path))
+        click.echo(f"{count} packs with failed runs are asked for again.", err=True)
     if shown == "path":
         click.echo(path)
     elif shown == "runs":

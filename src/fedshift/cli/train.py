@@ -56,6 +56,7 @@ def command(
     """
     if not path.is_file():
         raise FedshiftError(path, "there is no such plan", "Run: fedshift plan --print path")
+    planfile.check(workspace.root, path)
     runs = _chosen(path, pack, digests)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 
@@ -11,7 +10,7 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
     Exact for one row of weight 1, so that a federation of one client equals that client bit for bit.
     """
-    total = torch.zeros_like(rows[0])
-    for row, weight in zip(rows, p, strict=True):
+    total = rows[0] * p[0]
+    for row, weight in zip(rows[1:], p[1:], strict=True):
         total.addcmul_(row, weight)
     return total

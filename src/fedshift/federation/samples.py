@@ -34,7 +34,7 @@ class Samples:
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels and labels at positions `index` [B], on the labels' device."""
-        pixels = self.pixels[index.to(self.pixels.device)]
+        pixels = self.pixels.index_select(0, index.to(self.pixels.device))
         return pixels.to(self.labels.device, non_blocking=True), self.labels[index]
 
 

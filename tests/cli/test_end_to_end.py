@@ -1,0 +1,59 @@
+"""From prepared digits to a table, a figure and a verdict, by the verbs alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from fedshift import planfile
+from fedshift.cli import main
+
+TINY = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "spec": {"local": {"epochs": 3}, "federation": {"rounds": 3}},
+    "axes": {"target": ["plain"], "seed": [0]},
+    "tables": {"targets": {"columns": ["target"]}},
+    "expect": {"id": 6, "ood": 3},
+}
+
+
+def fedshift(root: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--root", str(root), *arguments])
+
+
+def done(result: Result) -> str:
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(("lr", "code"), [(0.05, 0), (0.0, 1)])
+def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None:
+    """With a learning rate the check passes; with none it fails, and says what fell short."""
+    methods = {"fedavg": {"local": {"lr": lr}}}
+    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "methods": methods}))
+    done(fedshift(project, "partition", "digits", "--target", "plain", "--fractions", ".8,.1,.1"))
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    (run,) = planfile.runs(path)
+    done(fedshift(project, "train", "--plan", str(path), "--pack", run.pack))
+    assert list(json.loads((project / "results" / "packs" / f"{run.pack}.json").read_text())["finished"]) == [
+        run.name
+    ]
+    for verb in ("collect", "table", "figure"):
+        done(fedshift(project, verb, "tiny"))
+    metrics = pd.read_parquet(project / "results" / "metrics" / "tiny.parquet")
+    assert set(metrics["round"]) == {0, 1, 2, 3}
+    assert (project / "results" / "figures" / "tiny" / "curves.png").stat().st_size > 10_000
+    assert "fedavg" in (project / "results" / "tables" / "tiny" / "table.md").read_text()
+    verdict = fedshift(project, "check", "tiny")
+    assert verdict.exit_code == code, verdict.output
+    report = json.loads((project / "results" / "tables" / "tiny" / "check.json").read_text())
+    assert ("FAIL" in verdict.output) == bool(code)
+    assert report
+    again = fedshift(project, "train", "--plan", str(path), "--pack", run.pack)
+    assert "starts at" not in done(again)
