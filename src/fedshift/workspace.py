@@ -16,7 +16,7 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project folder: `data/` and `results/` below `root`, laid out as docs/design tells."""
+    """A project folder: `data/` and `results/` below `root`, laid out as docs/runs.md tells."""
 
     root: Path
 
@@ -25,7 +25,9 @@ class Workspace:
 
     def prepared_at(self, dataset: str, release: str, prepare: Prepare) -> Path:
         """The folder of decoded images; named by pixels and a recipe that covers release, resampling and the data set's version."""
-        recipe = _short([release, prepare.model_dump(), get("datasets", dataset).version])
+        recipe = _short(
+            [release, prepare.model_dump(exclude_defaults=True), get("datasets", dataset).version]
+        )
         return self.root / "data" / "prepared" / dataset / f"{prepare.px}-{recipe}"
 
     def prepared(self, data: Data) -> Path:
@@ -37,16 +39,11 @@ class Workspace:
         recipe = [
             spec.data.release,
             get("datasets", spec.data.dataset).version,
-            spec.partition.model_dump(),
+            spec.partition.model_dump(exclude_defaults=True),
             scheme.version,
         ]
-        return (
-            self.root
-            / "data"
-            / "partitions"
-            / spec.data.dataset
-            / f"{_short([*recipe, spec.data.target, spec.seed])}.parquet"
-        )
+        name = _short([*recipe, spec.data.target, spec.seed])
+        return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"
 
     def run(self, spec: RunSpec, digest: str, code: str) -> Path:
         where = self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target or "none")

@@ -13,6 +13,7 @@ from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.transfer import Transfer
 from fedshift.registry import names
+from fedshift.workspace import Workspace
 from tests.federation.toys import finish, method, small, spec
 
 METHODS = names("methods")
@@ -178,3 +179,11 @@ def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pyt
         seen[name] = batches
     assert len(seen) >= 6
     assert all(batches == seen["fedavg"] for batches in seen.values())
+
+
+def test_all_methods_share_the_partition_and_the_prepared_images() -> None:
+    runs = [spec(method={"name": name}, data={"target": "ink"}) for name in METHODS]
+    workspace = Workspace(Path("."))
+    assert len({workspace.partition(run) for run in runs}) == 1
+    assert len({workspace.prepared(run.data) for run in runs}) == 1
+    assert workspace.partition(runs[0]) != workspace.partition(spec(data={"target": "ink"}, seed=1))
