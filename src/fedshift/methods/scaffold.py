@@ -1,7 +1,8 @@
 """SCAFFOLD: control variates correct the clients' drift (Karimireddy et al. 2020, Algorithm 1, Option II).
 
 The average is uniform. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
-control is the average effective step. Statistics of normalisation layers are averaged like the rest.
+control is the average effective step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may
+diverge. Statistics of normalisation layers are averaged like the rest.
 """
 
 from __future__ import annotations
