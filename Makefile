@@ -7,7 +7,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help setup demo test lint constraints clean
+.PHONY: help setup demo test ui faults lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,14 @@ demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a 
 
 test: $(INSTALLED) ## run the tests
 	@$(PYTHON) -m pytest
+
+ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1:5000 (another port: make ui PORT=5001)
+	@MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(PYTHON) -m mlflow server \
+	  --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}" --workers 1 --host 127.0.0.1 --port $${PORT:-5000}
+
+faults: $(INSTALLED) ## play faults over a running experiment, here and on a Slurm of its own (SEED=0)
+	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --faults 20
+	PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --faults 12 --slurm
 
 lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
 	@$(PYTHON) -m ruff check .

@@ -1,5 +1,5 @@
 # The plan decides everything: which runs, in which packs, on which data, for which experiments.
-# The user's snakemake parses this file once, every Slurm job twice: standard library only.
+# The user's snakemake parses this file once, every Slurm job twice: nothing heavy is imported.
 import json
 import os
 import shlex
@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import yaml
 from snakemake.exceptions import WorkflowError
 
 SOURCES = str(Path(workflow.basedir) / "src")
@@ -18,6 +19,9 @@ from fedshift.files import sha256
 
 
 configfile: "params.yaml"
+
+
+report: "workflow/report/workflow.rst"
 
 
 ROOT = Path.cwd()
@@ -32,13 +36,21 @@ def the_plan(request):
         return given
     path = planfile.location(ROOT, request)
     if not path.is_file():
-        chosen = ["--pack", str(request.pack), "--device", request.device, *request.experiments]
+        chosen = ["--pack", str(request.pack), "--device", request.device]
+        chosen += ["--parallel", str(request.parallel), *request.experiments]
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
     os.environ["FEDSHIFT_PLAN"] = str(path)
     return str(path)
 
 
+def the_cluster():
+    """What this cluster calls things: resources of the Slurm plugin by name. A copy of slurm/cluster.example.yaml."""
+    path = Path("slurm/cluster.yaml")
+    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+
+
+CLUSTER = the_cluster()
 try:
     REQUEST = planfile.Request.of(config)
     PLAN = the_plan(REQUEST)
@@ -69,11 +81,14 @@ localrules:
     table,
     figure,
     check,
+    report,
 
 
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/tracking.smk"
 
 
 rule all:

@@ -36,11 +36,12 @@ CREATE INDEX cells_digest ON cells (digest);
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan is for: experiments by name, seeds in a pack, the device that times are estimated for."""
+    """What a plan is for: experiments by name, seeds in a pack and how many of them train at once, the device that times are estimated for."""
 
     experiments: tuple[str, ...]
     pack: int = 10
     device: str = "cpu"
+    parallel: int = 1
 
     @classmethod
     def of(cls, config: dict[str, Any], where: str = "params.yaml") -> Request:
@@ -55,12 +56,13 @@ class Request:
                 where, "'experiments' names no experiment", "List names of files below experiments/."
             )
         request = cls(
-            tuple(sorted({*map(str, names)})), config.get("pack", cls.pack), config.get("device", cls.device)
+            tuple(sorted({*map(str, names)})), **{key: config[key] for key in valid[1:] if key in config}
         )
-        if not isinstance(request.pack, int) or request.pack < 1:
-            raise FedshiftError(
-                where, f"'pack' cannot be {request.pack!r}", "It is how many seeds one job trains: 1 or more."
-            )
+        for key, meaning in (("pack", "seeds one job trains"), ("parallel", "runs of a job train at once")):
+            if not isinstance(value := getattr(request, key), int) or value < 1:
+                raise FedshiftError(
+                    where, f"'{key}' cannot be {value!r}", f"It is how many {meaning}: 1 or more."
+                )
         if request.device not in ("cpu", "cuda"):
             raise FedshiftError(where, f"'device' cannot be {request.device!r}", "Valid: cpu, cuda.")
         return request
@@ -212,8 +214,20 @@ def outcome(root: Path, run: Run) -> tuple[str, dict[str, Any]]:
     return "planned", {}
 
 
+def hopeless(root: Path, run: Run) -> bool:
+    """Whether a run failed in a way that trying again does not change."""
+    state, told = outcome(root, run)
+    return state == "failed" and not told["retry"]
+
+
 def retry_failed(root: Path, members: list[Run]) -> int:
-    """Delete the stamps of packs with members that failed for good, so that they are asked for again; return how many."""
+    """Delete the stamps of packs with members that failed for good, so that they are asked for again; return how many.
+
+    Their failures are forgotten too: a pack leaves out members that failed for good.
+    """
+    for run in members:
+        if hopeless(root, run):
+            (root / run.directory / "failure.json").unlink()
     paths = {root / "results" / "packs" / f"{run.pack}.json" for run in members}
     stale = [path for path in paths if path.is_file() and json.loads(path.read_text())["failed"]]
     for path in stale:

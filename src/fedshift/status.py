@@ -18,7 +18,8 @@ def state(root: Path, run: Run) -> tuple[str, str]:
         return "finished", ""
     claim = holder(root / run.directory / "claim.json")
     if claim and alive(claim):
-        return "running", f"{claim['host']}:{claim['pid']}"
+        job = f", Slurm job {claim['job']}" if claim["job"] else ""
+        return "running", f"{claim['host']}:{claim['pid']}{job}"
     if found == "failed":
         again = "a retry may help" if told["retry"] else "a retry does not help"
         return "failed", f"{told['kind']}: {told['text']} ({again})"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from fedshift import planfile
 
+REPOSITORY = Path(__file__).parents[2]
+COPIED = ("src", "workflow", "profiles", "slurm", "reference", "benchmarks", "Snakefile")
 TINY = """\
 title: "{title}"
 protocol: digits
@@ -28,20 +32,52 @@ class Checkout:
 
     root: Path
 
-    def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    @classmethod
+    def made(cls, root: Path, experiments: dict[str, str], parameters: str) -> Checkout:
+        """A copy of the repository in `root`, with these experiments (name to text) and params.yaml in place of its own."""
+        root.mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            source = REPOSITORY / name
+            if source.is_dir():
+                shutil.copytree(
+                    source, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+                )
+            else:
+                shutil.copy2(source, root / name)
+        (root / "slurm" / "cluster.yaml").unlink(missing_ok=True)
+        (root / "experiments").mkdir()
+        for name, text in experiments.items():
+            (root / "experiments" / f"{name}.yaml").write_text(text)
+        (root / "params.yaml").write_text(parameters)
+        return cls(root)
+
+    def start(
+        self,
+        *arguments: str,
+        profile: str = "profiles/ci",
+        output: int | IO[str] = subprocess.PIPE,
+        **environment: str,
+    ) -> subprocess.Popen[str]:
+        """Start snakemake in a process group of its own."""
         inherited = {
             key: value for key, value in os.environ.items() if key not in ("FEDSHIFT_PLAN", "PYTHONPATH")
         }
-        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/ci", *arguments]
-        return subprocess.run(
-            command,
+        return subprocess.Popen(
+            [sys.executable, "-m", "snakemake", "--profile", profile, *arguments],
             cwd=self.root,
-            env=inherited | environment,
+            env=inherited | {"FEDSHIFT_TRACK": "0"} | environment,
             text=True,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
-            check=False,
+            start_new_session=True,
         )
+
+    def snakemake(
+        self, *arguments: str, profile: str = "profiles/ci", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, profile=profile, **environment)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def run(self, *targets: str) -> str:
         done = self.snakemake(*targets)

@@ -7,7 +7,12 @@ PUBLISHED = "reference/published.csv"
 
 def results_of(experiment):
     tables = f"results/tables/{experiment}"
-    return [f"{tables}/table.csv", f"{tables}/check.passed", f"results/figures/{experiment}"]
+    return [
+        f"{tables}/table.csv",
+        f"{tables}/check.passed",
+        f"results/figures/{experiment}",
+        f"results/report/{experiment}/index.html",
+    ]
 
 
 def cells_of(wildcards):
@@ -51,7 +56,12 @@ rule table:
     output:
         "results/tables/{experiment}/table.csv",
         "results/tables/{experiment}/table.md",
-        "results/tables/{experiment}/table.html",
+        report(
+            "results/tables/{experiment}/table.html",
+            caption="../report/table.rst",
+            category="{experiment}",
+            labels={"what": "tables"},
+        ),
     log:
         "logs/table/{experiment}.log",
     params:
@@ -66,7 +76,13 @@ rule figure:
         "experiments/{experiment}.yaml",
         PUBLISHED,
     output:
-        directory("results/figures/{experiment}"),
+        report(
+            directory("results/figures/{experiment}"),
+            patterns=["{figure}.svg"],
+            caption="../report/figure.rst",
+            category="{experiment}",
+            labels={"what": "{figure}"},
+        ),
     log:
         "logs/figure/{experiment}.log",
     params:

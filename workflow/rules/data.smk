@@ -43,6 +43,8 @@ rule prepare:
         "logs/prepare/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
+    resources:
+        **CLUSTER,
     params:
         dataset=lambda wildcards: images_of(wildcards).dataset,
         release=lambda wildcards: images_of(wildcards).release,

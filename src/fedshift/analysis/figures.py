@@ -55,7 +55,7 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
         raise FedshiftError(
             collected.path, "holds no finished run", "Train the experiment, then collect it again."
         )
-    frame, targets = _with_average(frame, collected.keys)
+    frame, targets = with_average(frame, collected.keys)
     further = [key for key in collected.keys if key not in ("method", "target", "seed")]
     parts: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, frame)]
     if further:
@@ -82,7 +82,7 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
     return figure
 
 
-def _with_average(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, list[Any]]:
+def with_average(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, list[Any]]:
     """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the columns to draw."""
     if "target" not in keys or frame["target"].isna().all():
         return frame, [None]
@@ -111,16 +111,17 @@ def _panel(
         axes.plot(mean.index, mean, color=colour, linestyle=dashes, linewidth=1.3, label=method)
         spread = groups.std(ddof=collected.protocol.ddof).reindex(mean.index).fillna(0)
         axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
-        printed = _printed(root, collected, method, values, metric)
-        if printed:
-            axes.axhline(printed.value, color=colour, linestyle="--", linewidth=0.9)
+        paper = printed(root, collected, method, values, metric)
+        if paper:
+            axes.axhline(paper.value, color=colour, linestyle="--", linewidth=0.9)
     axes.margins(x=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-def _printed(
+def printed(
     root: Path, collected: Collected, method: str, values: dict[str, Any], metric: str
 ) -> Published | None:
+    """The published value that a panel shows beside a method's line."""
     names = ("id", "avg") if metric == "id" else (metric,)  # Two names of one quantity: papers print either.
     found = (published.find(root, collected.experiment, method, values, name) for name in names)
     return next(filter(None, found), None)

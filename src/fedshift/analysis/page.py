@@ -11,14 +11,7 @@ import pandas as pd
 from fedshift.analysis.grid import Grid, grids
 from fedshift.experiments import Experiment
 
-TEMPLATE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ experiment.title }}</title>
-<style>
+STYLE = """\
   body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 75rem; margin: 2.5rem auto; padding: 0 1.5rem; }
   h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
   h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
@@ -36,11 +29,8 @@ TEMPLATE = """\
   td .paper { display: block; font-size: .82em; }
   .missing { color: #9a3412; }
   ul { padding-left: 1.1rem; font-size: .9rem; color: #424a53; }
-</style>
-</head>
-<body>
-<h1>{{ experiment.title }}</h1>
-<p class="where">Experiment <code>{{ experiment.name }}</code>, protocol <code>{{ experiment.protocol }}</code></p>
+"""
+TABLES = """\
 {% for title, blocks in tables %}
 <h2>{{ title }}</h2>
 {% for block in blocks %}
@@ -62,16 +52,39 @@ TEMPLATE = """\
 <ul>{% for note in notes %}
 <li>{{ note }}</li>{% endfor %}
 </ul>
-</body>
+"""
+TEMPLATE = f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{{{ experiment.title }}}}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+<h1>{{{{ experiment.title }}}}</h1>
+<p class="where">Experiment <code>{{{{ experiment.name }}}}</code>, protocol <code>{{{{ experiment.protocol }}}}</code></p>
+{TABLES}</body>
 </html>
 """
 
 
 def html(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], experiment: Experiment) -> str:
     """All tables under their titles on one page: ours in each cell, the published value and the difference below it."""
-    page = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(TEMPLATE)
-    blocks = [(title, grids(cells)) for title, cells in tables]
-    return page.render(experiment=experiment, tables=blocks, notes=notes, headings=_headings)
+    return template(TEMPLATE).render(experiment=experiment, tables=blocks(tables), notes=notes)
+
+
+def template(text: str) -> jinja2.Template:
+    """A page's template; what it fills in is escaped."""
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(text, {"headings": _headings})
+
+
+def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid]]]:
+    """What TABLES lays out."""
+    return [(title, grids(cells)) for title, cells in tables]
 
 
 def markdown(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title: str = "") -> str:

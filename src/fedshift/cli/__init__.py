@@ -11,6 +11,7 @@ import fedshift
 from fedshift.errors import FedshiftError, nearest
 
 VERBS = {
+    "doctor": "Say what this machine and project have, what they lack, and what to do.",
     "list": "Name what there is: methods, models, data sets, partition schemes, experiments.",
     "fetch": "Get raw images, or say where to get them.",
     "verify": "Check raw images against their manifest.",
@@ -22,7 +23,10 @@ VERBS = {
     "collect": "Gather the metrics of an experiment's runs.",
     "table": "Write an experiment's tables.",
     "figure": "Draw an experiment's figures.",
+    "track": "Publish runs in MLflow, once or while they are trained.",
     "check": "Hold an experiment's results against what it must reach.",
+    "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
+    "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
 }
 
 

@@ -29,6 +29,7 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="What training times are estimated for.")
+@click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
     "--print", "shown", type=click.Choice(["table", "runs", "path"]), default="table", show_default=True
@@ -39,11 +40,12 @@ def command(
     names: tuple[str, ...],
     pack: int | None,
     device: str | None,
+    parallel: int | None,
     retry_failed: bool,
     shown: str,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    asked = request(workspace.root, names, pack=pack, device=device)
+    asked = request(workspace.root, names, pack=pack, device=device, parallel=parallel)
     path = plan(workspace, asked)
     if retry_failed:
         count = planfile.retry_failed(workspace.root, planfile.runs(path))

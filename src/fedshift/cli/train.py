@@ -11,6 +11,7 @@ import click
 
 from fedshift import planfile
 from fedshift.errors import FedshiftError, unknown
+from fedshift.pack import at_once, in_turn
 from fedshift.planfile import Run
 from fedshift.workspace import Workspace
 
@@ -29,13 +30,21 @@ log = logging.getLogger("fedshift.train")
 )
 @click.option("--pack", help="Train the runs of this pack, and write its stamp.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one run (CPU)."
+    "--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="Runs to train at once."
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="CPU threads, shared evenly by the runs that train at once.",
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option(
     "--checkpoint-seconds",
     type=click.FloatRange(min=0),
     default=30.0,
+    envvar="FEDSHIFT_CHECKPOINT_SECONDS",
     show_default=True,
     help="Least time between checkpoints.",
 )
@@ -45,14 +54,15 @@ def command(
     digests: tuple[str, ...],
     path: Path,
     pack: str | None,
+    parallel: int,
     threads: int,
     device: str,
     checkpoint_seconds: float,
 ) -> None:
     """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
 
-    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. Exits with 1
-    where a run failed and trying again can help.
+    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. A pack leaves
+    out runs that failed for good (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
     """
     if not path.is_file():
         raise FedshiftError(path, "there is no such plan", "Run: fedshift plan --print path")
@@ -61,7 +71,31 @@ def command(
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
     )
-    failed = [run for run in runs if not _train(workspace, run, threads, device, checkpoint_seconds)]
+    each = max(1, threads // parallel)
+    todo = [run for run in runs if planfile.outcome(workspace.root, run)[0] != "finished"]
+    if pack:
+        todo = [run for run in todo if not planfile.hopeless(workspace.root, run)]
+
+    def one(run: Run) -> None:
+        _train(workspace, run, each, device, checkpoint_seconds)
+
+    def command(run: Run) -> list[str]:
+        options = [
+            "--threads",
+            str(each),
+            "--device",
+            device,
+            "--checkpoint-seconds",
+            str(checkpoint_seconds),
+        ]
+        program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root)]
+        return [*program, "train", run.digest, "--plan", str(path), *options]
+
+    if parallel == 1 or len(todo) < 2:
+        in_turn(workspace.root, todo, one)
+    else:
+        at_once(workspace.root, todo, parallel, command)
+    failed = [run for run in todo if planfile.outcome(workspace.root, run)[0] != "finished"]
     stamped = pack is not None and planfile.stamp(workspace.root, pack, runs)
     for run in failed:
         log.info("failed: %s (see failure.json there)", run.directory)
@@ -83,7 +117,7 @@ def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]
     return [run for run in every if not digests or any(run.digest.startswith(digest) for digest in digests)]
 
 
-def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> bool:
+def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
     import torch
 
     from fedshift.identity import identify
@@ -102,5 +136,3 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
         train(workspace, spec, Machine(torch.device(kind), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
         log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))
-        return False
-    return True

@@ -60,6 +60,9 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     _resume_selection(federation, counters, tensors)
     federation.server.peeked = counters["peeked"]
     federation.transfer.bytes_down, federation.transfer.bytes_up = counters["bytes"]
+    for segment in segments.glob("*.parquet"):
+        if int(segment.stem.rpartition("-")[2]) > federation.round:
+            segment.unlink()  # of a second writer that was further on: the checkpoint is what holds
     data = tensors["records"].numpy().tobytes()
     if counters["segment"]:
         write_bytes(segments / counters["segment"], data)

@@ -1,0 +1,142 @@
+"""Facts of a report about runs: their summaries, costs by method, where numbers come from, what is not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.select import selected
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+Summary = dict[str, Any]
+MEGA = 1e6
+
+
+def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
+    """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp, which a clone has."""
+    runs = collected.runs[collected.runs["state"] == "finished"]
+    paths = {Path(run).name: workspace.root / run / "summary.json" for run in runs["run"]}
+    found = {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}
+    if len(found) < len(paths):
+        for stamp in (workspace.results / "packs").glob("*.json"):
+            finished = json.loads(stamp.read_text())["finished"]
+            found |= {name: summary for name, summary in finished.items() if name in paths}
+    return found
+
+
+def costs(collected: Collected, found: dict[str, Summary]) -> pd.DataFrame:
+    """One row per method: means over its finished runs of id, ood (percent), MB, forward GMAC, seconds; its highest memory (MB)."""
+    runs = collected.runs[collected.runs["state"] == "finished"].copy()
+    images = runs["run"].map(lambda run: found.get(Path(run).name, {}).get("costs", {}).get("images"))
+    runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
+    runs["up"], runs["down"] = runs["bytes_up"] / MEGA, runs["bytes_down"] / MEGA
+    runs["sent"] = runs["up"] + runs["down"]
+    runs["mmacs_image"] = runs["macs_per_image"] / 1e6
+    runs["gmacs"] = pd.to_numeric(pd.Series(images.to_list(), runs.index)) * runs["macs_per_image"] / 1e9
+    means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs", "seconds"]
+    groups = runs.groupby("method", sort=False)
+    table = groups[means].mean().assign(memory=groups["peak_memory_mb"].max(), runs=groups.size())
+    return table.reset_index()
+
+
+def partitions(
+    workspace: Workspace, collected: Collected, found: dict[str, Summary]
+) -> dict[str, dict[str, pd.DataFrame]]:
+    """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns holder, class, n.
+
+    Methods share partitions; a partition whose file is not here is left out.
+    """
+    panels: dict[str, dict[str, pd.DataFrame]] = {}
+    seen: set[Path] = set()
+    runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
+    for row in runs.to_dict("records"):
+        summary = found.get(Path(row["run"]).name)
+        if summary is None:
+            continue
+        path = workspace.partition(RunSpec.model_validate(summary["spec"]))
+        split = summary["spec"]["partition"]
+        point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
+        target = summary["target"] or ""
+        if path in seen or target in panels.get(point, {}) or not path.is_file():
+            continue
+        seen.add(path)
+        panels.setdefault(point, {})[target] = _held(path, summary)
+    return panels
+
+
+def _held(path: Path, summary: Summary) -> pd.DataFrame:
+    table = pd.DataFrame(pq.read_table(path, columns=["client", "class", "label", "split"]).to_pandas())
+    table = table[table["split"] != "unused"]
+    names = {one["client"]: f"{one['client']}: {', '.join(one['domains'])}" for one in summary["clients"]}
+    order = {**names, -1: "held out"}
+    counts = table.groupby(["client", "label", "class"]).size().rename("n").reset_index()
+    counts["place"] = counts["client"].map({client: place for place, client in enumerate(order)})
+    return counts.sort_values(["place", "label"]).assign(holder=counts["client"].map(order))
+
+
+def provenance(found: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
+    """What made the numbers -> its values, each with the number of runs: code by method, versions, hardware, data."""
+    runs = list(found.values())
+    environments = [run["environment"] for run in runs]
+    return {
+        "code": _counted(f"{run['method']} {run['code']}" for run in runs),
+        "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
+        "versions": _counted(
+            f"Python {one.get('python', '?')}, "
+            + ", ".join(f"{name} {number}" for name, number in one.get("versions", {}).items())
+            for one in environments
+        ),
+        "hardware": _counted(_hardware(one) for one in environments),
+    }
+
+
+def _hardware(one: dict[str, Any]) -> str:
+    device = one["device"] if one["device"] != "cpu" else f"CPU ({one.get('cpu', '?')}, {one['capability']})"
+    return f"{device}, threads: {one['threads']}, host {one.get('host', '?')}"
+
+
+def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(values).items())
+
+
+def listed(collected: Collected, found: dict[str, Summary]) -> list[dict[str, Any]]:
+    """Directory, seconds, and the first digits of the content hashes of each finished run."""
+    rows = []
+    for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"]:
+        run = found.get(Path(directory).name)
+        if run:
+            short = {name: value[:12] for name, value in run["hashes"].items()}
+            hashes = {
+                "partition": short.get("partition"), "prepared": short.get("prepared"), "weights": short.get("weights_last")
+            }  # fmt: skip
+            rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
+    return rows
+
+
+def unfinished(collected: Collected) -> pd.DataFrame:
+    """Runs that are missing or failed, counted: state, reason, method, then values of each axis; n."""
+    runs = collected.runs[collected.runs["state"] != "finished"].fillna({"failure": ""})
+    axes = [key for key in collected.keys if key != "method"]
+    listed = {axis: (axis, lambda values: ", ".join(map(str, dict.fromkeys(values)))) for axis in axes}
+    groups = runs.groupby(["state", "failure", "method"], sort=False)
+    return groups.agg(n=("run", "size"), **listed).reset_index()
+
+
+def commit(root: Path) -> str:
+    """The commit of the checkout that writes the report, and whether files differ from it; "" outside a repository."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    name = git("rev-parse", "HEAD")
+    return f"{name} with uncommitted changes" if name and git("status", "--porcelain") else name

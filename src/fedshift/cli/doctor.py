@@ -1,0 +1,31 @@
+"""`fedshift doctor`: what there is, what is not, what to do."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from fedshift.cli.plan import request
+from fedshift.doctor import examine
+from fedshift.workspace import Workspace
+
+MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red")}
+
+
+@click.command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.pass_obj
+def command(workspace: Workspace, names: tuple[str, ...]) -> None:
+    """Look at GPU, precision, cores, Slurm, DVC, MLflow, disk and data, for experiments (default: those of params.yaml).
+
+    "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says what to do. Exits with 1 where there is a "!!".
+    """
+    wrong = 0
+    for finding in examine(workspace, request(workspace.root, names)):
+        mark, colour = MARKS[finding.state]
+        click.echo(f"{click.style(mark, fg=colour)}  {finding.part:22} {finding.found}")
+        if finding.cure:
+            click.echo(f"{'':27}-> {finding.cure}")
+        wrong += finding.state == "wrong"
+    sys.exit(min(wrong, 1))

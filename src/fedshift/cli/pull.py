@@ -1,0 +1,49 @@
+"""`fedshift pull`: results that somebody else trained, taken over so that nothing is trained again."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from fedshift.errors import FedshiftError
+from fedshift.workspace import Workspace
+
+STAGES = ("partitions", "train", "tables", "report")
+SHOWN = ("tables", "report")
+
+
+@click.command
+@click.option("--remote", help="The DVC remote; default: the project's.")
+@click.pass_obj
+def command(workspace: Workspace, remote: str | None) -> None:
+    """Get partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell Snakemake that they are up to date.
+
+    Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the remote has them.
+    """
+    if not importlib.util.find_spec("dvc"):
+        raise FedshiftError("fedshift pull", "DVC is not installed", "pip install -e '.[dvc]'")
+    chosen = ["--remote", remote] if remote else []
+    if _run(workspace.root, "dvc", "pull", *chosen, *STAGES):
+        raise FedshiftError(
+            "dvc pull",
+            "did not end well: see above",
+            "Remotes: dvc remote list. What was never made (dvc repro) and pushed cannot be pulled.",
+        )
+    # A clone has neither times nor records that Snakemake could trust: --touch --forceall writes both. Where experiments or
+    # code have changed since these results were made, that would certify old tables as new ones.
+    if _run(workspace.root, "dvc", "status", "--quiet", *SHOWN):
+        click.echo(
+            "These results are older than the experiments or the analysis: snakemake makes tables anew, and trains what no stamp names."
+        )
+    elif _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):
+        raise FedshiftError(
+            "snakemake --touch", "did not end well: see above", "Look at it with: snakemake -n"
+        )
+
+
+def _run(root: Path, module: str, *words: str) -> int:
+    return subprocess.run([sys.executable, "-m", module, *words], cwd=root, check=False).returncode

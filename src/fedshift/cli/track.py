@@ -1,0 +1,146 @@
+"""`fedshift track`: publish runs in MLflow."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tqdm import tqdm
+
+from fedshift import planfile
+from fedshift.cli.plan import request
+from fedshift.errors import FedshiftError
+from fedshift.plan import plan
+from fedshift.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fedshift.tracking import Follower
+
+PATIENCE = 120.0  # seconds that a store may be away once there is nothing else to wait for
+
+
+@click.command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option(
+    "--follow/--once", help="Go on until every run has ended, or publish what is there. Default: --once."
+)
+@click.option(
+    "--plan",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FEDSHIFT_PLAN",
+    help="Publish the runs of this plan.",
+)
+@click.option(
+    "--beside", type=int, metavar="PID", help="With --follow: end when this process (snakemake) has ended."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.pass_obj
+def command(
+    workspace: Workspace,
+    names: tuple[str, ...],
+    follow: bool,
+    path: Path | None,
+    beside: int | None,
+    every: float,
+) -> None:
+    """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
+
+    \b
+    Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder.
+      fedshift track                     everything that is there, again as often as you like
+      fedshift track --follow demo       and go on while its runs are trained (Ctrl-C ends it; nothing is lost)
+      make ui                            look at it in a browser
+    snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log.
+    No run waits for MLflow, and each point is published once, whatever is restarted.
+    """
+    from fedshift.tracking import Follower, address, followed, shown_address
+
+    if path is None:
+        asked = request(workspace.root, names)
+        path = planfile.location(workspace.root, asked)
+        if not path.is_file():
+            plan(workspace, asked)
+    uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
+    runs = followed(planfile.runs(path), uses)
+    follower = Follower(workspace.root, runs, address(workspace.root))
+    with _alone(workspace.results / ".track.lock", beside):
+        _work(follower, follow, beside, every)
+    counts = list(follower.status.values())
+    click.echo(
+        f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and {counts.count('FAILED')} failed "
+        f"of {len(runs)} runs are in {shown_address(follower.uri)}"
+    )
+    if follower.problem:
+        raise FedshiftError(
+            shown_address(follower.uri),
+            follower.problem.splitlines()[0],
+            "Nothing is lost. Once MLflow answers again, run: fedshift track",
+        )
+
+
+def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
+    total = sum(one.run.rounds for one in follower.runs)
+    alone_since: float | None = None
+    with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
+        while True:
+            if alone_since is None and not (follow and _waits(follower, beside)):
+                alone_since = time.monotonic()
+            for rounds in follower.sweep():
+                bar.update(rounds)
+            if follower.problem:
+                tqdm.write(f"{time.strftime('%H:%M:%S')} tried again: {follower.problem.splitlines()[0]}")
+            patience = PATIENCE if follow else 2 * every
+            if alone_since is not None and (
+                not follower.problem or time.monotonic() - alone_since > patience
+            ):
+                return
+            time.sleep(every)
+
+
+def _waits(follower: Follower, beside: int | None) -> bool:
+    """Whether there may be more to come: the workflow lives, or without one, some run has not ended."""
+    states = [follower.status.get(one.run.name) for one in follower.runs]
+    if beside is not None:
+        return _alive(beside) and any(state != "FINISHED" for state in states)
+    return any(state not in ("FINISHED", "FAILED") for state in states)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def _alone(path: Path, beside: int | None) -> Iterator[None]:
+    """One follower a project folder. The workflow's waits for the one before it, a user's is refused; a kill leaves nothing behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if beside is None or not _alive(beside):
+                    raise FedshiftError(
+                        path,
+                        "another follower is at work in this folder",
+                        "It publishes the same; wait for it.",
+                    ) from None
+                time.sleep(1)
+        yield

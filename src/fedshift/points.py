@@ -1,0 +1,84 @@
+"""What is shown of a run's records in MLflow: one value a metric and round, by names with one slash (docs/tracking.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+COLUMNS = ["round", "stage", "model", "client", "split", "metric", "value", "time"]
+SHORT = {"accuracy": "acc"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one metric after `round` rounds; `time` in milliseconds, as recorded."""
+
+    name: str
+    round: int
+    value: float
+    time: int
+
+
+def points(records: pa.Table) -> list[Point]:
+    """What is shown of records of whole rounds: means over clients of accuracy and loss, sums of costs; names as in docs/tracking.md.
+
+    A function of the records alone, to the last bit: the same rounds give the same points.
+    """
+    rows = records.select(COLUMNS).to_pylist()
+    personal = any(row["model"] == "personal" for row in rows)
+    shown = ("personal", "post_train") if personal else ("global", "post_agg")
+    tested = any(row["split"] == "test" for row in rows)
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if name := _name(row, shown, tested):
+            groups[name, row["round"]].append(row)
+    return [_point(name, finished, group) for (name, finished), group in groups.items()]
+
+
+def _name(row: dict[str, Any], shown: tuple[str, str], tested: bool) -> str:
+    metric = SHORT.get(row["metric"], row["metric"])
+    if row["stage"] == "cost":
+        return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"
+    if row["stage"] in ("train", "machine"):
+        return f"{row['stage']}/{metric}"
+    if row["split"] == "target":
+        return f"ood/{metric}"
+    if (row["model"], row["stage"]) != shown:
+        return ""
+    return {"test": f"id/{metric}", "val": f"val/{metric}" if tested else f"id/{metric}"}.get(
+        row["split"], ""
+    )
+
+
+def _point(name: str, finished: int, group: list[dict[str, Any]]) -> Point:
+    total = math.fsum(row["value"] for row in group)
+    value = total if name.startswith("cost/") else total / len(group)
+    return Point(name, finished, value, round(1000 * max(row["time"] for row in group)))
+
+
+def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
+    """Accuracies after the last round and, as `final/best_..`, after the one that was best on validation; what the run cost.
+
+    All at step 0: MLflow draws bars of them, of other steps single dots.
+    """
+    end = round(1000 * pc.max(records["time"]).as_py())
+    costs = summary["costs"]
+    values = {
+        "final/bytes": costs.get("bytes_up", 0) + costs.get("bytes_down", 0),
+        "final/seconds": costs.get("seconds"),
+    }
+    rounds = {"final/": pc.max(records["round"]).as_py(), "final/best_": summary["best_round"].get("first")}
+    for label, finished in rounds.items():
+        if finished is not None:
+            shown = points(records.filter(pc.equal(records["round"], finished)))
+            values |= {
+                label + point.name.replace("/", "_"): point.value
+                for point in shown
+                if point.name in ("id/acc", "ood/acc")
+            }
+    return [Point(name, 0, float(value), end) for name, value in values.items() if value is not None]

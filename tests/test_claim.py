@@ -1,0 +1,79 @@
+"""Exactly one writer a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedshift import claim
+from fedshift.claim import BUSY, Busy, alive, claimed, holder
+from tests.conftest import ROOT
+
+HOLD = "import sys, time; from pathlib import Path; from fedshift.claim import claimed\nwith claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(30)"
+
+
+def start(run: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("before", ["free", "dead"])
+def test_of_eight_processes_one_wins(before: str, tmp_path: Path) -> None:
+    if before == "dead":
+        first = start(tmp_path)
+        assert first.stdout is not None and first.stdout.readline() == "held\n"
+        first.kill()
+        first.wait()
+        assert (tmp_path / "claim.json").exists()
+    every = [start(tmp_path) for _ in range(8)]
+    for _ in range(200):
+        if sum(one.poll() is not None for one in every) == 7:
+            break
+        time.sleep(0.1)
+    (winner,) = [one for one in every if one.poll() is None]
+    assert holder(tmp_path / "claim.json") == {
+        "host": socket.gethostname(), "pid": winner.pid, "born": claim._born(winner.pid), "job": os.environ.get("SLURM_JOB_ID"),
+    }  # fmt: skip
+    winner.kill()
+    for one in every:
+        _, told = one.communicate()
+        assert one is winner or "Busy" in told
+
+
+def test_a_process_id_that_is_used_again_is_another_process() -> None:
+    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": claim._born(os.getpid()), "job": None}
+    assert alive(mine)
+    assert not alive({**mine, "born": "1"})
+    assert alive({**mine, "host": "elsewhere"})  # nobody here can know
+
+
+def test_requeued_job_takes_over_from_a_lost_node_and_the_old_process_ends_itself(tmp_path: Path) -> None:
+    old = start(tmp_path)
+    assert old.stdout is not None and old.stdout.readline() == "held\n"
+    (tmp_path / "claim.json").write_text(json.dumps({"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}))
+    assert old.wait(timeout=10) == BUSY
+    assert holder(tmp_path / "claim.json") == {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
+
+
+def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "claim.json").write_text(json.dumps({"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}))
+    monkeypatch.setenv("PATH", "/nowhere")  # no squeue: a job of another host may be alive
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    with pytest.raises(Busy, match="elsewhere"), claimed(tmp_path):
+        pass
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with claimed(tmp_path):
+        assert (holder(tmp_path / "claim.json") or {})["pid"] == os.getpid()
+    assert not (tmp_path / "claim.json").exists()

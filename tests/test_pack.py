@@ -1,0 +1,91 @@
+"""Runs of a pack at once: neighbours, signals, waiting for another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fedshift import claim, pack
+from fedshift.planfile import Run
+
+
+def run_of(name: str) -> Run:
+    return Run(name, "c", f"runs/{name}", "d", "m", "t", 0, "{}", "p", "planned", 1, 1, 1.0, 1, 1, "i", "j")
+
+
+RUNS = [run_of(name) for name in "abcd"]
+
+
+def script(root: Path, text: str) -> list[str]:
+    return [
+        sys.executable,
+        "-c",
+        f"import os, sys, time\nfrom pathlib import Path\nroot = Path({str(root)!r})\n{text}",
+    ]
+
+
+def test_at_most_k_at_a_time_and_one_failure_leaves_the_others_alone(tmp_path: Path) -> None:
+    text = "name = {!r}\n(root / f'{{name}}.begin').touch(); time.sleep(0.5)\nif name == 'b': sys.exit(3)\n(root / f'{{name}}.end').touch()"
+    most, done = [0], threading.Event()
+
+    def count() -> None:
+        while not done.wait(0.02):
+            begun, ended = len(list(tmp_path.glob("*.begin"))), len(list(tmp_path.glob("*.end")))
+            most[0] = max(most[0], begun - ended)
+
+    watcher = threading.Thread(target=count)
+    watcher.start()
+    pack.at_once(tmp_path, RUNS, 2, lambda run: script(tmp_path, text.format(run.digest)))
+    done.set()
+    watcher.join()
+    assert sorted(path.name for path in tmp_path.glob("*.end")) == ["a.end", "c.end", "d.end"]
+    assert 2 <= most[0] <= 3  # b has begun and never ends
+
+
+def test_sigterm_is_passed_on_and_waited_for(tmp_path: Path) -> None:
+    text = "import signal\ndef bye(*_): time.sleep(0.5); (root / f'{os.getpid()}.saved').touch(); sys.exit(1)\nsignal.signal(signal.SIGTERM, bye)\n(root / f'{os.getpid()}.begin').touch()\nfor _ in range(300): time.sleep(0.1)"
+
+    def kill() -> None:
+        while len(list(tmp_path.glob("*.begin"))) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=kill).start()
+    with pytest.raises(SystemExit) as ended:
+        pack.at_once(tmp_path, RUNS, 2, lambda run: script(tmp_path, text))
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert len(list(tmp_path.glob("*.saved"))) == 2
+    assert len(list(tmp_path.glob("*.begin"))) == 2  # nothing was started after the signal
+
+
+def test_a_run_that_another_process_trains_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "BUSY_SECONDS", 0.1)
+    other = subprocess.Popen(["sleep", "60"])
+    path = tmp_path / RUNS[0].directory / "claim.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        json.dumps(
+            {"host": socket.gethostname(), "pid": other.pid, "born": claim._born(other.pid), "job": None}
+        )
+    )
+    order: list[str] = []
+
+    def train(run: Run) -> None:
+        order.append(run.digest)
+        if len(order) == 3:
+            other.kill()
+            other.wait()
+
+    pack.in_turn(tmp_path, RUNS, train)
+    assert order == ["b", "c", "d", "a"]

@@ -1,0 +1,134 @@
+"""DVC around snakemake: a second time builds nothing, and on a second clone after `fedshift pull` nothing is trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.checkout import Checkout
+
+REPOSITORY = Path(__file__).parents[2]
+GIT = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
+
+
+def test_params_diff_covers_what_params_yaml_asks_for() -> None:
+    listed = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["params"]
+    asked = yaml.safe_load((REPOSITORY / "params.yaml").read_text())["experiments"]
+    wanted = {f"experiments/{name}.yaml" for name in asked} | {"params.yaml"}
+    wanted |= {path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "reference").rglob("*.yaml")}
+    assert wanted <= set(listed)
+    assert all((REPOSITORY / path).is_file() for path in listed)
+
+
+@pytest.mark.parametrize("name", ["office_caltech10", "pacs"])
+def test_pointers_name_as_many_images_and_bytes_as_manifests(name: str) -> None:
+    (out,) = yaml.safe_load((REPOSITORY / "data" / "raw" / name / "original.dvc").read_text())["outs"]
+    declared = json.loads((REPOSITORY / "reference" / "datasets" / f"{name}.json").read_text())
+    assert (out["nfiles"], out["size"]) == (declared["files"], declared["bytes"])
+
+
+@pytest.mark.parametrize("name", ["office_caltech10", "pacs"])
+def test_pointers_are_what_dvc_makes_of_the_real_images(name: str, shared: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm"], cwd=tmp_path, check=True)
+    folder = tmp_path / "data" / "raw" / name
+    folder.mkdir(parents=True)
+    (folder / "original").symlink_to(shared / "data" / name)
+    pointer = Path("data", "raw", name, "original.dvc")
+    shutil.copy2(REPOSITORY / pointer, tmp_path / pointer)
+    command = [sys.executable, "-m", "dvc", "status", "--json", str(pointer)]
+    told = json.loads(
+        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    )
+    (changed,) = told[str(pointer)]
+    assert changed == {"changed outs": {f"data/raw/{name}/original": "not in cache"}}  # and not "modified"
+
+
+@pytest.fixture(scope="module")
+def clones(checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A project with one experiment whose results were made and pushed, and a fresh clone of it."""
+    first, second = checkout.root, tmp_path_factory.mktemp("second") / "clone"
+    (first / "params.yaml").write_text("experiments: [demo]\npack: 2\n")
+    (first / ".dvc").mkdir()
+    for name in ("dvc.yaml", ".dvcignore", ".gitignore", ".dvc/config", ".dvc/.gitignore"):
+        if (REPOSITORY / name).is_file():
+            shutil.copy2(REPOSITORY / name, first / name)
+    remote = tmp_path_factory.mktemp("remote")
+    git(first, "init", "--quiet")
+    run(first, "dvc", "remote", "add", "--default", "there", str(remote))
+    git(first, "add", "--all")
+    git(first, "commit", "--quiet", "--message", "project")
+    run(first, "dvc", "repro")
+    git(first, "add", "--all")
+    git(first, "commit", "--quiet", "--message", "results")
+    run(first, "dvc", "push")
+    git(first, "clone", "--quiet", str(first), str(second))
+    return first, second
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run([*GIT, *words], cwd=root, check=True)
+
+
+def run(root: Path, module: str, *words: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "FEDSHIFT_PLAN"}
+    environment |= {
+        "PYTHONPATH": str(root / "src"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "SNAKEMAKE_PROFILE": "profiles/ci",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words], cwd=root, env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.workflow
+def test_second_repro_builds_nothing(clones: tuple[Path, Path]) -> None:
+    assert "Stage 'demo' didn't change, skipping" in run(clones[0], "dvc", "repro", "demo")
+    again = run(clones[0], "dvc", "repro")
+    assert "Running stage 'plan'" in again
+    assert again.count("Running stage") == 1
+    assert "rule train" not in again
+
+
+@pytest.mark.workflow
+def test_second_clone_trains_nothing_after_a_pull(clones: tuple[Path, Path]) -> None:
+    first, second = clones
+    run(second, "fedshift", "pull")
+    dry = run(second, "snakemake", "--profile", "profiles/ci", "--dry-run", "all")
+    assert "Nothing to be done" in dry
+    assert "missing provenance" not in dry  # so that a changed parameter is noticed from now on
+    assert not (second / "results" / "runs").exists()
+    page = "results/report/all/index.html"
+    assert (second / page).read_bytes() == (first / page).read_bytes()
+    assert "Running stage 'train'" not in run(second, "dvc", "repro")
+
+
+@pytest.mark.workflow
+def test_metrics_and_parameters_say_what_changed(clones: tuple[Path, Path]) -> None:
+    second = clones[1]
+    shown = json.loads(run(second, "dvc", "metrics", "show", "--json"))
+    scores = shown[""]["data"]["results/report/all/scores.json"]["data"]["demo"]
+    assert set(scores) == {"fedavg", "fedprox"}
+    assert 0 < scores["fedavg"]["id"] <= 100
+    path = second / "experiments" / "demo.yaml"
+    before = path.read_text()
+    path.write_text(before.replace("rounds: 1", "rounds: 2"))
+    told = run(second, "dvc", "params", "diff", "--json").splitlines()[
+        -1
+    ]  # above: files that this checkout lacks
+    changed = {"old": 1, "new": 2, "diff": 1}
+    assert json.loads(told) == {"experiments/demo.yaml": {"spec.federation.rounds": changed}}
+    assert "older than the experiments" in run(
+        second, "fedshift", "pull"
+    )  # old tables are not certified as new ones
+    path.write_text(before)
