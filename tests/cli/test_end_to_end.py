@@ -16,7 +16,7 @@ from fedshift.cli import main
 TINY = {
     "title": "Tiny",
     "protocol": "digits",
-    "spec": {"local": {"epochs": 3}, "federation": {"rounds": 3}},
+    "spec": {"local": {"epochs": 3}, "federation": {"rounds": 4}},
     "axes": {"target": ["plain"], "seed": [0]},
     "tables": {"targets": {"columns": ["target"]}},
     "expect": {"id": 6, "ood": 3},
@@ -32,7 +32,7 @@ def done(result: Result) -> str:
     return result.output
 
 
-@pytest.mark.parametrize(("lr", "code"), [(0.05, 0), (0.0, 1)])
+@pytest.mark.parametrize(("lr", "code"), [(0.2, 0), (0.0, 1)])
 def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None:
     """With a learning rate the check passes; with none it fails, and says what fell short."""
     methods = {"fedavg": {"local": {"lr": lr}}}
@@ -47,7 +47,7 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None
     for verb in ("collect", "table", "figure"):
         done(fedshift(project, verb, "tiny"))
     metrics = pd.read_parquet(project / "results" / "metrics" / "tiny.parquet")
-    assert set(metrics["round"]) == {0, 1, 2, 3}
+    assert set(metrics["round"]) == {0, 1, 2, 3, 4}
     assert (project / "results" / "figures" / "tiny" / "curves.png").stat().st_size > 10_000
     assert "fedavg" in (project / "results" / "tables" / "tiny" / "table.md").read_text()
     verdict = fedshift(project, "check", "tiny")

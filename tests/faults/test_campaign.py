@@ -10,7 +10,7 @@ from tests.faults.campaign import RUNS, made, play
 from tests.slurm.results import assert_same, finished
 from tests.workflow.checkout import Checkout
 
-pytestmark = pytest.mark.workflow
+pytestmark = pytest.mark.faults
 FAULTS = 3
 ROUNDS = 30
 
