@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedshift.errors import FedshiftError
 from fedshift.files import atomic_path
 from fedshift.workspace import Workspace
 
+TITLE_LETTERS = 10  # in an inch of bold title
 # Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 PANELS = {"id": "in-distribution", "ood": "out-of-distribution"}
@@ -78,7 +80,8 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
         axes.set_title({None: "", AVERAGE: "average"}.get(target, f"held out: {target}"))
     dashed = "; dashed: published" if collected.experiment.published else ""
     figure.supxlabel(f"round    (band: ± one standard deviation over seeds{dashed})", fontsize=8.5)
-    figure.suptitle(collected.experiment.title, fontsize=11, fontweight="bold")
+    title = textwrap.fill(collected.experiment.title, round(TITLE_LETTERS * figure.get_figwidth()))
+    figure.suptitle(title, fontsize=11, fontweight="bold")
     return figure
 
 
