@@ -1,30 +1,16 @@
-"""What a user can get wrong: every mistake is named with its place, and with what to do next."""
+"""What a user can get wrong in words: every mistake is named with its place, and with what to do next."""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 import yaml
-from click.testing import CliRunner, Result
-from PIL import Image
 
-from fedshift.cli import main
-from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
+from fedshift import planfile
 from fedshift.experiments import merge
-from fedshift.identity import identify
-from fedshift.run import Machine, train
-from fedshift.workspace import Workspace
-from tests.test_run import MACHINE, spec_of
+from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {
     "title": "Tiny",
@@ -33,18 +19,6 @@ TINY: dict[str, Any] = {
     "methods": {"fedavg": None},
     "axes": {"target": ["plain"], "seed": [0]},
 }
-
-
-def fedshift(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--root", str(root), *arguments])
-
-
-def refused(result: Result, *parts: str) -> None:
-    """Exit status 2, no traceback, and every part in the message."""
-    assert result.exit_code == 2, result.output
-    for part in parts:
-        assert part in result.output, f"{part!r} is not in: {result.output}"
-    assert "Traceback" not in result.output
 
 
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
@@ -119,202 +93,12 @@ def test_a_verb_that_is_not_there(project: Path) -> None:
 
 def test_a_plan_older_than_the_parameters(project: Path) -> None:
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
-    path = fedshift(project, "plan", "tiny", "--print", "path").output.strip()
-    pack = next(iter((project / path).parent.glob("*.db"))) and _pack(project / path)
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    pack = planfile.runs(path)[0].pack
     changed = merge(TINY, {"spec": {"federation": {"rounds": 2}}})
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(changed))
     refused(
-        fedshift(project, "train", "--plan", str(project / path), "--pack", pack),
+        fedshift(project, "train", "--plan", str(path), "--pack", pack),
         "older than the parameters",
         "snakemake",
     )
-
-
-def _pack(path: Path) -> str:
-    from fedshift import planfile
-
-    return planfile.runs(path)[0].pack
-
-
-# ---- images
-
-
-@pytest.fixture
-def tree(project: Path) -> Path:
-    """A user's tree of two domains with two classes of six images."""
-    root = project / "mine"
-    for domain in ("day", "night"):
-        for name in ("cat", "dog"):
-            (root / domain / name).mkdir(parents=True)
-            for i in range(6):
-                Image.fromarray(np.full((16, 16, 3), 20 * i, np.uint8)).save(
-                    root / domain / name / f"{i}.png"
-                )
-    return root
-
-
-def fetched(project: Path, tree: Path) -> str:
-    result = fedshift(project, "fetch", "folder", "--from", str(tree), "--release", "mine")
-    assert result.exit_code == 0, result.output
-    (release,) = [path.name for path in (project / "data" / "raw" / "folder").iterdir() if path.is_dir()]
-    return release
-
-
-def test_a_corrupt_image_is_named(project: Path, tree: Path) -> None:
-    broken = tree / "day" / "cat" / "3.png"
-    broken.write_bytes(broken.read_bytes()[:40])
-    release = fetched(project, tree)
-    refused(fedshift(project, "prepare", "folder", "--release", release), "day/cat/3.png")
-
-
-def test_a_missing_image_and_a_changed_byte_are_named(project: Path, tree: Path) -> None:
-    release = fetched(project, tree)
-    (tree / "day" / "cat" / "1.png").unlink()
-    changed = tree / "night" / "dog" / "2.png"
-    changed.write_bytes(changed.read_bytes()[:-1] + b"\x00")
-    refused(fedshift(project, "verify", "folder", "--release", release), "day/cat/1.png", "night/dog/2.png")
-
-
-def test_a_missing_class_folder_is_named(project: Path, shared: Path) -> None:
-    copy = project / "pacs"
-    for domain in ("art_painting", "cartoon", "photo", "sketch"):
-        for name in ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"):
-            if (domain, name) != ("photo", "guitar"):
-                (copy / domain / name).mkdir(parents=True)
-                image = next((shared / "data" / "pacs" / domain / name).iterdir())
-                (copy / domain / name / image.name).symlink_to(image)
-    result = fedshift(project, "fetch", "pacs", "--from", str(copy))
-    if result.exit_code == 0:
-        result = fedshift(project, "verify", "pacs")
-    refused(result, "photo", "guitar")
-
-
-def test_raw_images_that_are_not_there(project: Path) -> None:
-    refused(fedshift(project, "verify", "pacs"), "data/raw/pacs/original", "fedshift fetch pacs")
-
-
-def test_a_client_without_samples(project: Path) -> None:
-    arguments = (
-        "--scheme",
-        "domains_per_client",
-        "--param",
-        "d=1",
-        "--param",
-        "clients=2000",
-        "--fractions",
-        ".8,.1,.1",
-    )
-    refused(fedshift(project, "partition", "digits", *arguments), "client", "Use fewer clients")
-
-
-# ---- disk
-
-
-@pytest.fixture
-def tiny_disk(project: Path) -> Iterator[Path]:
-    """A folder on a file system of 256 kB."""
-    folder = project / "results"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small file system here: {mounted.stderr!r}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_loses_nothing(project: Path, tiny_disk: Path) -> None:
-    """The run stops with the reason and can be tried again; with space it goes on to the same result."""
-    spec = spec_of("ditto")
-    partition(Workspace(project), spec)
-    with pytest.raises(
-        FedshiftError, match=r"cannot be written: .*[Nn]o space left.*\n.*Free space"
-    ) as caught:
-        train(Workspace(project), spec, MACHINE)
-    assert caught.value.retry
-    subprocess.run(["mount", "-o", "remount,size=64m", str(tiny_disk)], check=True)
-    assert train(Workspace(project), spec, MACHINE)["method"] == "ditto"
-
-
-def test_an_output_folder_that_cannot_be_written(project: Path) -> None:
-    spec = spec_of("fedavg")
-    partition(Workspace(project), spec)
-    identity = identify(spec)
-    run = Workspace(project).run(spec, identity.digest, identity.code)
-    run.mkdir(parents=True)
-    (run / "segments").write_text("a file where a folder must be")
-    with pytest.raises(FedshiftError, match=r"segments.*cannot be written: .*\n.*run the same command again"):
-        train(Workspace(project), spec, MACHINE)
-    failure = json.loads((run / "failure.json").read_text())
-    assert failure["retry"] is True
-    assert "cannot be written" in failure["text"]
-
-
-# ---- what a run stands on
-
-
-def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path]:
-    """A run that stopped after its second round, with a checkpoint."""
-    from fedshift.federation.loop import Federation
-
-    spec = spec_of("fedbn")
-    partition(Workspace(project), spec)
-    identity = identify(spec)
-    aggregate, calls = Federation._aggregate, []
-
-    def stop(self: Federation, *args: Any) -> None:
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        aggregate(self, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Federation, "_aggregate", stop)
-        with pytest.raises(KeyboardInterrupt):
-            train(Workspace(project), spec, MACHINE)
-    return spec, Workspace(project).run(spec, identity.digest, identity.code)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def foreign(path: Path) -> None:
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
-    with safe_open(path, "pt") as file:
-        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    save_file(tensors, path, {**metadata, "identity": "another"})
-
-
-@pytest.mark.parametrize(("harm", "message"), [(cut, "is not whole"), (foreign, "belongs to run another")])
-def test_a_checkpoint_that_cannot_be_used(
-    project: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str
-) -> None:
-    spec, run = interrupted(project, monkeypatch)
-    harm(run / "checkpoint.safetensors")
-    with pytest.raises(FedshiftError, match=message) as caught:
-        train(Workspace(project), spec, MACHINE)
-    assert "checkpoint.safetensors" in str(caught.value)
-    assert re.search("Delete it|Move it away", str(caught.value))
-    (run / "checkpoint.safetensors").unlink()
-    shutil.rmtree(run / "segments")
-    assert train(Workspace(project), spec, Machine(torch.device("cpu")))["best_round"]
-
-
-def test_data_that_changed_under_an_interrupted_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another partition under the same name: neither resumed from, nor silently trained on."""
-    spec, _ = interrupted(project, monkeypatch)
-    path = Workspace(project).partition(spec)
-    path.unlink()
-    other = spec.model_copy(update={"seed": 1})
-    path.symlink_to(partition(Workspace(project), other))
-    with pytest.raises(FedshiftError, match="belongs to run"):
-        train(Workspace(project), spec, MACHINE)
-
-
-def test_no_partition(project: Path) -> None:
-    with pytest.raises(FedshiftError, match=r"(?s)partitions.*fedshift partition"):
-        train(Workspace(project), spec_of("fedavg", batch=16), MACHINE)

@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from fedshift import planfile
-from fedshift.cli import main
+from tests.verbs import done, fedshift
 
 TINY = {
     "title": "Tiny",
@@ -21,15 +20,6 @@ TINY = {
     "tables": {"targets": {"columns": ["target"]}},
     "expect": {"id": 6, "ood": 3},
 }
-
-
-def fedshift(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--root", str(root), *arguments])
-
-
-def done(result: Result) -> str:
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.mark.parametrize(("lr", "code"), [(0.2, 0), (0.0, 1)])
