@@ -33,7 +33,7 @@ demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a 
 	echo "figure: $$(echo results/figures/demo/*)"
 	echo "check:  results/tables/demo/check.json"
 
-test: $(INSTALLED) ## run the tests
+test: $(INSTALLED) ## run the tests; those that need a Slurm or play faults: docs/cluster.md
 	@$(PYTHON) -m pytest
 
 ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1:5000 (another port: make ui PORT=5001)

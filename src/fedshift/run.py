@@ -79,7 +79,8 @@ def _train(
     if machine.device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)
     write_json(run / "spec.json", spec.model_dump(mode="json"))
-    write_json(run / "environment.json", environment(machine.device, machine.threads))
+    machine_facts = environment(machine.device, machine.threads)
+    write_json(run / "environment.json", machine_facts)
     federation, hashes, classes = assemble(workspace, spec, machine.device)
     path, segments = run / "checkpoint.safetensors", run / "segments"
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
@@ -102,7 +103,8 @@ def _train(
     metrics = _merge(segments, run / "metrics.parquet")
     weights = _write_weights(federation, run / "weights")
     costs = {**_totals(metrics), "seconds": time.monotonic() - began}
-    summary = _summary(federation, spec, identity, hashes, classes, weights, costs)
+    told = _summary(federation, spec, identity, hashes, classes, weights, costs)
+    summary = {**told, "environment": machine_facts}
     write_json(run / "summary.json", summary)
     path.unlink()
     return summary
@@ -187,7 +189,6 @@ def _summary(
             "peeked_floats": federation.server.peeked, "peak_memory_mb": peak_memory_mb(federation.device),
         },
         "policy": {"shared": state.shared.size, "personal": state.personal.size, "local": state.local.size, "bn": bn},
-        "environment": environment(federation.device, torch.get_num_threads()),
     }  # fmt: skip
 
 

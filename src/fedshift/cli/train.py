@@ -64,8 +64,6 @@ def command(
     A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. A pack leaves
     out runs that failed for good (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
     """
-    if not path.is_file():
-        raise FedshiftError(path, "there is no such plan", "Run: fedshift plan --print path")
     planfile.check(workspace.root, path)
     runs = _chosen(path, pack, digests)
     logging.basicConfig(
@@ -79,7 +77,7 @@ def command(
     def one(run: Run) -> None:
         _train(workspace, run, each, device, checkpoint_seconds)
 
-    def command(run: Run) -> list[str]:
+    def in_its_own_process(run: Run) -> list[str]:
         options = [
             "--threads",
             str(each),
@@ -94,7 +92,7 @@ def command(
     if parallel == 1 or len(todo) < 2:
         in_turn(workspace.root, todo, one)
     else:
-        at_once(workspace.root, todo, parallel, command)
+        at_once(workspace.root, todo, parallel, in_its_own_process)
     failed = [run for run in todo if planfile.outcome(workspace.root, run)[0] != "finished"]
     stamped = pack is not None and planfile.stamp(workspace.root, pack, runs)
     for run in failed:
@@ -104,7 +102,7 @@ def command(
 
 
 def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
-    every = planfile.runs(path, pack) if pack else planfile.runs(path)
+    every = planfile.runs(path, pack)
     if not every:
         raise unknown(path, "pack", str(pack), {run.pack for run in planfile.runs(path)})
     if not pack and not digests:
