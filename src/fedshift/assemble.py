@@ -8,8 +8,9 @@ from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.partition import load_partition, partition_hash
 from fedshift.data.prepare import load, verify_prepared
 from fedshift.errors import FedshiftError
-from fedshift.federation.loop import TARGET, Federation
+from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
+from fedshift.federation.scores import TARGET
 from fedshift.files import sha256
 from fedshift.models.base import Model
 from fedshift.registry import get
@@ -61,7 +62,8 @@ def assemble(
         torch.from_numpy(index["label"].to_numpy().astype("int64")),
         augment,
         evaluate,
+        device,
     )
     method = method_class(params(method_class, spec.method.params))
-    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), device)
+    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"))
     return federation, hashes, classes

@@ -1,7 +1,8 @@
 """Experiment files: one published table or figure each, expanded to the runs that it needs.
 
-A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml), the experiment's `spec`, the method's
-preset for this protocol and data set (reference/presets/<method>.yaml), the method's own entry, and the values of the axes.
+A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml), the experiment's `spec`, what
+reference/presets/<method>.yaml has for this protocol and data set, the preset that the method's entry names ("preset: released"),
+the rest of that entry, and the values of the axes.
 """
 
 from __future__ import annotations
@@ -117,11 +118,12 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
         if place not in experiment.methods:
             raise unknown(f"{where}: only", "method of this experiment", place, experiment.methods)
     for label, own in experiment.methods.items():
-        own = own or {}
+        own = dict(own or {})
+        preset = own.pop("preset", "default")
         name = own.get("method", {}).get("name", label)
         dataset = base.get("data", {}).get("dataset", "")
         chosen = merge(
-            merge(base, _preset(root, name, experiment.protocol, dataset)),
+            merge(base, _preset(root, name, experiment.protocol, dataset, preset)),
             merge({"method": {"name": name}}, own),
         )
         allowed = experiment.only.get(label, {})
@@ -150,12 +152,14 @@ def _values(axis: str, given: list[Any] | str, base: Partial, where: str) -> lis
     return list(get("datasets", base.get("data", {}).get("dataset", ""), f"{where}: data.dataset").domains)
 
 
-def _preset(root: Path, method: str, protocol_name: str, dataset: str) -> Partial:
+def _preset(root: Path, method: str, protocol_name: str, dataset: str, preset: str) -> Partial:
     path = root / "reference" / "presets" / f"{method}.yaml"
-    if not path.exists():
-        return {}
-    presets = _read(path).get(protocol_name, {})
-    return merge(presets.get("*", {}), presets.get(dataset, {}))
+    known = _read(path) if path.exists() else {}
+    named = {"default": {}, **known.get("presets", {})}
+    if preset not in named:
+        raise unknown(path, "preset", preset, named)
+    parts = [known.get(protocol_name, {}), named[preset]]
+    return functools.reduce(merge, [part.get(place, {}) for part in parts for place in ("*", dataset)])
 
 
 def _read(path: Path) -> Partial:

@@ -26,7 +26,7 @@ ENGINE = ("fedshift.assemble",)
 DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
-        "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "workspace",
+        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "workspace",
         "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip

@@ -47,10 +47,11 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> dict[str, An
     """
     identity = identify(spec)
     run = workspace.run(spec, identity.digest, identity.code)
-    if (run / "summary.json").exists():
-        summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    if summary := _finished(run):
         return summary
     with claimed(run):
+        if summary := _finished(run):  # by the process that held the claim until now
+            return summary
         try:
             summary = _train(workspace, spec, identity, run, machine)
         except Exception as error:
@@ -68,6 +69,12 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> dict[str, An
             write_json(run / "failure.json", failure)
             raise
     (run / "failure.json").unlink(missing_ok=True)
+    return summary
+
+
+def _finished(run: Path) -> dict[str, Any] | None:
+    path = run / "summary.json"
+    summary: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return summary
 
 
@@ -125,9 +132,9 @@ def _totals(metrics: pa.Table) -> dict[str, float]:
 
 def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
-    kept = {"last": (federation.round, federation.weights())}
-    for tie, finished in federation.selection.round.items():
-        kept[f"best_{tie}"] = (finished, federation.selection.weights(tie))
+    kept = {"last": (federation.round, federation.scores.weights())}
+    for tie, finished in federation.scores.selection.round.items():
+        kept[f"best_{tie}"] = (finished, federation.scores.selection.weights(tie))
     written: dict[str, dict[str, str]] = {}
     for selection, (finished, tensors) in kept.items():
         entries = _entries(federation, tensors)
@@ -171,7 +178,7 @@ def _summary(
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
     with torch.device("meta"):
         model = federation.build()
-    model_name, stage = federation.shown
+    model_name, stage = federation.scores.shown
     return {
         "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
         "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target, "seed": spec.seed,
@@ -182,7 +189,7 @@ def _summary(
         "classes": classes, "evaluates": model_name, "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},
         "weights": {name: one["file"] for name, one in weights.items()},
-        "best_round": federation.selection.round,
+        "best_round": federation.scores.selection.round,
         "costs": {
             **costs,
             "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),

@@ -23,9 +23,9 @@ RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, f
 class Poisoned(Transfer):
     """Whatever is not declared to travel is NaN on the receiving side before the transfer."""
 
-    def down(self, row: Tensor, client: int) -> dict[str, Tensor]:
+    def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
         row.fill_(torch.nan)
-        return super().down(row, client)
+        super().down(row, client, source, again)
 
 
 def state_of(federation: Federation) -> dict[str, Tensor]:
@@ -89,7 +89,7 @@ def test_gradients_stay_in_the_flat_vector(
 
     def spy(self: Client, *args: object) -> None:
         descend(self, *args)  # type: ignore[arg-type]
-        steps.append(all(network.aliased() for network in self._turn.networks))
+        steps.append(all(network.aliased() for network in self._turn.networks.values()))
         steps.append(bool(self._network.g.any()))
 
     monkeypatch.setattr(Client, "_descend", spy)
@@ -159,13 +159,11 @@ def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pyt
     for name in METHODS:
         batches: list[object] = []
 
-        def spy(
-            self: Client, chosen: object, samples: object, index: Tensor, batches: list[object] = batches
-        ) -> Tensor:
+        def spy(self: Client, batches: list[object] = batches) -> Tensor:
             from fedshift.federation.batches import schedule
 
-            batches.append((self.t, self.k, index.tolist()))
-            result = trained(self, chosen, samples, index)  # type: ignore[arg-type]
+            batches.append((self.t, self.k, self._turn.clients[self.k].train.tolist()))
+            result = trained(self)
             batches.append(self.steps)
             batches.append(schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist())
             return result

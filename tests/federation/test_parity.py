@@ -94,6 +94,7 @@ class Normed(Model):
     """One batch-normalisation layer."""
 
     name = "normed"
+    indicator = "norm"
 
     def __init__(self) -> None:
         super().__init__(2, 1)
@@ -121,7 +122,6 @@ def test_batch_norm_statistics_of_fedbn_follow_the_reference() -> None:
         samples,
         [ClientData(index, nobody, nobody)],
         nobody,
-        torch.device("cpu"),
     )
     finish(made)
     own = dict(zip(("weight", "bias", "mean", "var"), made.state.own[0].split(2), strict=True))

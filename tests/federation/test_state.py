@@ -8,7 +8,7 @@ import torch
 from fedshift.federation.aggregate import mean
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network, initial_row
+from fedshift.federation.network import Network, begin
 from fedshift.models.base import Model
 from fedshift.registry import get, names
 from tests.federation.toys import finish, images, method, small, spec
@@ -68,14 +68,13 @@ def test_index_sets() -> None:
 
 
 def test_the_start_is_keyed_by_seed_and_module() -> None:
-    layout = Layout(build())
-    row = initial_row(build, layout, 0)
+    _, layout, row = begin(build, 0)
     torch.rand(3)
-    assert initial_row(build, layout, 0).equal(row)
-    assert not initial_row(build, layout, 1).equal(row)
+    assert begin(build, 0)[2].equal(row)
+    assert not begin(build, 1)[2].equal(row)
     named = layout.named(row)
     assert all(named[name].eq(1).all() for name in named if name.endswith("running_var"))
-    other = layout.named(initial_row(lambda: get("models", "digits_cnn")(3, 32), layout, 0))
+    other = layout.named(begin(lambda: get("models", "digits_cnn")(3, 32), 0)[2])
     assert all(other[name].equal(named[name]) for name in named)
 
 
@@ -122,14 +121,14 @@ def test_evaluation_is_the_mean_over_each_set() -> None:
         (2, "val", torch.empty(0, dtype=torch.int64)),
     ]
     scored = evaluate(
-        federation.turn.networks[0], federation.state.row, samples, sets, federation.turn.precision
+        federation.turn.network("first"), federation.state.row, samples, sets, federation.turn.precision
     )
     assert [(one.client, one.split, one.n) for one in scored] == [
         (0, "val", 4),
         (1, "test", 4),
         (-1, "target", 12),
     ]
-    model = federation.turn.networks[0].bind(federation.state.row).model.eval()
+    model = federation.turn.network("first").bind(federation.state.row).model.eval()
     for one, (_, _, positions) in zip(scored, sets, strict=False):
         pixels, y = samples.take(positions)
         with torch.no_grad():
@@ -158,10 +157,10 @@ def test_training_learns() -> None:
 )
 def test_kept_weights(keep: str, names: set[str]) -> None:
     federation = finish(small(spec(evaluation={"keep": keep}), method("fedbn")))
-    assert set(federation.weights()) == names
-    assert {name.partition("/")[2] for name in federation.selection.kept} == names
+    assert set(federation.scores.weights()) == names
+    assert {name.partition("/")[2] for name in federation.scores.selection.kept} == names
     if keep == "post_train":
-        trained = federation.weights()["trained"]
+        trained = federation.scores.weights()["trained"]
         assert trained.isfinite().all()
         assert trained[:, federation.state.kept.at].equal(federation.state.own)
         assert not trained[0].equal(trained[1])

@@ -55,6 +55,7 @@ class Point(Model):
     """One number w in float64; its "logits" on a sample (h, c) are (h, w - c)."""
 
     name = "point"
+    indicator = "w"
 
     def __init__(self, start: float) -> None:
         super().__init__(1, 1)
@@ -95,7 +96,7 @@ def quadratics(
     samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
     run = spec(local={"batch": max(sizes), "lr": lr, "epochs": steps}, federation={"rounds": rounds})
     return Federation(
-        run, chosen, lambda: Point(start), samples, clients, nobody, torch.device("cpu"), quadratic
+        run, chosen, lambda: Point(start), samples, clients, nobody, quadratic
     )
 
 
@@ -137,7 +138,7 @@ def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Fed
     samples, held, target = images(clients)
     model = get("models", run.model.name)
     return Federation(
-        run, chosen, lambda: model(2, 32), samples, held, target, torch.device("cpu"), **options
+        run, chosen, lambda: model(2, 32), samples, held, target, **options
     )
 
 

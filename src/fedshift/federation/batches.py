@@ -56,3 +56,9 @@ def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
     if count == clients:
         return list(range(clients))
     return sorted(torch.randperm(clients, generator=generator(seed, "participants", t))[:count].tolist())
+
+
+def shuffled(clients: list[int], seed: int, t: int) -> list[int]:
+    """The same clients in random order: who comes when in a sequential round."""
+    order = torch.randperm(len(clients), generator=generator(seed, "order", t))
+    return [clients[i] for i in order.tolist()]

@@ -18,7 +18,7 @@ from fedshift.tensors import read_tensors, write_tensors
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
     """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
     tensors = federation.state.tensors() | _open_tensors(federation.open)
-    tensors |= {f"kept/{name}": tensor for name, tensor in federation.selection.kept.items()}
+    tensors |= {f"kept/{name}": tensor for name, tensor in federation.scores.selection.kept.items()}
     rows = federation.records.rows
     segment = (
         f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
@@ -27,10 +27,12 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
     tensors["records"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
     counters = {
         "round": federation.round, "visits": federation.state.visits, "peeked": federation.server.peeked, "segment": segment,
-        "validation": federation.selection.validation,
-        "best_value": federation.selection.value, "best_round": federation.selection.round,
+        "validation": federation.scores.selection.validation,
+        "best_value": federation.scores.selection.value, "best_round": federation.scores.selection.round,
         "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
         "done": federation.open.done if federation.open else None,
+        "begun": federation.open.begun if federation.open else None,
+        "exchanged": federation.open is not None and federation.open.exchanged is not None,
         "clients_in_round": len(federation.open.rows) if federation.open else None,
     }  # fmt: skip
     metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
@@ -69,12 +71,12 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     else:
         federation.records.unpack(data)
     if counters["done"] is not None:
-        federation.open = _open_round(federation, tensors, counters["done"], counters["clients_in_round"])
+        federation.open = _open_round(federation, tensors, counters)
     return True
 
 
 def _resume_selection(federation: Federation, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    selection, prefix = federation.selection, "kept/"
+    selection, prefix = federation.scores.selection, "kept/"
     selection.value, selection.round = counters["best_value"], counters["best_round"]
     selection.validation = {int(k): accuracy for k, accuracy in counters["validation"].items()}
     kept = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -86,18 +88,28 @@ def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
         return {}
     done = open_round.done
     named = {"round/rows": open_round.rows[:done], "round/losses": open_round.losses[:done]}
-    return named | {
-        f"round/message/{name}": torch.stack(values) for name, values in open_round.messages.items()
-    }
+    for kind, messages in (("message", open_round.messages), ("first", open_round.first)):
+        named |= {f"round/{kind}/{name}": torch.stack(values) for name, values in messages.items()}
+    return named | {f"round/exchanged/{name}": value for name, value in (open_round.exchanged or {}).items()}
 
 
-def _open_round(federation: Federation, tensors: dict[str, Tensor], done: int, clients: int) -> OpenRound:
-    open_round = federation.new_round(clients)
-    open_round.done = done
+def _open_round(federation: Federation, tensors: dict[str, Tensor], counters: dict[str, Any]) -> OpenRound:
+    open_round = federation.new_round(counters["clients_in_round"])
+    done = open_round.done = counters["done"]
+    open_round.begun = counters["begun"]
     open_round.rows[:done] = tensors["round/rows"].to(federation.device)
     open_round.losses[:done] = tensors["round/losses"].to(federation.device)
-    prefix = "round/message/"
-    for name, values in tensors.items():
-        if name.startswith(prefix):
-            open_round.messages[name.removeprefix(prefix)] = list(values.to(federation.device))
+    messages = {
+        tuple(name.split("/")[1:]): values.to(federation.device)
+        for name, values in tensors.items()
+        if name.startswith("round/") and name.count("/") == 2
+    }
+    open_round.messages = {
+        name: list(values) for (kind, name), values in messages.items() if kind == "message"
+    }
+    open_round.first = {name: list(values) for (kind, name), values in messages.items() if kind == "first"}
+    if counters["exchanged"]:
+        open_round.exchanged = {
+            name: values for (kind, name), values in messages.items() if kind == "exchanged"
+        }
     return open_round

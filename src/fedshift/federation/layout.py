@@ -15,6 +15,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedshift.files import canonical_json, sha256
 
+NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
+
 
 class Index:
     """A set of positions in a row. `row[i.at]` is a view where the positions are contiguous, a gather elsewhere."""
@@ -45,13 +47,20 @@ class Index:
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of a model. `kind`: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type."""
+    """One tensor of a model.
+
+    kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type; role: what the nearest module that
+    has a `role` says it is, else ""; unit: the nearest module that says `unit = True`, else the layer: a convolution or linear map
+    with the normalisation that follows it.
+    """
 
     name: str
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     kind: str
+    role: str
+    unit: str
 
     @property
     def slice(self) -> slice:
@@ -66,13 +75,14 @@ class Layout:
     """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of statistics."""
 
     def __init__(self, model: nn.Module) -> None:
-        kinds = _kinds(model)
+        kinds, roles, units = _kinds(model), _roles(model), _units(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.entries: list[Entry] = []
         offset = 0
         for name, tensor in (trainable | statistics).items():
-            self.entries.append(Entry(name, offset, tuple(tensor.shape), _strides(tensor), kinds[name]))
+            place = tuple(tensor.shape), _strides(tensor)
+            self.entries.append(Entry(name, offset, *place, kinds[name], roles[name], units[name]))
             offset += tensor.numel()
         self.P = sum(tensor.numel() for tensor in trainable.values())
         self.Q = offset - self.P
@@ -91,9 +101,35 @@ class Layout:
     def nothing(self) -> Index:
         return Index(torch.zeros(self.size, dtype=torch.bool))
 
+    @property
+    def trainable(self) -> Index:
+        """The positions of `W`."""
+        return Index(torch.arange(self.size) < self.P)
+
     def where(self, *kinds: str) -> Index:
         """The positions of all entries of these kinds."""
         return self.select(lambda entry: entry.kind in kinds)
+
+    def role(self, *roles: str) -> Index:
+        """The positions of all entries with one of these roles."""
+        return self.select(lambda entry: entry.role in roles)
+
+    def under(self, module: str) -> Index:
+        """The positions of all entries of a module and its children, or of the one entry of that name."""
+        return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
+
+    def units(self, index: Index) -> list[Index]:
+        """`index` cut by unit, in the order of the model; units without a position in it are left out."""
+        names = dict.fromkeys(entry.unit for entry in self.entries)
+        parts = [index & self.select(lambda entry, name=name: entry.unit == name) for name in names]  # type: ignore[misc]
+        return [part for part in parts if part.size]
+
+    def tail(self, role: str) -> int:
+        """Where the trainable entries of a role begin, which must be the last ones."""
+        at = (self.role(role) & self.trainable).at
+        assert isinstance(at, slice), f"trainable entries of role '{role}' are scattered"
+        assert at.stop == self.P, f"trainable entries of role '{role}' are not the model's last"
+        return int(at.start)
 
     def select(self, wanted: Callable[[Entry], bool]) -> Index:
         """The positions of all entries for which `wanted` is true."""
@@ -112,6 +148,34 @@ class Layout:
         return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[
             :16
         ]
+
+
+def _roles(model: nn.Module) -> dict[str, str]:
+    """entry -> role; modules come parents first, so the innermost role stays."""
+    roles: dict[str, str] = dict.fromkeys(_tensors(model), "")
+    for prefix, module in model.named_modules():
+        if role := getattr(module, "role", ""):
+            roles |= dict.fromkeys(_tensors(module, prefix), role)
+    return roles
+
+
+def _units(model: nn.Module) -> dict[str, str]:
+    units: dict[str, str] = {}
+    layer = ""
+    for prefix, module in model.named_modules():
+        own = _tensors(module, prefix, recurse=False)
+        if own and not (isinstance(module, NORMALISATIONS) and layer):
+            layer = prefix
+        units |= dict.fromkeys(own, layer)
+    for prefix, module in model.named_modules():
+        if getattr(module, "unit", False):
+            units |= dict.fromkeys(_tensors(module, prefix), prefix)
+    return units
+
+
+def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:
+    parameters, buffers = module.named_parameters(prefix, recurse), module.named_buffers(prefix, recurse)
+    return [name for name, _ in [*parameters, *buffers]]
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
@@ -135,7 +199,7 @@ def _kinds(model: nn.Module) -> dict[str, str]:
 def _parameter_kind(module: nn.Module, name: str) -> str:
     if isinstance(module, _BatchNorm):
         return "bn_affine"
-    if isinstance(module, nn.LayerNorm | nn.GroupNorm):
+    if isinstance(module, NORMALISATIONS):
         return "norm"
     if isinstance(module, nn.Embedding):
         return "embedding"

@@ -2,79 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
+from fedshift.errors import FedshiftError
 from fedshift.federation.batches import schedule
-from fedshift.federation.method import Method
+from fedshift.federation.evaluate import BATCH
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer, learning_rate
 from fedshift.federation.rng import generator, key
-from fedshift.federation.samples import Samples
-from fedshift.federation.state import State
-from fedshift.spec import RunSpec
-
-Criterion = Callable[[Tensor, Tensor], Tensor]
+from fedshift.federation.turn import Turn
+from fedshift.models.base import Model
 
 
 class Client:
     """One client in one round.
 
-    k, n, t: its number, its training samples, the round from 0; visits: rounds it has trained before; lr, lr_sum, steps: the current rate,
-    the sum of the rates of the steps taken, their number; model: its network; row, w: what it trains; received, w0: what it got;
-    slot.<name>: its own slots; down.<name>: slots that the server sent.
+    k, n, t: its number, its training samples, the round from 0; domains: what it holds; visits: rounds it has trained before; lr, lr_sum,
+    steps: the current rate, the sum of the rates of the steps taken, their number; new_epoch: this batch is the first of its epoch;
+    labels: the batch's labels on the host; model: its network; row, w: what it trains; received, w0: what it got; slot.<name>: its own
+    slots; down.<name>: what the server sent; tmp: scratch that dies with the turn; rng: this turn's generator, on the CPU.
     """
 
-    def __init__(
-        self,
-        k: int,
-        t: int,
-        n: int,
-        state: State,
-        method: Method,
-        row: Tensor,
-        down: Mapping[str, Tensor],
-        turn: Turn,
-    ) -> None:
-        self.k, self.t, self.n, self.visits = k, t, n, state.visits[k]
-        self.row, self.received, self._turn, self._state = row, row.clone(), turn, state
-        self.lr, self.lr_sum, self.steps = 0.0, 0.0, 0
+    def __init__(self, turn: Turn, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
+        state, data = turn.state, turn.clients[k]
+        self.k, self.t, self.n, self.visits, self.domains = (
+            k,
+            t,
+            len(data.train),
+            state.visits[k],
+            data.domains,
+        )
+        self.row, self.received, self._turn = row, row.clone(), turn
+        self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
+        self.labels = torch.empty(0, dtype=torch.int64)
         self.criterion = turn.criterion
-        self.down = SimpleNamespace(**down)
-        owned = {slot.name: state.slots[slot.name][k] for slot in method.slots if slot.owner == "client"}
-        for slot in method.slots:
-            if slot.init == "received" and not self.visits:
-                owned[slot.name].copy_(
-                    self.received if slot.like == "model" else self.received[state.layout.W]
-                )
-        self.slot = SimpleNamespace(**owned)
-        self._network = turn.networks[0].bind(row)
+        self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
+        self.slot = SimpleNamespace(**turn.slots(k, row))
+        self.rng = generator(turn.spec.seed, "method", t, k)
+        self._network = turn.networks["first"].bind(row)
         self.model = self._network.model
-        self._optimizers: dict[int, Optimizer] = {}
+        self._optimizers: dict[str, Optimizer] = {}
 
     @property
     def w(self) -> Tensor:
         """The trainable part of what is being trained, [P]."""
-        return self.row[self._state.layout.W]
+        return self.row[self._turn.state.layout.W]
 
     @property
     def w0(self) -> Tensor:
         """The trainable part of what was received, [P]."""
-        return self.received[self._state.layout.W]
+        return self.received[self._turn.state.layout.W]
+
+    def named(self, row: Tensor) -> dict[str, Tensor]:
+        """The entries of a row [P + Q] by name, sharing memory."""
+        return self._turn.state.layout.named(row)
+
+    # ---- further weights
 
     def net(self, row: Tensor) -> Network:
         """A second network that trains `row` [P + Q] in place, with a gradient of its own; train mode."""
-        network = self._turn.second()
-        if network.row.data_ptr() != row.data_ptr():
-            network.bind(row)
+        network = self._turn.network("second").bind(row)
+        network.model.train()
         return network
+
+    def frozen(self, row: Tensor) -> Model:
+        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the next call."""
+        network = self._turn.network("frozen").bind(row)
+        network.model.requires_grad_(False).eval()
+        return network.model
 
     def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
         """One step of the round's optimiser on `network`: the gradient of `loss`, plus `add` [P], clipped."""
-        optimizer = self.optimizer(network, "second")
+        optimizer = self._optimizer("second", network)
         network.g.zero_()
         loss.backward()
         if add is not None:
@@ -82,76 +85,95 @@ class Client:
         optimizer.clip()
         optimizer.step(self.lr)
 
-    def optimizer(self, network: Network, name: str) -> Optimizer:
-        """This turn's optimiser of a network; its memory is the client's where it persists, else new."""
-        if id(network) not in self._optimizers:
-            memory = self._state.optimizers[name, self.k] if self._turn.persist else {}
-            self._optimizers[id(network)] = Optimizer(self._turn.spec.local, network.w, network.g, memory)
-        return self._optimizers[id(network)]
+    def _optimizer(self, name: str, network: Network) -> Optimizer:
+        if name not in self._optimizers:
+            self._optimizers[name] = self._turn.optimizer(name, self.k, network)
+        return self._optimizers[name]
 
-    def train(self, method: Method, samples: Samples, index: Tensor) -> Tensor:
-        """All batches of the round on the samples at `index` [n]; returns (sum of losses, samples seen) [2], still on the device."""
-        local, seed = self._turn.spec.local, self._turn.spec.seed
-        plan = schedule(self.n, local, seed, self.t, self.k, self._turn.batch_norm)
-        order = index[plan.order.to(index.device)]
+    # ---- its samples
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be smaller, not a single one."""
+        samples, seed, batch = self._turn.samples, self._turn.spec.seed, self._turn.spec.local.batch
+        rng = generator(seed, "begin", self.t, self.k)
+        order = self._turn.clients[self.k].train[torch.randperm(self.n, generator=rng)].to(samples.home)
+        draws = samples.augment.draw(self.n, rng).to(samples.device)
+        for start in range(0, self.n, batch):
+            pixels, y = samples.take(order[start : start + batch])
+            if len(y) > 1:
+                yield samples.augment(pixels, draws[start : start + batch]), y
+
+    @torch.no_grad()
+    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no gradient.
+
+        Raises FedshiftError for a client without a sample in it.
+        """
+        samples = self._turn.samples
+        index = self._turn.clients[self.k].split(split).to(samples.home)
+        if not len(index):
+            cure = f"Give the partition's fractions a larger '{split}' part."
+            raise FedshiftError(f"client {self.k}", f"it holds no {split} sample to measure on", cure)
+        training = self.model.training
+        self.model.eval()
+        total = torch.zeros((), device=samples.device)
+        for start in range(0, len(index), BATCH):
+            pixels, y = samples.take(index[start : start + BATCH])
+            with self._turn.precision():
+                total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
+        self.model.train(training)
+        return total
+
+    def one_per_class(self) -> tuple[Tensor, Tensor]:
+        """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C'] ascending."""
+        samples = self._turn.samples
+        held = self._turn.by_class(self.k)
+        chosen = torch.stack([one[torch.randint(len(one), (), generator=self.rng)] for one in held])
+        pixels, y = samples.take(chosen.to(samples.home))
+        draws = samples.augment.draw(len(chosen), self.rng).to(samples.device)
+        return samples.augment(pixels, draws), y
+
+    # ---- the round's training
+
+    def train(self) -> Tensor:
+        """All batches of the round; returns (sum of losses, samples seen) [2], still on the device."""
+        turn, samples = self._turn, self._turn.samples
+        local, seed, method = turn.spec.local, turn.spec.seed, turn.method
+        plan = schedule(self.n, local, seed, self.t, self.k, turn.batch_norm)
+        on_host = turn.clients[self.k].train[plan.order]
+        order = on_host.to(samples.home)
         draws = samples.augment.draw(len(order), generator(seed, "augment", self.t, self.k)).to(
-            index.device, non_blocking=True
+            samples.device
         )
         torch.manual_seed(key(seed, "dropout", self.t, self.k))
         self.model.train()
-        optimizer, total = (
-            self.optimizer(self._network, "first"),
-            torch.zeros(2, dtype=torch.float64, device=index.device),
-        )
+        optimizer = self._optimizer("first", self._network)
+        total = torch.zeros(2, dtype=torch.float64, device=samples.device)
+        previous = -1
         for epoch, start, stop in plan.cuts:
-            self.lr = learning_rate(local, self._turn.spec.federation.rounds, self.t, epoch)
+            self.lr = learning_rate(local, turn.spec.federation.rounds, self.t, epoch)
+            self.new_epoch, previous = epoch != previous, epoch
+            self.labels = samples.host_labels[on_host[start:stop]]
             pixels, y = samples.take(order[start:stop])
             x = samples.augment(pixels, draws[start:stop])
-            with self._turn.precision():
+            with turn.precision():
                 loss = method.loss(self, x, y)
-            self._descend(method, optimizer, loss)
+            self._descend(optimizer, loss)
             self.lr_sum += self.lr
             self.steps += 1
-            with self._turn.precision():
+            with turn.precision():
                 method.step(self, x, y)
             total[0] += loss.detach() * len(y)
             total[1] += len(y)
         return total
 
-    def _descend(self, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
-        optimizer.g.zero_()
+    def _descend(self, optimizer: Optimizer, loss: Tensor) -> None:
+        method, g = self._turn.method, self._network.g
+        g.zero_()
         loss.backward()
         if method.clip_first:
             optimizer.clip()
-        method.grad(self, optimizer.g)
+        method.grad(self, g)
         if not method.clip_first:
             optimizer.clip()
         optimizer.step(self.lr)
-
-
-class Turn:
-    """What every client's turn shares: the networks, the precision, the criterion, the settings."""
-
-    def __init__(
-        self,
-        spec: RunSpec,
-        build: Callable[[], Network],
-        criterion: Criterion,
-        persist: bool,
-        batch_norm: bool,
-    ) -> None:
-        self.spec, self.criterion, self.persist, self.batch_norm = spec, criterion, persist, batch_norm
-        self._build = build
-        self.networks = [build()]
-        self._device = self.networks[0].row.device
-
-    def second(self) -> Network:
-        """The second network, built at its first use."""
-        if len(self.networks) == 1:
-            self.networks.append(self._build())
-            self.networks[1].model.train()
-        return self.networks[1]
-
-    def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run asks for it."""
-        return torch.autocast(self._device.type, torch.bfloat16, enabled=self.spec.local.precision == "bf16")

@@ -8,25 +8,24 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.batches import participants
-from fedshift.federation.evaluate import evaluate
+from fedshift.federation.batches import participants, shuffled
 from fedshift.federation.layout import Layout
 from fedshift.federation.ledger import peak_memory_mb
-from fedshift.federation.local import Client, Criterion, Turn
+from fedshift.federation.local import Client
 from fedshift.federation.method import Method
-from fedshift.federation.network import Network, initial_row
+from fedshift.federation.network import begin
 from fedshift.federation.records import Records
+from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
-from fedshift.federation.selection import Selection
+from fedshift.federation.scores import TARGET, Scores
 from fedshift.federation.state import Server, State
 from fedshift.federation.transfer import Transfer
+from fedshift.federation.turn import Criterion, Turn
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
-
-TARGET = -1
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
@@ -36,71 +35,61 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 @dataclass
 class OpenRound:
-    """What clients have left behind in the round under way: everything a resume between two clients needs."""
+    """What clients have left behind in the round under way: everything a resume between two clients needs.
+
+    done: clients that have trained; begun: clients that have begun, where all do before the first trains; first: their messages;
+    exchanged: what `exchange` gave, None before it.
+    """
 
     rows: Tensor
     losses: Tensor
     done: int = 0
     messages: dict[str, list[Tensor]] = field(default_factory=dict)
+    begun: int = 0
+    first: dict[str, list[Tensor]] = field(default_factory=dict)
+    exchanged: dict[str, Tensor] | None = None
 
 
 class Federation:
-    """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved."""
+    """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved.
+
+    clients: who holds which samples; target: the samples of the held-out domain; start: the first row [P + Q], where it is not drawn.
+    """
 
     def __init__(
         self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples, clients: list[ClientData], target: Tensor,
-        device: torch.device, criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
+        criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
+        start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
-        self.spec, self.method, self.build, self.device = spec, method, build, device
-        self.layout = Layout(build())
-        self.held = clients
+        self.spec, self.method = spec, method
+        self._build, self.device, self.held = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
-        self.samples = samples.to(device)
-        self.train_index = [client.train.to(device) for client in self.clients]
-        self._sets = [
-            (k, split, client.split(split).to(device))
-            for k, client in enumerate(clients)
-            for split in ("val", "test")
-        ]
-        self._target = target.to(device)
-        start = initial_row(build, self.layout, spec.seed).to(device)
-        self.state = State(
-            method, self.layout, start, len(self.clients), spec.evaluation.keep == "post_train"
-        )
-        self.server = Server(self.state, method, self._weights(start), spec.federation.rounds)
+        model, self.layout, row = begin(self.build, spec.seed)
+        row = start(self.layout, row).to(self.device)
+        keep_trained = spec.evaluation.keep == "post_train"
+        self.state = State(method, self.layout, row, len(self.clients), spec.seed, keep_trained)
+        indicator = self.layout.under(model.indicator).to(self.device)
+        self.server = Server(self.state, method, self._weights(row), spec.federation.rounds, indicator)
         self.transfer = transfer(method, self.state)
-        persist = (method.optimizer_state or spec.local.optimizer_state) == "persist"
-        batch_norm = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in build().modules())
-        self.turn = Turn(spec, lambda: Network(build(), self.layout, device), criterion, persist, batch_norm)
+        self.turn = Turn(spec, method, self.state, samples, self.clients, model, self.build, criterion)
         self.records = Records()
+        self.scores = Scores(self.state, self.server, self.turn, self.records, clients, target)
         self.round = 0
         self.open: OpenRound | None = None
-        self.selection = Selection()
+
+    def build(self) -> Model:
+        """The network as the method wants it."""
+        return self.method.model(self._build())
 
     def _weights(self, like: Tensor) -> Tensor:
-        sizes = torch.tensor(
-            [float(len(client.train)) for client in self.clients], dtype=like.dtype, device=like.device
-        )
-        return (
-            torch.ones_like(sizes)
-            if (self.method.weights or self.spec.federation.weights) == "uniform"
-            else sizes
-        )
-
-    @property
-    def keeps_own(self) -> bool:
-        """Whether clients hold a model of their own: kept entries or a slot."""
-        return self.state.kept.size > 0 or self.method.evaluates != "model"
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """(model, stage) that selection and tables look at: a client's own after its training, else the aggregated one (C8)."""
-        return ("personal", "post_train") if self.keeps_own else ("global", "post_agg")
+        sizes = torch.tensor([len(client.train) for client in self.clients]).to(like)
+        uniform = (self.method.weights or self.spec.federation.weights) == "uniform"
+        return torch.ones_like(sizes) if uniform else sizes
 
     def run(self) -> Iterator[Literal["client", "round"]]:
         """Train to the last round, from wherever the state stands."""
         if self.round == 0 and self.open is None:
-            self._evaluate_start()
+            self.scores.start()
         while self.round < self.spec.federation.rounds:
             yield from self._play()
             yield "round"
@@ -111,133 +100,94 @@ class Federation:
         return OpenRound(rows, torch.zeros(clients, 2, dtype=torch.float64, device=self.device))
 
     def _play(self) -> Iterator[Literal["client"]]:
-        began, t = time.perf_counter(), self.round
-        active = participants(len(self.clients), self.spec.federation.participation, self.spec.seed, t)
+        began, t, seed = time.perf_counter(), self.round, self.spec.seed
+        active = participants(len(self.clients), self.spec.federation.participation, seed, t)
+        if self.method.sequential:
+            active = shuffled(active, seed, t)
         self.server.start_round(t, active)
         self.open = self.open or self.new_round(len(active))
+        if self.method.exchanges(t) and self.open.exchanged is None:
+            yield from self._begin(self.open, active)
         for position in range(self.open.done, len(active)):
+            if self.method.sequential:
+                self.server.start_round(t, active[position : position + 1])
             self._train(self.open, position, active[position])
+            if self.method.sequential:
+                self._aggregate(self.open, slice(position, position + 1))
             self.open.done += 1
             if self.open.done < len(active):
                 yield "client"
-        self._aggregate(self.open, active)
+        if not self.method.sequential:
+            self._aggregate(self.open, slice(0, len(active)))
+        self._close(self.open, active)
         self.open = None
-        self.round += 1
-        self.records.add(
-            self.round,
-            "machine",
-            "",
-            TARGET,
-            "",
-            {"seconds": time.perf_counter() - began, "peak_memory_mb": peak_memory_mb(self.device)},
-        )
+        seconds = time.perf_counter() - began
+        memory = peak_memory_mb(self.device)
+        measured = {"seconds": seconds, "peak_memory_mb": memory}
+        self.records.add(self.round, "machine", "", TARGET, "", measured)
+
+    def _source(self, k: int) -> Tensor:
+        """What client k receives [P + Q]."""
+        return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
+
+    def _begin(self, open_round: OpenRound, active: list[int]) -> Iterator[Literal["client"]]:
+        for position in range(open_round.begun, len(active)):
+            row, k = open_round.rows[position], active[position]
+            self.transfer.down(row, k, self._source(k))
+            client = Client(self.turn, k, self.round, row, {})
+            _gather(open_round.first, self._begun(client))
+            open_round.begun += 1
+            yield "client"
+        up = {name: torch.stack(values) for name, values in open_round.first.items()}
+        open_round.exchanged = dict(self.method.exchange(self.server, up))
+
+    def _begun(self, client: Client) -> dict[str, Tensor]:
+        torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
+        client.model.train()
+        with self.turn.precision():
+            return self.transfer.up_messages(self.method.begin(client))
 
     def _train(self, open_round: OpenRound, position: int, k: int) -> None:
-        row, index = open_round.rows[position], self.train_index[k]
-        down = self.transfer.down(row, k)
-        client = Client(k, self.round, len(index), self.state, self.method, row, down, self.turn)
-        open_round.losses[position] = client.train(self.method, self.samples, index)
-        messages = self.method.end(client) if client.steps else None
+        row, exchanged = open_round.rows[position], open_round.exchanged
+        self.transfer.down(row, k, self._source(k), again=exchanged is not None)
+        own = {name: value[position] for name, value in (exchanged or {}).items()}
+        client = Client(self.turn, k, self.round, row, self.transfer.down_slots(own))
+        messages = {} if exchanged is not None else self._begun(client)
+        open_round.losses[position] = client.train()
+        messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
-        if self._due(self.round + 1) and self.keeps_own:
-            self._evaluate_own(k, row, self.round + 1)
+        self.scores.trained(k, row, self.round + 1)
         if self.state.trained is not None:
             self.state.trained[k] = row
-        for name, value in self.transfer.up(row, k, messages).items():
-            open_round.messages.setdefault(name, []).append(value)
+        self.transfer.up(row, k)
+        _gather(open_round.messages, messages)
 
-    def _aggregate(self, open_round: OpenRound, active: list[int]) -> None:
+    def _aggregate(self, open_round: OpenRound, chosen: slice) -> None:
+        rows = open_round.rows[chosen]
         up = {name: torch.stack(values) for name, values in open_round.messages.items()}
-        self.method.aggregate(self.server, open_round.rows, self.server.p, up)
-        finished = self.round + 1
-        for k, (loss, seen) in zip(active, open_round.losses.tolist(), strict=True):
+        self.method.aggregate(self.server, rows, self.server.p, up)
+        open_round.messages.clear()
+        if self.state.personal.size:
+            for row, k in zip(rows, self.server.active, strict=True):
+                self.state.receive(k, row)
+
+    def _close(self, open_round: OpenRound, active: list[int]) -> None:
+        self.round += 1
+        losses = open_round.losses.tolist()
+        for k, (loss, seen) in sorted(zip(active, losses, strict=True)):
             if seen:
-                self.records.add(finished, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
+                self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
+        transfer = self.transfer
         cost = {
-            "bytes_down": self.transfer.bytes_down,
-            "bytes_up": self.transfer.bytes_up,
-            "images": sum(open_round.losses[:, 1].tolist()),
+            "bytes_down": transfer.bytes_down,
+            "bytes_up": transfer.bytes_up,
+            "images": sum(seen for _, seen in losses),
         }
-        self.records.add(finished, "cost", "", TARGET, "", cost)
-        self.transfer.bytes_down = self.transfer.bytes_up = 0
-        if self._due(finished):
-            self._evaluate_aggregated(finished)
-            self._select(finished)
+        self.records.add(self.round, "cost", "", TARGET, "", cost)
+        transfer.bytes_down = transfer.bytes_up = 0
+        self.scores.aggregated(self.round)
 
-    # ---- evaluation
 
-    def _due(self, finished: int) -> bool:
-        return finished % self.spec.evaluation.every == 0 or finished == self.spec.federation.rounds
-
-    def _evaluate_start(self) -> None:
-        if self.keeps_own:
-            for k in range(len(self.clients)):
-                self._evaluate_own(k, self._own_row(k), 0)
-        self._evaluate_aggregated(0)
-        self._select(0)
-
-    def _own_row(self, k: int) -> Tensor:
-        row = self.state.row.clone()
-        row[self.state.kept.at] = self.state.own[k]
-        return row
-
-    def _evaluate_own(self, k: int, row: Tensor, finished: int) -> None:
-        slot = self.method.evaluates
-        if slot != "model":
-            row = self.state.slots[slot][k] if self.state.visits[k] else self.state.row
-        sets = [one for one in self._sets if one[0] == k]
-        self._score(finished, "post_train", "personal", row, sets)
-
-    def _evaluate_aggregated(self, finished: int) -> None:
-        if self.state.kept.size and self.state.shared.size:
-            for k in range(len(self.clients)):
-                self._score(
-                    finished,
-                    "post_agg",
-                    "personal",
-                    self._own_row(k),
-                    [one for one in self._sets if one[0] == k],
-                )
-        target = [(TARGET, "target", self._target)]
-        rows = (
-            self.method.unseen(self.server)
-            if len(self._target) or not self.state.kept.size
-            else self.state.row[None][:0]
-        )
-        for m, row in enumerate(rows):
-            sets = target if self.state.kept.size else [*self._sets, *target]
-            self._score(finished, "post_agg", "global" if len(rows) == 1 else "personal", row, sets, m)
-
-    def _score(
-        self,
-        finished: int,
-        stage: str,
-        model: str,
-        row: Tensor,
-        sets: list[tuple[int, str, Tensor]],
-        m: int = 0,
-    ) -> None:
-        for one in evaluate(self.turn.networks[0], row, self.samples, sets, self.turn.precision):
-            if (model, stage, one.split) == (*self.shown, "val"):
-                self.selection.validation[one.client] = one.accuracy
-            values = {"accuracy": one.accuracy, "loss": one.loss}
-            self.records.add(finished, stage, model, one.client, one.split, values, row=m, n=one.n)
-
-    # ---- kept weights
-
-    def _select(self, finished: int) -> None:
-        sizes = {k: len(client.train) for k, client in enumerate(self.held)}
-        self.selection.consider(finished, sizes, self.weights())
-
-    def weights(self) -> dict[str, Tensor]:
-        """What `evaluation.keep` asks for: the shared row once, each client's own entries or slot; `post_train`: every client's trained row too."""
-        if self.spec.evaluation.keep == "none":
-            return {}
-        kept = {"row": self.state.row}
-        if self.state.kept.size:
-            kept["own"] = self.state.own
-        if self.method.evaluates != "model":
-            kept[self.method.evaluates] = self.state.slots[self.method.evaluates]
-        if self.state.trained is not None:
-            kept["trained"] = self.state.trained
-        return kept
+def _gather(messages: dict[str, list[Tensor]], sent: dict[str, Tensor]) -> None:
+    for name, value in sent.items():
+        messages.setdefault(name, []).append(value)

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from fedshift.federation.aggregate import mean
 from fedshift.federation.layout import Index, Layout
+from fedshift.models.base import Model
 
 if TYPE_CHECKING:
     from fedshift.federation.local import Client
     from fedshift.federation.state import Server
 
+Shape = Callable[[Layout, int], tuple[int, ...]]
+Draw = Callable[[Layout, int, torch.Generator], Tensor]
+
 
 @dataclass(frozen=True)
 class Slot:
-    """A vector that outlives the round, beside the model.
+    """A tensor that outlives the round, beside the model.
 
-    like: "model" [P + Q] | "w" [P]; owner: one for the server, or one for each client; travels: a server slot with "down" reaches the
-    clients as `C.down.<name>`; init: zeros, or the row that the client receives on its first visit.
+    like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the shape; owner: one for the
+    server, or one for each client; travels: a server slot with "down" reaches the clients as `C.down.<name>`; init: zeros, the row that
+    the client receives on its first visit, or a function of layout, N and a seeded generator that returns the (server's) tensor.
     """
 
     name: str
-    like: Literal["model", "w"]
+    like: Literal["model", "w"] | Shape
     owner: Literal["server", "client"]
     travels: Literal["", "down"] = ""
-    init: Literal["zeros", "received"] = "zeros"
+    init: Literal["zeros", "received"] | Draw = "zeros"
 
 
 @dataclass(frozen=True)
 class Message:
-    """A vector that a client sends with its update; it lives one round. What is not declared cannot be sent."""
+    """A tensor that lives one round: "up" with a client's `begin` or `end`, "down" from `exchange`. What is not declared cannot be sent."""
 
     name: str
-    like: Literal["model", "w"]
+    way: Literal["up", "down"] = "up"
 
 
 @dataclass(frozen=True)
@@ -48,22 +54,31 @@ class Method:
     """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
 
     weights: overrides the protocol's weights of the average; clients: "pooled" trains one client on everybody's data; evaluates: the
-    model, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping.
+    model, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
+    makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
+    each; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     Params: ClassVar[type] = NoParams
-    slots: ClassVar[tuple[Slot, ...]] = ()
-    messages: ClassVar[tuple[Message, ...]] = ()
-    clients: ClassVar[Literal["partition", "pooled"]] = "partition"
-    weights: ClassVar[Literal["size", "uniform"] | None] = None
-    optimizer_state: ClassVar[Literal["reset", "persist"] | None] = None
-    evaluates: ClassVar[str] = "model"
-    clip_first: ClassVar[bool] = False
+    slots: tuple[Slot, ...] = ()
+    messages: tuple[Message, ...] = ()
+    clients: Literal["partition", "pooled"] = "partition"
+    weights: Literal["size", "uniform"] | None = None
+    optimizer_state: Literal["reset", "persist"] | None = None
+    evaluates: str = "model"
+    clip_first: bool = False
+    generates: bool = False
+    sequential: bool = False
+    own: Mapping[str, Any] | None = None
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp
+
+    def model(self, model: Model) -> Model:
+        """Change the network once, before the run: swap blocks, replace the head."""
+        return model
 
     def personal(self, L: Layout) -> Index:
         """Entries of which every client has its own; they travel both ways and the server may mix them."""
@@ -72,6 +87,22 @@ class Method:
     def local(self, L: Layout) -> Index:
         """Entries of which every client has its own and which never leave it."""
         return L.nothing
+
+    def broadcast(self, S: Server, clients: list[int]) -> Tensor:
+        """With `generates`: the models [K, P + Q] for these clients."""
+        return S.row.expand(len(clients), -1)
+
+    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
+        """The model is received, no step is taken: messages to send. With `exchanges`, C and what it did to its row end here."""
+        return None
+
+    def exchanges(self, t: int) -> bool:
+        """Whether all clients begin round t before the first of them trains, and `exchange` comes between."""
+        return False
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as `C.down.<name>`."""
+        return {}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         """The objective on one batch, x [B, 3, h, w], y [B]; a scalar."""
@@ -84,13 +115,16 @@ class Method:
         """After the optimiser's step, with the same batch."""
 
     def end(self, C: Client) -> Mapping[str, Tensor] | None:
-        """After the client's last step: the messages to send. Not called for a client that took no step."""
+        """After the client's last step, if it took any (C.steps): the messages to send."""
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name: [K, ..]}."""
+        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name: [K, ..]}.
+
+        What it writes into the personal entries of `rows` is what those clients receive next.
+        """
         S.row[S.shared.at] = mean(rows, p)[S.shared.at]
 
     def unseen(self, S: Server) -> Tensor:
         """The models [M, P + Q] for a domain that no client has; their accuracies are averaged."""
-        return S.row[None]
+        return self.broadcast(S, list(range(S.N))) if self.generates else S.row[None]

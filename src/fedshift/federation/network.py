@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedshift.federation.layout import Layout
 from fedshift.federation.rng import key
@@ -18,17 +18,16 @@ class Network:
     Training the model changes the row in place, so a client's result needs no copy. Binding costs no memory.
     """
 
-    def __init__(self, model: nn.Module, layout: Layout, device: torch.device) -> None:
-        self.model = model.to(device)
+    def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:
+        self.model: Model = model.to(device)
         self.g = torch.zeros(layout.P, dtype=layout.dtype, device=device)
         self.row = torch.zeros(layout.size, dtype=layout.dtype, device=device)
         tensors = dict(model.named_parameters()) | dict(model.named_buffers())
         self._pairs = [(tensors[entry.name], entry) for entry in layout.entries]
-        for entry in layout.entries:
+        for tensor, entry in self._pairs:
+            tensor.data = entry.view(self.row)
             if entry.offset < layout.P:
-                parameter = tensors[entry.name]
-                parameter.data = entry.view(self.row)
-                parameter.grad = entry.view(self.g)
+                tensor.grad = entry.view(self.g)
 
     @property
     def w(self) -> Tensor:
@@ -37,6 +36,8 @@ class Network:
 
     def bind(self, row: Tensor) -> Network:
         """Make every tensor of the model a view into `row` [P + Q]."""
+        if row.data_ptr() == self.row.data_ptr():
+            return self
         self.row = row
         for tensor, entry in self._pairs:
             tensor.data = entry.view(row)
@@ -54,16 +55,17 @@ class Network:
         )
 
 
-def initial_row(build: Callable[[], Model], layout: Layout, seed: int) -> Tensor:
-    """The start of a run [P + Q] on the CPU: every module is initialised by itself, seeded by run seed and its name."""
+def begin(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
+    """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded by run seed and its name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))
         model = build()
         for name, module in model.named_modules():
             torch.manual_seed(key(seed, "start", name))
             model.initialise(module)
+    layout = Layout(model)
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     row = torch.zeros(layout.size, dtype=layout.dtype)
     for entry in layout.entries:
         entry.view(row).copy_(tensors[entry.name].detach())
-    return row
+    return model, layout, row

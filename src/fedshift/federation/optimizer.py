@@ -1,8 +1,10 @@
-"""The clients' optimiser over one flat vector, its learning-rate schedule, and clipping."""
+"""An optimiser over one flat vector, clipping, and the clients' learning-rate schedule."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,33 +12,59 @@ from torch import Tensor
 from fedshift.spec import Local, Schedule
 
 
-class Optimizer:
-    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `state` is its memory and may outlive it."""
+@dataclass(frozen=True)
+class Rule:
+    """How a flat vector descends: the optimiser, its settings, and the norm that its gradient is clipped to (None: not)."""
 
-    def __init__(self, local: Local, w: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
+    optimizer: Literal["sgd", "adam"]
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+
+    @classmethod
+    def of(cls, local: Local) -> Rule:
+        """The rule of the clients' training."""
+        return cls(local.optimizer, local.lr, local.momentum, local.weight_decay, local.clip)
+
+
+class Optimizer:
+    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may outlive it.
+
+    `tail` is a second one over entries that follow w in the same row with a rule of their own; it steps along.
+    """
+
+    def __init__(
+        self, rule: Rule, w: Tensor, g: Tensor, memory: dict[str, Tensor], tail: Optimizer | None = None
+    ) -> None:
         self._leaf = w.detach()
         self._leaf.grad = g
-        self._inner = _inner(local, self._leaf)
-        self._inner.state[self._leaf] = state
-        self._clip = local.clip
+        self._inner = _inner(rule, self._leaf)
+        self._inner.state[self._leaf] = memory
+        self._clip = rule.clip
+        self._tail = tail
         self.g = g
 
     def clip(self) -> None:
         """Scale the gradient to the norm limit where it exceeds it."""
         if self._clip is not None:
             self.g.mul_((self._clip / (self.g.norm() + 1e-6)).clamp(max=1.0))
+        if self._tail is not None:
+            self._tail.clip()
 
     def step(self, lr: float) -> None:
         """One step of the optimiser with this learning rate."""
         self._inner.param_groups[0]["lr"] = lr
         self._inner.step()
+        if self._tail is not None:
+            self._tail.step(lr)
 
 
-def _inner(local: Local, leaf: Tensor) -> torch.optim.Optimizer:
-    if local.optimizer == "adam":
-        return torch.optim.Adam([leaf], lr=local.lr, weight_decay=local.weight_decay, fused=True)
+def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
+    if rule.optimizer == "adam":
+        return torch.optim.Adam([leaf], lr=rule.lr, weight_decay=rule.weight_decay, fused=True)
     return torch.optim.SGD(
-        [leaf], lr=local.lr, momentum=local.momentum, weight_decay=local.weight_decay, fused=True
+        [leaf], lr=rule.lr, momentum=rule.momentum, weight_decay=rule.weight_decay, fused=True
     )
 
 

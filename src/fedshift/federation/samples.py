@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+CPU = torch.device("cpu")
+
 
 class Augmentation(Protocol):
     """Batched augmentation: `draw` all randomness of n samples, then apply it to a batch on any device."""
@@ -18,24 +20,25 @@ class Augmentation(Protocol):
     def __call__(self, images: Tensor, draws: Tensor) -> Tensor: ...
 
 
-@dataclass
 class Samples:
-    """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n]; gathered by index on `device`."""
+    """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index for `device`.
 
-    pixels: Tensor
-    labels: Tensor
-    augment: Augmentation
-    evaluate: Callable[[Tensor], Tensor]
+    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are sent over.
+    """
 
-    def to(self, device: torch.device, resident_bytes: int = 16 << 30) -> Samples:
-        """Labels always move to the device; pixels do where they fit into `resident_bytes`, else they are gathered batch by batch."""
-        pixels = self.pixels.to(device) if self.pixels.nbytes <= resident_bytes else self.pixels
-        return Samples(pixels, self.labels.to(device), self.augment, self.evaluate)
+    def __init__(
+        self, pixels: Tensor, labels: Tensor, augment: Augmentation, evaluate: Callable[[Tensor], Tensor],
+        device: torch.device = CPU, resident_bytes: int = 16 << 30,
+    ) -> None:  # fmt: skip
+        self.augment, self.evaluate, self.device = augment, evaluate, device
+        self.home = device if pixels.nbytes <= resident_bytes else pixels.device
+        self.host_labels = labels
+        self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Pixels and labels at positions `index` [B], on the labels' device."""
-        pixels = self.pixels.index_select(0, index.to(self.pixels.device))
-        return pixels.to(self.labels.device, non_blocking=True), self.labels[index]
+        """Pixels and labels at positions `index` [B] (which lies at home), on the device."""
+        pixels, labels = self.pixels.index_select(0, index), self.labels.index_select(0, index)
+        return pixels.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
 
 
 @dataclass(frozen=True)

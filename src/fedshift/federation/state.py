@@ -10,16 +10,18 @@ from torch import Tensor
 
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method, Slot
+from fedshift.federation.optimizer import Optimizer, Rule
+from fedshift.federation.rng import generator
 
 
 class State:
     """The persistent tensors of a run. `own` [N, |kept|] holds each client's personal and local entries."""
 
     def __init__(
-        self, method: Method, layout: Layout, start: Tensor, clients: int, keep_trained: bool = False
-    ) -> None:
+        self, method: Method, layout: Layout, start: Tensor, clients: int, seed: int, keep_trained: bool = False
+    ) -> None:  # fmt: skip
         device = start.device
-        self.layout, self.clients = layout, clients
+        self.layout, self.clients, self.seed = layout, clients, seed
         self.personal, self.local = method.personal(layout).to(device), method.local(layout).to(device)
         self.shared = (~(method.personal(layout) | method.local(layout))).to(device)
         self.kept = (method.personal(layout) | method.local(layout)).to(device)
@@ -31,10 +33,13 @@ class State:
         self.trained = start.repeat(clients, 1) if keep_trained else None
 
     def _slot(self, slot: Slot, start: Tensor) -> Tensor:
-        size = self.layout.size if slot.like == "model" else self.layout.P
-        if slot.owner == "server":
-            return torch.zeros(size, dtype=start.dtype, device=start.device)
-        return torch.zeros(self.clients, size, dtype=start.dtype, device=start.device)
+        if callable(slot.init):
+            drawn = slot.init(self.layout, self.clients, generator(self.seed, "slot", slot.name))
+            return drawn.to(start.device)
+        sizes = {"model": (self.layout.size,), "w": (self.layout.P,)}
+        shape = slot.like(self.layout, self.clients) if callable(slot.like) else sizes[slot.like]
+        each = (self.clients,) if slot.owner == "client" else ()
+        return torch.zeros(*each, *shape, dtype=start.dtype, device=start.device)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a checkpoint; shares memory with the state."""
@@ -46,6 +51,11 @@ class State:
         for (network, client), memory in self.optimizers.items():
             named |= {f"optimizer/{network}/{client}/{name}": value for name, value in memory.items()}
         return named
+
+    def receive(self, client: int, row: Tensor) -> None:
+        """Store the personal entries of a `row` that the server mixed: what this client gets next."""
+        inside = self.personal.mask[self.kept.mask]
+        self.own[client, inside.to(row.device)] = row[self.personal.at]
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Take back what `tensors()` gave."""
@@ -63,22 +73,22 @@ class State:
 
 
 class Server:
-    """What a method's server hooks see. `slot.<name>` are the server's slots; clients' slots never show here."""
+    """What a method's server hooks see.
 
-    def __init__(self, state: State, method: Method, weights: Tensor, rounds: int) -> None:
+    t, T: the round from 0, all rounds; N: all clients; active: those of this round; p [K]: their weights, by the protocol or the method;
+    row: the global row; slot.<name>: the server's slots (clients' slots never show here); indicator: the weight that FedRD measures;
+    rng: this round's generator, on the CPU.
+    """
+
+    def __init__(self, state: State, method: Method, weights: Tensor, rounds: int, indicator: Index) -> None:
         self._state, self._sizes = state, weights
-        self.T, self.N = rounds, state.clients
-        self.layout, self.shared, self.personal, self.local = (
-            state.layout,
-            state.shared,
-            state.personal,
-            state.local,
-        )
-        self.slot = SimpleNamespace(
-            **{slot.name: state.slots[slot.name] for slot in method.slots if slot.owner == "server"}
-        )
-        self.t, self.active, self.p = 0, list(range(state.clients)), weights / weights.sum()
+        self.T, self.N, self.indicator = rounds, state.clients, indicator
+        self.layout = state.layout
+        self.shared, self.personal, self.local = state.shared, state.personal, state.local
+        owned = [slot.name for slot in method.slots if slot.owner == "server"]
+        self.slot = SimpleNamespace(**{name: state.slots[name] for name in owned})
         self.peeked = 0
+        self.start_round(0, list(range(state.clients)))
 
     @property
     def row(self) -> Tensor:
@@ -86,9 +96,17 @@ class Server:
         return self._state.row
 
     def start_round(self, t: int, active: list[int]) -> None:
-        """Round t, from 0, with these clients; p [K] sums to 1 over them."""
+        """Round t with these clients; p [K] sums to 1 over them."""
         chosen = self._sizes[active]
         self.t, self.active, self.p = t, active, chosen / chosen.sum()
+        self.rng = generator(self._state.seed, "server", t, *active)
+
+    def descend(self, name: str, g: Tensor, rule: Rule) -> None:
+        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is kept with the run."""
+        w = getattr(self.slot, name)
+        optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
+        optimizer.clip()
+        optimizer.step(rule.lr)
 
     def peek(self, index: Index) -> Tensor:
         """Kept entries of all clients [N, |index|]: a declared exception for analysis (unseen domains), counted in floats."""

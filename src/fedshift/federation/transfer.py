@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from fedshift.errors import FedshiftError, nearest
 from fedshift.federation.method import Method
 from fedshift.federation.state import State
 
@@ -18,28 +19,42 @@ class Transfer:
         self._method, self._state = method, state
         self.bytes_down = self.bytes_up = 0
 
-    def down(self, row: Tensor, client: int) -> dict[str, Tensor]:
-        """Write what `client` receives, and what it kept, into its `row`; the travelling slots are returned."""
+    def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
+        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has it already."""
         state = self._state
-        row[state.shared.at] = state.row[state.shared.at]
+        row[state.shared.at] = source[state.shared.at]
         row[state.kept.at] = state.own[client]
-        self.bytes_down += (state.shared.size + state.personal.size) * row.element_size()
-        slots = {slot.name: state.slots[slot.name] for slot in self._method.slots if slot.travels == "down"}
-        self.bytes_down += sum(value.nbytes for value in slots.values())
-        return slots
+        if not again:
+            self.bytes_down += (state.shared.size + state.personal.size) * row.element_size()
 
-    def up(self, row: Tensor, client: int, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+    def down_slots(self, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The server's travelling slots and one client's messages, as the client gets them."""
+        slots = {
+            slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.travels == "down"
+        }
+        got = slots | self._declared(messages, "down")
+        self.bytes_down += sum(value.nbytes for value in got.values())
+        return got
+
+    def up(self, row: Tensor, client: int) -> None:
         """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that the server reads."""
         state = self._state
         state.own[client] = row[state.kept.at]
         row[state.local.at] = torch.nan
         self.bytes_up += (state.shared.size + state.personal.size) * row.element_size()
-        sent = dict(messages or {})
-        declared = {message.name: message.like for message in self._method.messages}
-        for name, value in sent.items():
-            size = {"model": state.layout.size, "w": state.layout.P}[declared[name]]
-            assert value.shape == (size,), (
-                f"message '{name}' has shape {tuple(value.shape)}, declared [{size}]"
-            )
-            self.bytes_up += value.nbytes
+
+    def up_messages(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        """What a client sends beside its model. Raises FedshiftError for a message that its method does not declare."""
+        sent = self._declared(messages or {}, "up")
+        self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent
+
+    def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
+        declared = [message.name for message in self._method.messages if message.way == way]
+        for name in messages:
+            if name not in declared:
+                where = f"method {self._method.name}"
+                raise FedshiftError(
+                    where, f"sends '{name}' {way}, which it does not declare", nearest(name, declared)
+                )
+        return {name: value.detach() for name, value in messages.items()}

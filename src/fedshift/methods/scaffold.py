@@ -31,7 +31,7 @@ class Scaffold(Method):
     name = "scaffold"
     Params = Params
     slots = (Slot("c", "w", "server", travels="down"), Slot("ck", "w", "client"))
-    messages = (Message("dc", "w"),)
+    messages = (Message("dc"),)
     weights = "uniform"
     clip_first = True
 

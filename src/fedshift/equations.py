@@ -1,0 +1,26 @@
+"""Marks the functions that are a paper's equations, so that they can be listed and tested by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Equation(NamedTuple):
+    """paper, number: what a function computes; used_with: the method's parameters under which a run calls it (none: its defaults)."""
+
+    paper: str
+    number: str
+    used_with: dict[str, Any]
+
+
+def equation(paper: str, number: str, **used_with: Any) -> Callable[[Function], Function]:
+    """Mark a function of plain tensors as equation `number` of `paper`: @equation("FDSE", "Eq. 8")."""
+
+    def mark(function: Function) -> Function:
+        function.equation = Equation(paper, number, used_with)  # type: ignore[attr-defined]
+        return function
+
+    return mark

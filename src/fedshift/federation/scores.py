@@ -1,0 +1,129 @@
+"""What a run records of its models: which are tested when and on what, and which weights are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from fedshift.federation.evaluate import evaluate
+from fedshift.federation.records import Records
+from fedshift.federation.samples import ClientData
+from fedshift.federation.selection import Selection
+from fedshift.federation.state import Server, State
+from fedshift.federation.turn import Turn
+
+TARGET = -1
+Set = tuple[int, str, Tensor]
+
+
+class Scores:
+    """Tests the models of a run as its evaluation asks for.
+
+    held: who holds which samples; target: the samples of the held-out domain; rounds are counted as finished ones, 0 is untrained.
+    """
+
+    def __init__(
+        self, state: State, server: Server, turn: Turn, records: Records, held: list[ClientData], target: Tensor
+    ) -> None:  # fmt: skip
+        self._state, self._server, self._turn, self._records = state, server, turn, records
+        self._method, self._evaluation, self._last = turn.method, turn.spec.evaluation, server.T
+        home = turn.samples.home
+        self._sets: list[Set] = [
+            (k, split, client.split(split).to(home))
+            for k, client in enumerate(held)
+            for split in ("val", "test")
+        ]
+        self._target: list[Set] = [(TARGET, "target", target.to(home))] if len(target) else []
+        self._sizes = {k: len(client.train) for k, client in enumerate(held)}
+        self.selection = Selection()
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether clients hold a model of their own: kept entries or a slot."""
+        return self._state.kept.size > 0 or self._method.evaluates != "model"
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """(model, stage) that selection and tables look at: a client's own after its training, else the aggregated one (C8)."""
+        if self.keeps_own:
+            return "personal", "post_train"
+        return ("personal" if self._method.generates else "global"), "post_agg"
+
+    def start(self) -> None:
+        """Test everything before the first round."""
+        for k in range(self._server.N):
+            self.trained(k, self._own_row(k), 0)
+        self.aggregated(0)
+
+    def trained(self, k: int, row: Tensor, finished: int) -> None:
+        """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
+        if not (self._due(finished) and self.keeps_own):
+            return
+        slot = self._method.evaluates
+        if slot != "model":
+            row = self._state.slots[slot][k] if self._state.visits[k] else self._state.row
+        self._score(finished, "post_train", "personal", row, self._sets_of(k))
+
+    def aggregated(self, finished: int) -> None:
+        """Test what the server holds, and keep its weights if this round is the best."""
+        if not self._due(finished):
+            return
+        for k, row in enumerate(self._each_receives()):
+            self._score(finished, "post_agg", "personal", row, self._sets_of(k))
+        personal = self._state.kept.size or self._method.generates
+        sets = self._target if personal else [*self._sets, *self._target]
+        rows = self._method.unseen(self._server) if sets else ()
+        for m, row in enumerate(rows):
+            self._score(finished, "post_agg", "global" if len(rows) == 1 else "personal", row, sets, m)
+        self.selection.consider(finished, self._sizes, self.weights())
+
+    def weights(self) -> dict[str, Tensor]:
+        """What `evaluation.keep` asks for, by name.
+
+        row: the shared entries; own: each client's kept entries; generated: each client's model as the server makes it; <slot>: the
+        slot that is evaluated; trained: every client's row after its training.
+        """
+        if self._evaluation.keep == "none":
+            return {}
+        kept = {"generated": self._generated()} if self._method.generates else {"row": self._state.row}
+        if self._state.kept.size:
+            kept["own"] = self._state.own
+        if self._method.evaluates != "model":
+            kept[self._method.evaluates] = self._state.slots[self._method.evaluates]
+        if self._state.trained is not None:
+            kept["trained"] = self._state.trained
+        return kept
+
+    def _due(self, finished: int) -> bool:
+        return finished % self._evaluation.every == 0 or finished == self._last
+
+    def _sets_of(self, k: int) -> list[Set]:
+        return [one for one in self._sets if one[0] == k]
+
+    def _own_row(self, k: int) -> Tensor:
+        row = self._state.row.clone()
+        row[self._state.kept.at] = self._state.own[k]
+        return row
+
+    @torch.no_grad()
+    def _generated(self) -> Tensor:
+        return self._method.broadcast(self._server, list(range(self._server.N)))
+
+    def _each_receives(self) -> Iterator[Tensor]:
+        """The model of every client after aggregation, where these differ and something is shared."""
+        if self._method.generates:
+            yield from self._generated()
+        elif self._state.kept.size and self._state.shared.size:
+            yield from (self._own_row(k) for k in range(self._server.N))
+
+    def _score(
+        self, finished: int, stage: str, model: str, row: Tensor, sets: list[Set], m: int = 0
+    ) -> None:  # fmt: skip
+        turn = self._turn
+        for one in evaluate(turn.network("first"), row, turn.samples, sets, turn.precision):
+            if (model, stage, one.split) == (*self.shown, "val"):
+                self.selection.validation[one.client] = one.accuracy
+            values = {"accuracy": one.accuracy, "loss": one.loss}
+            self._records.add(finished, stage, model, one.client, one.split, values, row=m, n=one.n)
