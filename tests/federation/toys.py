@@ -95,9 +95,7 @@ def quadratics(
     clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in itertools.pairwise(bounds)]
     samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
     run = spec(local={"batch": max(sizes), "lr": lr, "epochs": steps}, federation={"rounds": rounds})
-    return Federation(
-        run, chosen, lambda: Point(start), samples, clients, nobody, quadratic
-    )
+    return Federation(run, chosen, lambda: Point(start), samples, clients, nobody, quadratic)
 
 
 def images(
@@ -137,9 +135,7 @@ def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Fed
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients)
     model = get("models", run.model.name)
-    return Federation(
-        run, chosen, lambda: model(2, 32), samples, held, target, **options
-    )
+    return Federation(run, chosen, lambda: model(2, 32), samples, held, target, **options)
 
 
 def finish(federation: Federation) -> Federation:

@@ -1,0 +1,296 @@
+"""The parts of a round that FedAvg does not use: first pass and exchange, generated models, one client after the other, own optimiser rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fedshift.errors import FedshiftError
+from fedshift.federation import checkpoint
+from fedshift.federation.layout import Index, Layout
+from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation
+from fedshift.federation.method import Message, Method, Slot
+from fedshift.federation.optimizer import Rule
+from fedshift.federation.state import Server
+from fedshift.models.base import Model
+from fedshift.registry import get
+from tests.federation.toys import finish, images, method, quadratics, small, spec
+
+BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())
+
+
+class Swap(Method):
+    """Every client sends a number before anybody trains, and gets the next one's back; the server counts the exchanges."""
+
+    name = "swap"
+    messages = (Message("mine"), Message("yours", "down"), Message("again"))
+    slots = (Slot("count", lambda L, N: (1,), "server", travels="down"),)
+
+    def begin(self, C: Client) -> Mapping[str, Tensor]:
+        if self.exchanges(C.t):
+            C.model(next(C.batches())[0])  # moves the statistics of this row, which does not last
+        return {"mine": torch.tensor([10.0 * C.t + C.k])}
+
+    def exchanges(self, t: int) -> bool:
+        return t != 1
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        S.slot.count += 1
+        return {"yours": up["mine"].roll(-1, 0)}
+
+    def end(self, C: Client) -> Mapping[str, Tensor]:
+        return {"again": torch.stack([getattr(C.down, "yours", torch.tensor([-1.0]))[0], C.down.count[0]])}
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        super().aggregate(S, rows, p, up)
+        self.seen = [*getattr(self, "seen", []), up["again"].tolist()]
+
+
+def test_all_begin_before_the_first_trains_and_get_what_the_server_made_of_it() -> None:
+    run = spec(federation={"rounds": 3})
+    swap = Swap()
+    federation = finish(small(run, swap))
+    assert swap.seen == [
+        [[1.0, 1.0], [2.0, 1.0], [0.0, 1.0]],
+        [[-1.0, 1.0]] * 3,  # round 1 has no exchange
+        [[21.0, 2.0], [22.0, 2.0], [20.0, 2.0]],
+    ]
+    assert federation.server.row.equal(finish(small(run, method("fedavg"))).server.row)
+    costs = {
+        (row["round"], row["metric"]): row["value"]
+        for row in federation.records.rows
+        if row["stage"] == "cost"
+    }
+    one = (federation.layout.size) * 4
+    assert costs[1, "bytes_up"] == 3 * (one + 4 + 8)
+    assert costs[1, "bytes_down"] == 3 * (one + 4 + 4)  # the model once, though the row was restored
+    assert costs[2, "bytes_down"] == 3 * (one + 4)
+
+
+def test_resume_between_beginnings(tmp_path: Path) -> None:
+    run = spec(federation={"rounds": 1})
+    places = list(small(run, Swap()).run())
+    assert places == ["client"] * 3 + ["client"] * 2 + ["round"]
+    whole = finish(small(run, Swap()))
+    for place in range(1, len(places)):
+        first, path = small(run, Swap()), tmp_path / str(place)
+        for count, _ in enumerate(first.run(), start=1):
+            if count == place:
+                checkpoint.save(first, path / "checkpoint", path / "segments", "run")
+                break
+        swap = Swap()
+        second = small(run, swap)
+        assert checkpoint.resume(second, path / "checkpoint", path / "segments", "run")
+        finish(second)
+        assert second.server.row.equal(whole.server.row)
+        assert second.server.slot.count.item() == 1
+        assert swap.seen == [[[1.0, 1.0], [2.0, 1.0], [0.0, 1.0]]]
+
+
+def test_an_undeclared_message_is_refused() -> None:
+    class Chatty(Method):
+        name = "chatty"
+        messages = (Message("style"),)
+
+        def end(self, C: Client) -> Mapping[str, Tensor]:
+            return {"styel": torch.zeros(1)}
+
+    with pytest.raises(FedshiftError, match=r"chatty: sends 'styel' up, which it does not declare\n.*'style'"):
+        finish(small(spec(), Chatty()))
+
+
+class Generator(Method):
+    """The server holds one number for each client, which is its model; it takes an SGD step on it."""
+
+    name = "generator"
+    generates = True
+    slots = (
+        Slot("phi", "w", "server", init=lambda L, N, rng: torch.tensor([1.0, 2.0], dtype=torch.float64)),
+    )
+    lr = 0.5
+
+    def broadcast(self, S: Server, clients: list[int]) -> Tensor:
+        return S.slot.phi[clients, None]
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        g = torch.zeros_like(S.slot.phi)
+        g[S.active] = S.slot.phi[S.active] - rows[:, 0]
+        S.descend("phi", g, Rule("sgd", self.lr, momentum=0.9))
+
+
+def test_generated_models_and_the_servers_optimiser() -> None:
+    """One step each on (w - 0)^2 / 2 and (w - 4)^2 / 2, lr .5: half the way; the server goes half of that, with momentum."""
+    federation = quadratics(Generator(), [1.0, 1.0], [0.0, 4.0], 9.0, 0.5, 1, 2)
+    finish(federation)
+    first = [1 - 0.5 * 0.5, 2 + 0.5 * 1.0]
+    second = [
+        first[0] - 0.5 * (0.9 * 0.5 + 0.5 * first[0]),
+        first[1] - 0.5 * (0.9 * -1.0 + 0.5 * (first[1] - 4.0)),
+    ]
+    assert federation.server.slot.phi.tolist() == pytest.approx(second, abs=1e-12)
+    assert federation.scores.weights()["generated"].flatten().tolist() == pytest.approx(second, abs=1e-12)
+    assert federation.scores.shown == ("personal", "post_agg")
+
+
+class OneByOne(Generator):
+    """The same, one client after the other."""
+
+    name = "one_by_one"
+    sequential = True
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        assert len(rows) == len(p) == len(S.active) == 1
+        assert p.item() == 1.0
+        self.order = [*getattr(self, "order", []), S.active[0]]
+        super().aggregate(S, rows, p, up)
+
+
+def test_a_sequential_round_aggregates_after_each_client_in_random_order() -> None:
+    chosen = OneByOne()
+    finish(quadratics(chosen, [1.0, 1.0], [0.0, 4.0], 9.0, 0.5, 1, 8))
+    pairs = [tuple(chosen.order[i : i + 2]) for i in range(0, 16, 2)]
+    assert set(pairs) == {(0, 1), (1, 0)}
+    again = OneByOne()
+    finish(quadratics(again, [1.0, 1.0], [0.0, 4.0], 9.0, 0.5, 1, 8))
+    assert again.order == chosen.order
+
+
+class Mixer(Method):
+    """Keeps the head per client; the server hands each client the next one's."""
+
+    name = "mixer"
+
+    def personal(self, L: Layout) -> Index:
+        return L.under("head")
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        super().aggregate(S, rows, p, up)
+        rows[:, S.personal.at] = rows[:, S.personal.at].roll(1, 0)
+
+
+def test_what_the_server_mixes_reaches_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads: list[Tensor] = []
+    trained = Client.train
+
+    def spy(self: Client) -> Tensor:
+        before = self.received[federation.state.personal.at].clone()
+        result = trained(self)
+        heads.extend([before, self.row[federation.state.personal.at].clone()])
+        return result
+
+    monkeypatch.setattr(Client, "train", spy)
+    federation = small(spec(federation={"rounds": 2}), Mixer())
+    finish(federation)
+    (_, a, _, b, _, c), received = heads[:6], heads[6::2]
+    assert [one.equal(other) for one, other in zip(received, (c, a, b), strict=True)] == [True] * 3
+
+
+class Scale(nn.Module):
+    """A head with one more number, which has an optimiser rule of its own."""
+
+    role = "own"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+
+class Own(Method):
+    """FedAvg with a scaled head; the scale is neither clipped nor decayed."""
+
+    name = "own"
+    own = {"clip": None, "weight_decay": 0.0, "momentum": 0.0}
+
+    def model(self, model: Model) -> Model:
+        model.head = nn.Sequential(model.head, Scale())
+        return model
+
+    def grad(self, C: Client, g: Tensor) -> None:
+        g.fill_(1.0)
+
+
+def test_entries_of_role_own_follow_their_own_rule() -> None:
+    run = spec(local={"clip": 1.0, "lr": 0.1, "epochs": 1, "batch": 12}, federation={"rounds": 1})
+    federation = small(run, Own(), clients=1)
+    before = federation.server.row.clone()
+    finish(federation)
+    P, moved = federation.layout.P, (before - federation.server.row)[: federation.layout.P]
+    assert federation.layout.entries[len(list(federation.build().parameters())) - 1].role == "own"
+    assert moved[-1].item() == pytest.approx(0.1, abs=1e-6)
+    assert moved[:-1].tolist() == pytest.approx([0.1 / (P - 1) ** 0.5] * (P - 1), rel=1e-3)
+
+
+def test_units_and_roles() -> None:
+    layout = Layout(get("models", "digits_cnn")(10, 32))
+    units = layout.units(layout.everything)
+    assert [entry.unit for entry in layout.entries[:4]] == [
+        "stages.stage1.conv"
+    ] * 4  # with the normalisation that follows
+    assert sum(unit.size for unit in units) == layout.size
+    assert len(units) == 5
+    assert layout.under("head").size == 64 * 10 + 10
+    assert layout.under("head.bias").size == 10
+    assert layout.role("own").size == 0
+
+
+def test_measuring_batching_and_one_sample_of_each_class() -> None:
+    measured: dict[int, list[float]] = {}
+
+    class Look(Method):
+        name = "look"
+
+        def begin(self, C: Client) -> None:
+            assert C.model.training
+            val = C.mean("val", lambda x, y: C.criterion(C.model(x).logits, y))
+            assert C.model.training
+            shown = [(x, y) for x, y in C.batches()]
+            assert sum(len(y) for _, y in shown) == C.n
+            x, y = C.one_per_class()
+            assert y.tolist() == [0, 1]
+            assert x.shape == (2, 3, 32, 32)
+            frozen = C.frozen(C.received)
+            assert not frozen.training
+            assert frozen(x).logits.grad_fn is None
+            assert C.domains == (f"domain{C.k}",)
+            measured[C.k] = [val.item()]
+
+        def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+            assert C.labels.tolist() == y.tolist()
+            C.tmp.epochs = getattr(C.tmp, "epochs", 0) + C.new_epoch
+            return super().loss(C, x, y)
+
+        def end(self, C: Client) -> None:
+            assert C.tmp.epochs == 2
+            assert C.domains == (f"domain{C.k}",)
+
+    federation = small(spec(federation={"rounds": 1}, local={"epochs": 2}), Look())
+    finish(federation)
+    start = [
+        row["value"]
+        for row in federation.records.rows
+        if row["round"] == 0 and row["split"] == "val" and row["metric"] == "loss"
+    ]
+    assert [measured[k][0] for k in range(3)] == pytest.approx(start, rel=1e-6)
+
+
+def test_a_client_without_validation_samples_cannot_be_measured() -> None:
+    class Look(Method):
+        name = "look"
+
+        def begin(self, C: Client) -> None:
+            C.mean("val", lambda x, y: x.mean())
+
+    samples, held, target = images(1)
+    bare = [type(held[0])(held[0].train, held[0].val[:0], held[0].test)]
+    model = get("models", "digits_cnn")
+    federation = Federation(spec(), Look(), lambda: model(2, 32), samples, bare, target)
+    with pytest.raises(FedshiftError, match=r"client 0.*no val sample"):
+        finish(federation)
