@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parent / "vectors"
+SEEN_FILE = "FEDSHIFT_REFERENCES_SEEN"  # where to write, at the end, what was touched
 SEEN: dict[str, set[str]] = defaultdict(set)  # file -> leaves that were an input or were compared
 
 
@@ -76,3 +79,12 @@ def _load(path: Path) -> Any:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     return json.loads(path.read_text())
+
+
+def _write_seen() -> None:
+    if SEEN_FILE in os.environ:
+        seen = {file: sorted(paths) for file, paths in SEEN.items()}
+        Path(os.environ[SEEN_FILE]).write_text(json.dumps(seen))
+
+
+atexit.register(_write_seen)

@@ -141,17 +141,6 @@ def test_partial_participation_and_a_client_smaller_than_a_batch(name: str) -> N
     assert federation.state.row[federation.state.shared.at].isfinite().all()
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_one_client_equals_its_own_training(name: str) -> None:
-    """Averaging methods with one client and no server state: the new global model is that client's (methods.md, checks by family)."""
-    federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
-    fedavg = finish(small(spec(federation={"rounds": 1}), method("fedavg"), clients=1))
-    finish(federation)
-    if name != "fedprox":  # its penalty pulls
-        shared = federation.state.shared.at
-        assert federation.state.row[shared].equal(fedavg.state.row[shared])
-
-
 def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, list[object]] = {}
     trained = Client.train

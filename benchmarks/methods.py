@@ -1,0 +1,159 @@
+"""Seconds of one federated round of every method over FedAvg's, same network and images, and where the extra goes.
+
+Random images, three clients of 600, batch 64, 2 local epochs, no evaluation inside the timed part. Methods take turns round by round,
+so that a busy spell of the machine meets all; the factor is the median over rounds of (method / FedAvg of the same turn). The columns
+after it are the share of the method's own round that each hook took, measured with its clock around it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from fedshift.data.augment import Augment, Evaluate
+from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.registry import get, names
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+
+OUT = Path(__file__).parent / "methods.csv"
+HOOKS = ("broadcast", "begin", "exchange", "loss", "grad", "step", "end", "aggregate")
+
+
+class Clock:
+    """Seconds by hook; on a GPU each reading waits for the device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._device = device
+
+    def around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **options: Any) -> Any:
+            began = self.now()
+            result = function(*args, **options)
+            self.seconds[name] += self.now() - began
+            return result
+
+        return timed
+
+    def now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+def images(device: torch.device, clients: int, each: int, px: int) -> tuple[Samples, list[ClientData]]:
+    """Noise with seven classes; a tenth of each client's samples are for validation."""
+    rng = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (clients * each, px, px, 3), generator=rng, dtype=torch.uint8)
+    labels = torch.randint(0, 7, (clients * each,), generator=rng)
+    held = []
+    for part in torch.arange(clients * each).split(each):
+        train, val = part.split([each - each // 10, each // 10])
+        held.append(ClientData(train, val, val[:0], (f"domain{len(held)}",)))
+    augment, evaluate = Augment("none", px, px, "unit"), Evaluate(px, px, "unit")
+    return Samples(pixels, labels, augment, evaluate, device), held
+
+
+def federation(name: str, options: argparse.Namespace, device: torch.device) -> Federation:
+    spec = RunSpec.model_validate(
+        {
+            "data": {"dataset": "pacs", "prepare": {"px": options.px}, "input_px": options.px},
+            "model": {"name": options.model},
+            "method": {"name": name},
+            "local": {"batch": 64, "epochs": 2, "lr": 1e-3, "precision": options.precision},
+            "federation": {"rounds": 10**6},
+            "evaluation": {"every": 10**6, "keep": "none"},
+        }
+    )
+    samples, held = images(device, options.clients, options.each, options.px)
+    kind, method = get("models", options.model), get("methods", name)
+    build = lambda: kind(7, options.px)  # noqa: E731
+    nobody = torch.empty(0, dtype=torch.int64)
+    made = Federation(spec, method(params(method, {})), build, samples, held, nobody)
+    made.scores.start = lambda: None  # type: ignore[method-assign]
+    return made
+
+
+def timed_round(federation: Federation, clock: Clock) -> float:
+    """Seconds of one round; hooks are counted on `clock`."""
+    began = clock.now()
+    for event in federation.run():
+        if event == "round":
+            break
+    return clock.now() - began
+
+
+def watched(federation: Federation, clock: Clock) -> None:
+    """Put the clock around every hook and around backward with the optimiser's step."""
+    method: Method = federation.method
+    for hook in HOOKS:
+        setattr(method, hook, clock.around(hook, getattr(method, hook)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--methods", nargs="*", default=list(names("methods")))
+    parser.add_argument("--model", default="hfedf_cnn")
+    parser.add_argument("--px", type=int, default=32)
+    parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--each", type=int, default=600)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", default="bf16", choices=("fp32", "bf16"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--csv", action="store_true", help=f"write {OUT.name}, which docs/methods.md shows")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    wanted = ["fedavg", *(name for name in options.methods if name != "fedavg")]
+    made = {name: federation(name, options, device) for name in wanted}
+    clocks = {name: Clock(device) for name in wanted}
+    for name in wanted:
+        timed_round(made[name], clocks[name])  # warm
+        watched(made[name], clocks[name])
+    seconds: dict[str, list[float]] = {name: [] for name in wanted}
+    for _ in range(options.rounds):
+        for name in wanted:
+            seconds[name].append(timed_round(made[name], clocks[name]))
+    rows = [row(name, seconds, clocks[name]) for name in wanted]
+    show(rows)
+    if options.csv:
+        with OUT.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def row(name: str, seconds: dict[str, list[float]], clock: Clock) -> dict[str, Any]:
+    factors = [own / base for own, base in zip(seconds[name], seconds["fedavg"], strict=True)]
+    total = sum(seconds[name])
+    shares = {hook: round(clock.seconds[hook] / total, 3) for hook in HOOKS}
+    facts = {"method": name, "seconds": round(median(seconds[name]), 3), "factor": round(median(factors), 2)}
+    return facts | shares | {"rest": round(1 - sum(shares.values()), 3)}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(
+        f"{'method':12} {'s/round':>8} {'factor':>7}  " + " ".join(f"{hook:>9}" for hook in (*HOOKS, "rest"))
+    )
+    for one in rows:
+        shares = " ".join(f"{one[hook]:9.1%}" for hook in (*HOOKS, "rest"))
+        print(f"{one['method']:12} {one['seconds']:8.3f} {one['factor']:7.2f}  {shares}")
+    print("rest: backward, optimiser, batches; loss: forward and what the method adds to it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Writes the pages that are made from the code: docs/equations.md and docs/methods.md. `make docs`; a test compares them."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+from fedshift.equations import Equation
+from fedshift.federation.ledger import state_dict_bytes
+from fedshift.federation.loop import Federation
+from fedshift.registry import get, names
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from tests.federation.toys import finish, method, small, spec  # noqa: E402
+
+KINDS = ("methods",)
+
+
+def equations() -> str:
+    """One section for each equation that is marked in the package, by paper and number."""
+    parts = [
+        "# Equations\n",
+        "Made by `make docs` from the functions that carry `@equation`. Each can be called alone, on plain tensors.\n",
+    ]
+    paper = ""
+    for function in sorted(_functions(), key=_order):
+        mark: Equation = function.equation  # type: ignore[attr-defined]
+        if mark.paper != paper:
+            paper = mark.paper
+            parts.append(f"## {paper}\n")
+        used = ", ".join(f"`{key}: {value}`" for key, value in mark.used_with.items())
+        parts.append(
+            f"### {mark.number}: `{function.__name__}`\n\n"
+            f"```python\nfrom {function.__module__} import {function.__name__}\n\n"
+            f"{function.__name__}{inspect.signature(function)}\n```\n\n{inspect.getdoc(function)}\n"
+            + (f"\nA run calls it under {used}.\n" if used else "")
+        )
+    return "\n".join(parts)
+
+
+def _order(function: Callable[..., Any]) -> tuple[Any, ...]:
+    mark: Equation = function.equation  # type: ignore[attr-defined]
+    number = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", mark.number)]
+    return mark.paper, [str(part).zfill(4) for part in number], function.__name__
+
+
+def _functions() -> list[Callable[..., Any]]:
+    for kind in KINDS:
+        for name in names(kind):
+            get(kind, name)
+    found: dict[tuple[str, str], Callable[..., Any]] = {}
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and module.__name__.startswith("fedshift."):
+            for value in vars(module).values():
+                if hasattr(value, "equation") and inspect.isfunction(value):
+                    found[value.__module__, value.__name__] = value
+    return list(found.values())
+
+
+def methods() -> str:
+    """One section for each method of the registry, after a table of all."""
+    made = {name: finish(small(spec(federation={"rounds": 1}), method(name))) for name in names("methods")}
+    measured = _measured()
+    head = [
+        "# Methods\n",
+        "Made by `make docs` from the registry. Bytes are those of one client in one round with `digits_cnn` at two classes, each way,",
+        f"counted by the engine (FedAvg: the whole model, {_one_way(made['fedavg'], 'bytes_up'):,}; a state dict has",
+        f"{state_dict_bytes(made['fedavg'].build()):,}). Time is one round over FedAvg's with the same network and images, measured by",
+        "`python benchmarks/methods.py --csv`, in which `hfedf_cnn` has no batch normalisation.\n",
+        "| method | paper | bytes up | bytes down | first pass | round / FedAvg |",
+        "|---|---|---:|---:|---|---:|",
+    ]
+    for name, federation in made.items():
+        factor = measured.get(name, {}).get("factor", "")
+        passes = "yes" if federation.method.exchanges(0) or _overrides(federation, "begin") else ""
+        up, down = (f"{_one_way(federation, way):,}" for way in ("bytes_up", "bytes_down"))
+        head.append(f"| [{name}](#{name}) | {_title(name)} | {up} | {down} | {passes} | {factor} |")
+    return "\n".join([*head, "", *(_section(name, federation) for name, federation in made.items())])
+
+
+def _section(name: str, federation: Federation) -> str:
+    kind = get("methods", name)
+    module = sys.modules[kind.__module__]
+    title, _, rest = inspect.cleandoc(module.__doc__ or "").partition("\n")
+    lines = [f"## {name}\n", f"{title}\n", rest.strip(), ""]
+    lines += [*_options(kind), *_presets(name), *_travels(federation), *_vectors(name)]
+    return "\n".join(lines) + "\n"
+
+
+def _options(kind: Any) -> Iterator[str]:
+    fields = dataclasses.fields(kind.Params)
+    if fields:
+        yield f"Options: {inspect.cleandoc(kind.Params.__doc__)}\n"
+        yield "Defaults: " + ", ".join(f"`{field.name}: {_default(field)}`" for field in fields) + "\n"
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _presets(name: str) -> Iterator[str]:
+    path = ROOT / "reference" / "presets" / f"{name}.yaml"
+    if path.exists():
+        known = yaml.safe_load(path.read_text())
+        named = ["default", *known.pop("presets", {})]
+        grid = known.pop("grid", None)
+        yield f"Presets: {', '.join(named)}; values of protocols: {', '.join(known) or 'none'} (`reference/presets/{name}.yaml`).\n"
+        if grid:
+            yield f"Search grid: `{grid}`\n"
+
+
+def _travels(federation: Federation) -> Iterator[str]:
+    state, chosen = federation.state, federation.method
+    classes = {"shared": state.shared, "personal": state.personal, "local": state.local}
+    sizes = ", ".join(f"{name} {index.size:,}" for name, index in classes.items() if index.size)
+    yield f"Entries of `digits_cnn` by class (floats): {sizes}.\n"
+    for slot in chosen.slots:
+        travels = ", travels down" if slot.travels else ""
+        yield f"- slot `{slot.name}` of the {slot.owner}, {tuple(state.slots[slot.name].shape)}{travels}"
+    for message in chosen.messages:
+        yield f"- message `{message.name}`, {message.way}"
+    yield ""
+
+
+def _vectors(name: str) -> Iterator[str]:
+    sources = [*ROOT.glob(f"tests/methods/test_{name}.py"), ROOT / "tests" / "federation" / "test_parity.py"]
+    files = sorted({file for path in sources if name in path.read_text() for file in _references(path)})
+    if files:
+        yield "Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in files) + ".\n"
+
+
+def _references(path: Path) -> list[str]:
+    return re.findall(r'Reference\("([^"]+)"\)', path.read_text())
+
+
+def _title(name: str) -> str:
+    doc = inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
+    return doc.partition("\n")[0].rstrip(".").replace("|", "\\|")
+
+
+def _overrides(federation: Federation, hook: str) -> bool:
+    return getattr(type(federation.method), hook).__qualname__.partition(".")[0] != "Method"
+
+
+def _one_way(federation: Federation, metric: str) -> int:
+    rows = federation.records.rows
+    total = next(row["value"] for row in rows if row["metric"] == metric)
+    return int(total / len(federation.clients))
+
+
+def _measured() -> dict[str, dict[str, str]]:
+    path = ROOT / "benchmarks" / "methods.csv"
+    if not path.exists():
+        return {}
+    with path.open() as file:
+        return {row["method"]: row for row in csv.DictReader(file)}
+
+
+PAGES = {"equations.md": equations, "methods.md": methods}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="compare instead of writing; exit 1 where a page is out of date"
+    )
+    check = parser.parse_args().check
+    stale = []
+    for page, make in PAGES.items():
+        path, text = Path(__file__).parent / page, make()
+        if check and (not path.exists() or path.read_text() != text):
+            stale.append(page)
+        elif not check:
+            path.write_text(text)
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}. Run: make docs")
+
+
+if __name__ == "__main__":
+    main()
