@@ -57,6 +57,7 @@ def digest(spec: RunSpec) -> str:
         "dataset": get("datasets", spec.data.dataset).version,
         "partition": get("partitions", spec.partition.scheme).version,
     }
+    versions |= {name: get("modifiers", name).version for name in spec.partition.modify}
     return sha256(
         canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions})
     )[:16]
@@ -70,6 +71,7 @@ def code(spec: RunSpec) -> str:
         module("models", spec.model.name),
         module("datasets", spec.data.dataset),
         module("partitions", spec.partition.scheme),
+        *(module("modifiers", name) for name in spec.partition.modify),
     )
 
 

@@ -21,6 +21,7 @@ PACKAGES = {
     "models": "fedshift.models",
     "datasets": "fedshift.data.datasets",
     "partitions": "fedshift.data.partitions",
+    "modifiers": "fedshift.data.modifiers",
 }
 
 
@@ -33,14 +34,15 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"fedshift.{kind}")}
 
 
-def names(kind: str) -> list[str]:
+@functools.cache
+def names(kind: str) -> tuple[str, ...]:
     """All names of a kind ("methods", "models", "datasets", "partitions"), sorted."""
     own = (
         path.stem
         for path in _folder(kind).glob("*.py")
         if not path.stem.startswith("_") and path.stem != "base"
     )
-    return sorted({*own, *_plugins(kind)})
+    return tuple(sorted({*own, *_plugins(kind)}))
 
 
 def module(kind: str, name: str, where: str = "registry") -> str:
@@ -53,7 +55,12 @@ def module(kind: str, name: str, where: str = "registry") -> str:
 
 def get(kind: str, name: str, where: str = "registry") -> Any:
     """The class behind a name: the one class that its module defines with `name` as its attribute `name`."""
-    loaded = importlib.import_module(module(kind, name, where))
+    return _class(module(kind, name, where), name)
+
+
+@functools.cache
+def _class(path: str, name: str) -> Any:
+    loaded = importlib.import_module(path)
     for _, value in inspect.getmembers(loaded, inspect.isclass):
         if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:
             return value

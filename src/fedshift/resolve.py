@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -30,9 +31,17 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     model = get("models", spec.model.name, f"{where}: model.name")
     method = get("methods", spec.method.name, f"{where}: method.name")
+    changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
+    chosen = {
+        name: _chosen(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
+        for name, change in changes.items()
+    }
     blocks = {
         "partition": spec.partition.model_copy(
-            update={"params": _chosen(scheme, spec.partition.params, f"{where}: partition.params")}
+            update={
+                "params": _chosen(scheme, spec.partition.params, f"{where}: partition.params"),
+                "modify": chosen,
+            }
         ),
         "model": spec.model.model_copy(
             update={"params": _chosen(model, spec.model.params, f"{where}: model.params")}
@@ -45,6 +54,9 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     if dataset.domains:
         sources = len(dataset.domains) - (spec.data.target is not None)
         params(scheme, spec.partition.params).check(sources, f"{where}: partition.params")
+        for name, change in changes.items():
+            made = params(change, chosen[name])
+            made.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
     if spec.local.batch == 1 and _has_batch_norm(model, spec):
         raise FedshiftError(
             f"{where}: local.batch",
@@ -66,7 +78,7 @@ def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
         if key not in valid:
             raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
     try:
-        made = TypeAdapter(plugin.Params).validate_python(chosen)
+        made = _adapter(plugin.Params).validate_python(chosen)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -80,6 +92,11 @@ def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             raise FedshiftError(where, f"'{field.name}' of {plugin.name} is not finite", f"Got {value!r}.")
     return made
+
+
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:

@@ -29,24 +29,38 @@ class Prepare(Closed):
     resample: Literal["bilinear"] = "bilinear"
 
 
-class Data(Closed):
-    """Which images, which domain is held out (`target: null` for none), and what the network sees of them."""
+class Source(Closed):
+    """Which images, how they are decoded, and which domain is held out (`target: null` for none)."""
 
     dataset: str
     release: str = "original"
     target: str | None = None
     prepare: Prepare = Prepare()
+
+
+class Data(Source):
+    """What the network sees of the images."""
+
     input_px: int = Field(32, ge=8, le=1024)
     normalise: Literal["unit", "half", "imagenet"] = "unit"
     augment: Literal["none", "flip", "domainbed"] = "none"
 
 
 class Partition(Closed):
-    """Who holds which sample; `fractions` are train, validation and test of every client's part."""
+    """Who holds which sample.
+
+    fractions: train, validation and test of every client's part, drawn at random, or `split: official`, the data set's own lists;
+    groups: `together` keeps duplicates on one side of a split; target_split: all of the held-out domain, or its official test list;
+    modify: changes made afterwards, by name, in this order.
+    """
 
     scheme: str = "domain_per_client"
     params: dict[str, Any] = {}
     fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    split: Literal["random", "official"] = "random"
+    groups: Literal["apart", "together"] = "apart"
+    target_split: Literal["all", "test"] = "all"
+    modify: dict[str, dict[str, Any]] = {}
 
     @model_validator(mode="after")
     def _fractions(self) -> Partition:
@@ -57,6 +71,14 @@ class Partition(Closed):
         if self.fractions[1] == 0:
             raise ValueError("the validation fraction must not be 0: rounds are selected on it")
         return self
+
+
+class Division(Closed):
+    """Who holds which sample: all that a partition depends on. Every RunSpec holds one, and more."""
+
+    data: Source
+    partition: Partition = Partition()
+    seed: int = Field(0, ge=0)
 
 
 class Model(Closed):
@@ -120,17 +142,15 @@ class Evaluation(Closed):
     keep: Literal["none", "post_agg", "post_train"] = "post_agg"
 
 
-class RunSpec(Closed):
+class RunSpec(Division):
     """One training run. See the blocks above; `seed` drives every draw: split, start, batches, augmentation, participation."""
 
     data: Data
-    partition: Partition = Partition()
     model: Model
     method: Method
     local: Local
     federation: Federation
     evaluation: Evaluation = Evaluation()
-    seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _pixels(self) -> RunSpec:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedshift.files import canonical_json, sha256
 from fedshift.registry import get
-from fedshift.spec import Data, Prepare, RunSpec
+from fedshift.spec import Division, Prepare, RunSpec, Source
 
 
 def _short(value: object) -> str:
@@ -30,10 +30,10 @@ class Workspace:
         )
         return self.root / "data" / "prepared" / dataset / f"{prepare.px}-{recipe}"
 
-    def prepared(self, data: Data) -> Path:
+    def prepared(self, data: Source) -> Path:
         return self.prepared_at(data.dataset, data.release, data.prepare)
 
-    def partition(self, spec: RunSpec) -> Path:
+    def partition(self, spec: Division) -> Path:
         """The partition's Parquet file; named by everything that decides who holds which sample."""
         scheme = get("partitions", spec.partition.scheme)
         recipe = [
@@ -41,6 +41,7 @@ class Workspace:
             get("datasets", spec.data.dataset).version,
             spec.partition.model_dump(exclude_defaults=True),
             scheme.version,
+            *(get("modifiers", name).version for name in spec.partition.modify),
         ]
         name = _short([*recipe, spec.data.target, spec.seed])
         return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
-from fedshift.data.scheme import Scheme, generator, permutation
+from fedshift.data.scheme import Scheme, generator
+from fedshift.data.split import Words, official_split, random_split
 from fedshift.errors import FedshiftError, unknown
 from fedshift.registry import get
 from fedshift.resolve import params
-from fedshift.spec import RunSpec
+from fedshift.spec import Division, Source
 from fedshift.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
 CURE = "Run: fedshift partition"
 
 
-def partition(workspace: Workspace, spec: RunSpec) -> Path:
+def partition(workspace: Workspace, spec: Division) -> Path:
     """Write the partition that `spec` asks for, with a plot beside it; return its path.
 
-    Reads data, partition and seed of `spec`, and the prepared index. A file that exists is checked and
+    Reads the prepared index. A file that exists is checked and
     returned. Raises FedshiftError for an unknown target, a client without samples and one with fewer than two
     training samples.
     """
@@ -36,7 +37,8 @@ def partition(workspace: Workspace, spec: RunSpec) -> Path:
     if not path.exists():
         table = divide(index, spec)
         plot_partition(table, path.with_suffix(".png"))
-        write_columns(path, table, spec.model_dump(mode="json", include={"data", "partition", "seed"}))
+        parts: dict[str, Any] = {"data": set(Source.model_fields), "partition": True, "seed": True}
+        write_columns(path, table, spec.model_dump(mode="json", include=parts))
     load_partition(path, index)
     return path
 
@@ -58,7 +60,7 @@ def partition_hash(path: Path) -> str:
     return str(read_columns(path, CURE)[1]["hash"])
 
 
-def divide(index: pd.DataFrame, spec: RunSpec) -> pd.DataFrame:
+def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`."""
     where, target, seed = f"partition of {spec.data.dataset}", spec.data.target, spec.seed
     plugin = get("partitions", spec.partition.scheme)
@@ -72,27 +74,25 @@ def divide(index: pd.DataFrame, spec: RunSpec) -> pd.DataFrame:
     split = np.where(index["domain"] == target, "target", "unused").astype(object)
     for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
         part = np.flatnonzero((client == holder) & (index["domain"] == domain))
-        split[part] = _split(len(part), spec.partition.fractions, generator(seed, "split", domain, holder))
-    _check(client, split, scheme.clients(len(sources)), where)
+        split[part] = _split(index.iloc[part], spec, generator(seed, "split", domain, holder), where)
+    if spec.partition.target_split == "test":
+        split[(split == "target") & (index["split"] != "test")] = "unused"
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
+    for name, chosen in spec.partition.modify.items():
+        kind = get("modifiers", name, f"{where}: modify")
+        made = params(kind, chosen, f"{where}: modify.{name}")
+        made.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
+        kind(made).modify(table, generator(seed, name))
+    _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
     return table
 
 
-def _split(n: int, fractions: tuple[float, float, float], rng: np.random.PCG64) -> NDArray[np.object_]:
-    """Draw train, val and test among the n samples of one part.
-
-    int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
-    (FLGo).
-    """
-    val, test = (Fraction(str(fraction)) for fraction in fractions[1:])
-    held = int((val + test) * n)
-    tested = int(held * test / (val + test)) if held else 0
-    split = np.full(n, "train", dtype=object)
-    order = permutation(rng, n)
-    split[order[:held]] = "val"
-    split[order[:tested]] = "test"
-    return split
+def _split(part: pd.DataFrame, spec: Division, rng: np.random.PCG64, where: str) -> Words:
+    if spec.partition.split == "official":
+        return official_split(part["split"].to_numpy(), where)
+    group = part["group"].to_numpy() if spec.partition.groups == "together" else None
+    return random_split(len(part), spec.partition.fractions, rng, group)
 
 
 def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, where: str) -> None:

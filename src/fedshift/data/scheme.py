@@ -47,6 +47,21 @@ class Scheme:
         raise NotImplementedError
 
 
+class Modifier:
+    """Base of all changes to a finished division; `Params` is a frozen dataclass with `check(domains, classes, where)`."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    Params: ClassVar[type]
+
+    def __init__(self, params: Any = None) -> None:
+        self.params: Any = self.Params() if params is None else params
+
+    def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
+        """Change columns client and split of `table` (sample, client, domain, class, label, split) in place."""
+        raise NotImplementedError
+
+
 def generator(seed: int, *purpose: object) -> np.random.PCG64:
     """The stream of random bits for one purpose: seeded by SHA-256, so that no draw depends on another."""
     return np.random.PCG64(int(sha256("/".join(map(str, (seed, "partition", *purpose)))), 16))
@@ -58,3 +73,9 @@ def permutation(rng: np.random.PCG64, n: int) -> NDArray[np.intp]:
     NumPy keeps these the same in every release, its own `permutation` not.
     """
     return np.argsort(rng.random_raw(n), kind="stable")
+
+
+def uniform(rng: np.random.PCG64, n: int) -> NDArray[np.float64]:
+    """n numbers in (0, 1) from raw bits."""
+    bits: NDArray[np.float64] = (rng.random_raw(n) >> np.uint64(11)).astype(np.float64)
+    return (bits + 0.5) * 2.0**-53

@@ -1,0 +1,1 @@
+"""Changes to a finished division, one file each, found by file name."""

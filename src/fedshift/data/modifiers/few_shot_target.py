@@ -1,0 +1,41 @@
+"""Every client also trains on a few samples of the held-out domain (hFedF, few-shot figure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedshift.data.scheme import Modifier, permutation
+from fedshift.errors import FedshiftError
+
+
+@dataclass(frozen=True)
+class Params:
+    """`each`: target samples per client, drawn without replacement."""
+
+    each: int = 5
+
+    def check(self, domains: list[str], classes: int, where: str) -> None:
+        """Raise FedshiftError at `where` for a negative number."""
+        if self.each < 0:
+            raise FedshiftError(where, f"each = {self.each}", "It must be 0 or more.")
+
+
+class FewShotTarget(Modifier):
+    """They join the clients' training parts and leave the target's test set (a guess: the paper does not say)."""
+
+    name = "few_shot_target"
+    Params = Params
+
+    def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
+        rows = np.flatnonzero(table["split"] == "target")
+        clients = int(table["client"].max()) + 1
+        taken = clients * self.params.each
+        if taken >= len(rows):
+            what = f"{clients} clients x {self.params.each} samples leave nothing of {len(rows)} to test on"
+            raise FedshiftError("partition.modify.few_shot_target", what, "Lower each, or hold out a domain.")
+        chosen = rows[permutation(rng, len(rows))][:taken]
+        table.loc[chosen, "client"] = np.repeat(np.arange(clients, dtype=np.int16), self.params.each)
+        table.loc[chosen, "split"] = "train"

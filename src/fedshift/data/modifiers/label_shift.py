@@ -1,0 +1,53 @@
+"""Some classes become rare in a client's training part (FedRD: heterogeneous label shift)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from fedshift.data.scheme import Modifier, permutation
+from fedshift.errors import FedshiftError
+
+
+@dataclass(frozen=True)
+class Params:
+    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: of all classes, drawn where none is named.
+
+    The paper's split files are not released, and its rare classes are not the naturally rare ones: keep = 0.1 and share = 3/7 are guesses.
+    """
+
+    keep: float = 0.1
+    classes: dict[str, list[int]] = field(default_factory=dict)
+    share: float = 3 / 7
+
+    def check(self, domains: list[str], classes: int, where: str) -> None:
+        """Raise FedshiftError at `where` for a share outside 0 to 1, an unknown domain or class."""
+        if not 0 <= self.keep <= 1 or not 0 <= self.share <= 1:
+            raise FedshiftError(where, f"keep = {self.keep}, share = {self.share}", "Both are from 0 to 1.")
+        for domain, rare in self.classes.items():
+            if domain not in domains or not all(0 <= one < classes for one in rare):
+                what = f"classes {rare} of '{domain}'"
+                raise FedshiftError(
+                    where, what, f"Domains: {', '.join(domains)}; classes: 0 to {classes - 1}."
+                )
+
+
+class LabelShift(Modifier):
+    """What is taken away is unused; validation and test parts stay as they are."""
+
+    name = "label_shift"
+    Params = Params
+
+    def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
+        classes = np.unique(table["label"])
+        for client in range(int(table["client"].max()) + 1):
+            drawn = classes[permutation(rng, len(classes))][: round(self.params.share * len(classes))]
+            for domain in table["domain"].unique():
+                rare = self.params.classes.get(domain, drawn)
+                mine = (table["client"] == client) & (table["domain"] == domain) & (table["split"] == "train")
+                for label in rare:
+                    rows = np.flatnonzero(mine & (table["label"] == label))
+                    gone = rows[permutation(rng, len(rows))][round(self.params.keep * len(rows)) :]
+                    table.loc[gone, "client"], table.loc[gone, "split"] = -1, "unused"
