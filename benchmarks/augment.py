@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import v2
 
-from fedshift.data.augment import DRAWS, NORMALISE, Augment
+from fedshift.data.augment import DRAWS, JITTER, NORMALISE, Augment
 
 
 def images(batch: int, px: int) -> tuple[Tensor, str]:
@@ -29,12 +29,15 @@ def images(batch: int, px: int) -> tuple[Tensor, str]:
 
 
 def torchvision_transform(name: str, px: int, normalise: str) -> Callable[[Tensor], Tensor]:
-    jitter = [v2.ColorJitter(0.3, 0.3, 0.3, 0.3), v2.RandomGrayscale(0.1)]
+    moved = v2.Compose([v2.Resize(round(px * 9 / 8)), v2.RandomCrop(px)])
     parts = {
         "none": [v2.Resize((px, px))],
         "flip": [v2.Resize((px, px)), v2.RandomHorizontalFlip()],
-        "domainbed": [v2.RandomResizedCrop(px, scale=(0.7, 1.0)), v2.RandomHorizontalFlip(), *jitter],
+        "translate": [v2.RandomHorizontalFlip(), v2.RandomChoice([moved, v2.Resize((px, px))])],
     }
+    for jittered, strength in JITTER.items():
+        crop = [v2.RandomResizedCrop(px, scale=(0.7, 1.0)), v2.RandomHorizontalFlip()]
+        parts[jittered] = [*crop, v2.ColorJitter(*[strength] * 4), v2.RandomGrayscale(0.1)]
     end = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(*NORMALISE[normalise])]
     return v2.Compose([*parts[name], *end])
 

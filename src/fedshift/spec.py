@@ -43,7 +43,7 @@ class Data(Source):
 
     input_px: int = Field(32, ge=8, le=1024)
     normalise: Literal["unit", "half", "imagenet"] = "unit"
-    augment: Literal["none", "flip", "domainbed"] = "none"
+    augment: Literal["none", "flip", "translate", "domainbed", "fedrd"] = "none"
 
 
 class Partition(Closed):

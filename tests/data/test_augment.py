@@ -75,6 +75,21 @@ class TestOperations:
             expected = V.hflip(piece) if mirror[i] else piece
             torch.testing.assert_close(ours[i], expected, rtol=0, atol=1e-5)
 
+    @pytest.mark.parametrize(("px", "size"), [(32, 32), (36, 32), (64, 32), (20, 32)])
+    def test_translation(self, px, size):
+        n, large = 60, round(size * 9 / 8)
+        images, place = noise(n, px), torch.rand(2, n, generator=seeded())
+        moved, mirror = torch.arange(n) % 3 != 0, torch.arange(n) % 2 == 0
+        ours = A.translate(images, moved, place, mirror, px, size)
+        corners = (place * (large - size + 1)).floor().int().T.tolist()
+        assert {corner for pair in corners for corner in pair} == set(range(large - size + 1))
+        for i, (top, left) in enumerate(corners):
+            to = large if moved[i] else size
+            whole = V.resize(chw(images)[i], [to, to], antialias=True)
+            piece = V.crop(whole, top, left, size, size) if moved[i] else whole
+            expected = V.hflip(piece) if mirror[i] else piece
+            torch.testing.assert_close(ours[i], expected, rtol=0, atol=1e-5)
+
     def test_color_jitter_in_every_order(self):
         n = 96
         x = chw(noise(n, 12))
@@ -175,6 +190,16 @@ class TestAugment:
         assert torch.equal(x[mirror], plain[mirror].flip(3)) and torch.equal(x[~mirror], plain[~mirror])
         assert x.is_contiguous(memory_format=torch.channels_last)
 
+    def test_translate_flips_and_moves_half_of_the_images(self):
+        images, augment = noise(400, 16), Augment("translate", 16, 16, "imagenet")
+        draws = augment.draw(400, seeded())
+        x, plain = augment(images, draws), Evaluate(16, 16, "imagenet")(images)
+        flip, moved = draws[:, 0] < 0.5, draws[:, 1] < 0.5
+        still = torch.where(flip[:, None, None, None], plain.flip(3), plain)
+        same = (x - still).abs().amax((1, 2, 3)) < 1e-4
+        assert torch.equal(same, ~moved)
+        assert 150 < int(moved.sum()) < 250 and 150 < int(flip.sum()) < 250
+
     def test_sample_does_not_depend_on_its_companions(self):
         images, augment = noise(24, 16), Augment("domainbed", 16, 16, "imagenet")
         draws = augment.draw(24, seeded())
@@ -188,16 +213,17 @@ class TestAugment:
         draws[:, :10] = 1.0
         torch.testing.assert_close(augment(images, draws), chw(images), rtol=0, atol=1e-5)
 
-    def test_distribution_equals_torchvisions(self):
+    @pytest.mark.parametrize(("name", "strength"), A.JITTER.items())
+    def test_distribution_equals_torchvisions(self, name, strength):
         """One colourful image, many draws; the same comparison rejects the pipeline without hue, gray or flip."""
         n, image = 2_000, torch.zeros(12, 12, 3, dtype=torch.uint8)
         image[:6] = torch.tensor([250, 130, 20], dtype=torch.uint8)
         image[6:, :4] = torch.tensor([20, 40, 240], dtype=torch.uint8)
         image[6:, 4:] = torch.tensor([240, 240, 90], dtype=torch.uint8)
-        jitter = [v2.ColorJitter(0.3, 0.3, 0.3, 0.3), v2.RandomGrayscale(0.1)]
+        jitter = [v2.ColorJitter(*[strength] * 4), v2.RandomGrayscale(0.1)]
         parts = [v2.RandomResizedCrop(12, scale=(0.7, 1.0)), v2.RandomHorizontalFlip(), *jitter]
         reference = repeated(v2.Compose(parts), chw(image[None])[0], n)
-        augment = Augment("domainbed", 12, 12, "unit")
+        augment = Augment(name, 12, 12, "unit")
         draws = augment.draw(n, seeded(5))
         assert agreement(augment(image.expand(n, -1, -1, -1), draws), reference) > 0.002
         for without in (-1, A.BOX + 2, A.BOX):  # columns of hue, gray, flip

@@ -2,9 +2,11 @@
 
 `domainbed` is DomainBed's training transform (Gulrajani & Lopez-Paz, "In Search of Lost Domain
 Generalization", ICLR 2021): RandomResizedCrop (scale .7-1), horizontal flip, ColorJitter (.3 four times),
-RandomGrayscale (.1). Each operation equals that of torchvision.transforms.v2 on float images. Deviations:
-nothing is rounded to 8 bits on the way; a sample's place in the batch modulo 4 decides at which of
-ColorJitter's four stages its hue turns (batches are shuffled: every sample meets every order).
+RandomGrayscale (.1); `fedrd` the same with jitter .4 (FedRD's code); `translate` is Dassl's flip and
+Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random; StableFDG's code). Each operation
+equals that of torchvision.transforms.v2 on float images. Deviations: nothing is rounded to 8 bits on the way; a
+sample's place in the batch modulo 4 decides at which of ColorJitter's four stages its hue turns (batches are
+shuffled: every sample meets every order).
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
 }
 TRIES = 10
 BOX = 2 * TRIES + 2  # area and aspect ratio of each try, top, left
-DRAWS = {"none": 0, "flip": 1, "domainbed": BOX + 7}  # uniform numbers of one sample
+JITTER = {"domainbed": 0.3, "fedrd": 0.4}  # strength of ColorJitter, four times
+DRAWS = {"none": 0, "flip": 1, "translate": 4} | dict.fromkeys(
+    JITTER, BOX + 7
+)  # uniform numbers of one sample
 LUMA = (0.2989, 0.587, 0.114)
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 BLEND_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
@@ -71,7 +76,7 @@ class Evaluate:
 
 
 class Augment:
-    """The training transform `name` ("none", "flip", "domainbed"), of the same shapes as `Evaluate`.
+    """The training transform `name` ("none", "flip", "translate", "domainbed", "fedrd"), of the same shapes as `Evaluate`.
 
     All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
     moved to the device once, then `augment(images, draws[a:b])` is called for each batch.
@@ -94,13 +99,23 @@ class Augment:
             x = self.evaluate(images)
             return x.lerp_(x.flip(3), (draws < 0.5).float()[:, :, None, None])  # faster than where() on a CPU
         with torch.autocast(images.device.type, enabled=False):
-            flip, order, gray = draws[:, BOX:-4].unbind(1)
-            jitter = 0.6 * draws[:, -4:] - 0.3
-            x = crop_resize(
-                images, random_boxes(draws[:, :BOX], self.evaluate.px), flip < 0.5, self.evaluate.input_px
-            )
-            x = color_jitter(x, 1 + jitter[:, :HUE], jitter[:, HUE], random_orders(order))
-            return self.evaluate.normalise(x, gray < 0.1)
+            return self._translate(images, draws) if self.name == "translate" else self._jitter(images, draws)
+
+    def _translate(self, images: Tensor, draws: Tensor) -> Tensor:
+        size, px = self.evaluate.input_px, self.evaluate.px
+        flip, coin, *place = draws.unbind(1)
+        return self.evaluate.normalise(
+            translate(images, coin < 0.5, torch.stack(place), flip < 0.5, px, size)
+        )
+
+    def _jitter(self, images: Tensor, draws: Tensor) -> Tensor:
+        flip, order, gray = draws[:, BOX:-4].unbind(1)
+        strength = JITTER[self.name]
+        jitter = 2 * strength * draws[:, -4:] - strength
+        boxes = random_boxes(draws[:, :BOX], self.evaluate.px)
+        x = crop_resize(images, boxes, flip < 0.5, self.evaluate.input_px)
+        x = color_jitter(x, 1 + jitter[:, :HUE], jitter[:, HUE], random_orders(order))
+        return self.evaluate.normalise(x, gray < 0.1)
 
 
 @functools.cache
@@ -135,6 +150,22 @@ def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int) -> Ten
     return resize(images, rows, columns)
 
 
+def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: int, size: int) -> Tensor:
+    """uint8 [B, px, px, 3] to [B, 3, size, size] in [0, 1], flipped where `mirror` [B].
+
+    Where `moved` [B], resized to round(9/8 size) and cropped at a whole (top, left) that `place` [2, B], uniform, chooses; else resized.
+    """
+    large = round(size * 9 / 8)
+    corner = (place * (large - size + 1)).floor_().clamp_(max=large - size)
+    start = torch.where(moved, corner * (px / large), 0.0)
+    length = torch.where(moved, px * size / large, float(px)).expand(2, -1)
+    start = torch.cat([start[0], torch.where(mirror, start[1] + length[1], start[1])])
+    length = torch.cat([length[0], torch.where(mirror, -length[1], length[1])])
+    weights = resize_weights(start, length, px, size, cropped=False)
+    rows, columns = weights.view(2, len(images), *weights.shape[1:])
+    return resize(images, rows, columns)
+
+
 def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """uint8 [B, px, px, 3] by weights [B, px, size] of rows and columns to [B, 3, size, size] in [0, 1]."""
     batch, px, size = rows.shape
@@ -142,11 +173,11 @@ def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return torch.bmm(x.transpose(1, 2), columns).view(batch, 3, size, size)
 
 
-def resize_weights(start: Tensor, length: Tensor, px: int, size: int) -> Tensor:
+def resize_weights(start: Tensor, length: Tensor, px: int, size: int, cropped: bool = True) -> Tensor:
     """[n, px, size]: the share of each of px pixels in each of the `size` that a segment of them becomes.
 
     Antialiased bilinear: a triangle that widens where the segment, start [n] and length [n], shrinks. A
-    negative length runs backwards from the start, which mirrors.
+    negative length runs backwards from the start, which mirrors. Pixels beyond the segment count where it is not `cropped` first.
     """
     direction, length = length.sign()[:, None], length.abs()
     scale = length / size
@@ -154,7 +185,8 @@ def resize_weights(start: Tensor, length: Tensor, px: int, size: int) -> Tensor:
     target = torch.arange(0.5, size, device=start.device) * scale[:, None]
     pixel = torch.arange(0.5, px, device=start.device)
     pixel = (pixel - start[:, None]) * direction
-    pixel = torch.where((pixel > 0) & (pixel < length[:, None]), pixel, torch.inf)
+    if cropped:
+        pixel = torch.where((pixel > 0) & (pixel < length[:, None]), pixel, torch.inf)
     distance = ((pixel / reach)[:, :, None] - (target / reach)[:, None, :]).abs_()
     weights = distance.neg_().add_(1).clamp_(min=0)
     return weights.div_(weights.sum(1, keepdim=True))
