@@ -62,7 +62,7 @@ def images(device: torch.device, clients: int, each: int, px: int) -> tuple[Samp
         train, val = part.split([each - each // 10, each // 10])
         held.append(ClientData(train, val, val[:0], (f"domain{len(held)}",)))
     augment, evaluate = Augment("none", px, px, "unit"), Evaluate(px, px, "unit")
-    return Samples(pixels, labels, augment, evaluate, device), held
+    return Samples(pixels, labels, augment, evaluate, device=device), held
 
 
 def federation(name: str, options: argparse.Namespace, device: torch.device) -> Federation:

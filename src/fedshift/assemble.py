@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from fedshift.data.augment import Augment, Evaluate
@@ -13,6 +15,7 @@ from fedshift.federation.samples import ClientData, Samples
 from fedshift.federation.scores import TARGET
 from fedshift.files import sha256
 from fedshift.models.base import Model
+from fedshift.pretrained import read
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -22,7 +25,7 @@ from fedshift.workspace import Workspace
 def assemble(
     workspace: Workspace, spec: RunSpec, device: torch.device
 ) -> tuple[Federation, dict[str, str], list[str]]:
-    """The Federation of a resolved spec on prepared data, the content hashes of its images and its partition, and its classes.
+    """The Federation of a resolved spec on prepared data, the content hashes of its images, its partition and of published weights, and its classes.
 
     Raises FedshiftError where these are absent, changed, or leave a client without samples.
     """
@@ -62,8 +65,16 @@ def assemble(
         torch.from_numpy(index["label"].to_numpy().astype("int64")),
         augment,
         evaluate,
+        evaluate.mean,
+        evaluate.deviation,
         device,
     )
     method = method_class(params(method_class, spec.method.params))
-    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"))
+    options: dict[str, Any] = {}
+    if spec.model.init != "scratch":
+        with torch.device("meta"):
+            plain = build()
+        weights = read(plain, spec.model.init)
+        hashes["start"], options["start"] = weights.sha256, weights.start
+    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), **options)
     return federation, hashes, classes

@@ -100,7 +100,9 @@ def test_an_undeclared_message_is_refused() -> None:
         def end(self, C: Client) -> Mapping[str, Tensor]:
             return {"styel": torch.zeros(1)}
 
-    with pytest.raises(FedshiftError, match=r"chatty: sends 'styel' up, which it does not declare\n.*'style'"):
+    with pytest.raises(
+        FedshiftError, match=r"chatty: sends 'styel' up, which it does not declare\n.*'style'"
+    ):
         finish(small(spec(), Chatty()))
 
 

@@ -108,7 +108,7 @@ def images(
     pixels = (torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]).to(
         torch.uint8
     )
-    samples = Samples(pixels, labels, Untouched(), to_float)
+    samples = Samples(pixels, labels, Untouched(), to_float, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     samples.augment = Floats()
     parts = [torch.arange(k * each, (k + 1) * each) for k in range(clients)]
     cuts = each * 3 // 5, each * 4 // 5

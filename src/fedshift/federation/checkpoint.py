@@ -89,27 +89,30 @@ def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
     done = open_round.done
     named = {"round/rows": open_round.rows[:done], "round/losses": open_round.losses[:done]}
     for kind, messages in (("message", open_round.messages), ("first", open_round.first)):
-        named |= {f"round/{kind}/{name}": torch.stack(values) for name, values in messages.items()}
+        for name, values in messages.items():
+            named |= {f"round/{kind}/{name}/{i}": value for i, value in enumerate(values)}
     return named | {f"round/exchanged/{name}": value for name, value in (open_round.exchanged or {}).items()}
 
 
 def _open_round(federation: Federation, tensors: dict[str, Tensor], counters: dict[str, Any]) -> OpenRound:
-    open_round = federation.new_round(counters["clients_in_round"])
+    open_round, device = federation.new_round(counters["clients_in_round"]), federation.device
     done = open_round.done = counters["done"]
     open_round.begun = counters["begun"]
-    open_round.rows[:done] = tensors["round/rows"].to(federation.device)
-    open_round.losses[:done] = tensors["round/losses"].to(federation.device)
-    messages = {
-        tuple(name.split("/")[1:]): values.to(federation.device)
-        for name, values in tensors.items()
-        if name.startswith("round/") and name.count("/") == 2
-    }
-    open_round.messages = {
-        name: list(values) for (kind, name), values in messages.items() if kind == "message"
-    }
-    open_round.first = {name: list(values) for (kind, name), values in messages.items() if kind == "first"}
+    open_round.rows[:done] = tensors["round/rows"].to(device)
+    open_round.losses[:done] = tensors["round/losses"].to(device)
+    open_round.messages = _messages("round/message/", tensors, device)
+    open_round.first = _messages("round/first/", tensors, device)
     if counters["exchanged"]:
-        open_round.exchanged = {
-            name: values for (kind, name), values in messages.items() if kind == "exchanged"
-        }
+        prefix = "round/exchanged/"
+        named = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+        open_round.exchanged = {name: value.to(device) for name, value in named.items()}
     return open_round
+
+
+def _messages(prefix: str, tensors: dict[str, Tensor], device: torch.device) -> dict[str, list[Tensor]]:
+    messages: dict[str, dict[int, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith(prefix):
+            message, _, place = name.removeprefix(prefix).rpartition("/")
+            messages.setdefault(message, {})[int(place)] = value.to(device)
+    return {message: [values[i] for i in sorted(values)] for message, values in messages.items()}

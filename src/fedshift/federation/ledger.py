@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-COUNTED = ("aten.convolution", "aten.addmm")  # not the matrix product that average pooling is written as
+COUNTED = ("aten.convolution", "aten.addmm", "aten.mm")  # not aten.bmm: average pooling is written as one
 
 
 def macs_per_image(model: nn.Module, px: int) -> int:

@@ -14,6 +14,7 @@ from fedshift.federation.evaluate import BATCH
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer, learning_rate
 from fedshift.federation.rng import generator, key
+from fedshift.federation.samples import Samples
 from fedshift.federation.turn import Turn
 from fedshift.models.base import Model
 
@@ -21,21 +22,18 @@ from fedshift.models.base import Model
 class Client:
     """One client in one round.
 
-    k, n, t: its number, its training samples, the round from 0; domains: what it holds; visits: rounds it has trained before; lr, lr_sum,
-    steps: the current rate, the sum of the rates of the steps taken, their number; new_epoch: this batch is the first of its epoch;
-    labels: the batch's labels on the host; model: its network; row, w: what it trains; received, w0: what it got; slot.<name>: its own
-    slots; down.<name>: what the server sent; tmp: scratch that dies with the turn; rng: this turn's generator, on the CPU.
+    k, n, t: its number, its training samples, the round from 0; held: all its samples; domains: theirs; visits: rounds it has trained
+    before; lr, lr_sum, steps: the current rate, the sum of the rates of the steps taken, their number; new_epoch: this batch is the
+    first of its epoch; labels: the batch's labels on the host; model: its network; layout: what its rows hold; row, w: what it trains;
+    received, w0: what it got; slot.<name>: its own slots; down.<name>: what the server sent; tmp: scratch that dies with the turn;
+    rng: this turn's generator, on the CPU.
     """
 
     def __init__(self, turn: Turn, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
         state, data = turn.state, turn.clients[k]
-        self.k, self.t, self.n, self.visits, self.domains = (
-            k,
-            t,
-            len(data.train),
-            state.visits[k],
-            data.domains,
-        )
+        self.k, self.t, self.n = k, t, len(data.train)
+        self.visits, self.domains = state.visits[k], data.domains
+        self.held, self.layout = len(data.train) + len(data.val) + len(data.test), state.layout
         self.row, self.received, self._turn = row, row.clone(), turn
         self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
         self.labels = torch.empty(0, dtype=torch.int64)
@@ -50,16 +48,16 @@ class Client:
     @property
     def w(self) -> Tensor:
         """The trainable part of what is being trained, [P]."""
-        return self.row[self._turn.state.layout.W]
+        return self.row[self.layout.W]
 
     @property
     def w0(self) -> Tensor:
         """The trainable part of what was received, [P]."""
-        return self.received[self._turn.state.layout.W]
+        return self.received[self.layout.W]
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """The entries of a row [P + Q] by name, sharing memory."""
-        return self._turn.state.layout.named(row)
+        return self.layout.named(row)
 
     # ---- further weights
 
@@ -90,7 +88,16 @@ class Client:
             self._optimizers[name] = self._turn.optimizer(name, self.k, network)
         return self._optimizers[name]
 
+    def precision(self) -> torch.autocast:
+        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not."""
+        return self._turn.precision()
+
     # ---- its samples
+
+    @property
+    def samples(self) -> Samples:
+        """All images of the run: for `unit` and `normalised`."""
+        return self._turn.samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be smaller, not a single one."""
@@ -123,6 +130,15 @@ class Client:
                 total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
         self.model.train(training)
         return total
+
+    def each(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
+        """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no gradient."""
+        samples = self._turn.samples
+        index = self._turn.clients[self.k].split(split).to(samples.home)
+        with torch.no_grad():
+            return torch.cat(
+                [measure(samples.evaluate(samples.take(part)[0])) for part in index.split(BATCH)]
+            )
 
     def one_per_class(self) -> tuple[Tensor, Tensor]:
         """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C'] ascending."""

@@ -138,8 +138,15 @@ class Federation:
             _gather(open_round.first, self._begun(client))
             open_round.begun += 1
             yield "client"
-        up = {name: torch.stack(values) for name, values in open_round.first.items()}
+        up = self._together(open_round.first)
         open_round.exchanged = dict(self.method.exchange(self.server, up))
+
+    def _together(self, messages: dict[str, list[Tensor]]) -> dict[str, Tensor]:
+        joined = {message.name for message in self.method.messages if message.joined}
+        return {
+            name: torch.cat(values) if name in joined else torch.stack(values)
+            for name, values in messages.items()
+        }
 
     def _begun(self, client: Client) -> dict[str, Tensor]:
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
@@ -151,7 +158,7 @@ class Federation:
         row, exchanged = open_round.rows[position], open_round.exchanged
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
         own = {name: value[position] for name, value in (exchanged or {}).items()}
-        client = Client(self.turn, k, self.round, row, self.transfer.down_slots(own))
+        client = Client(self.turn, k, self.round, row, self.transfer.down_slots(k, own))
         messages = {} if exchanged is not None else self._begun(client)
         open_round.losses[position] = client.train()
         messages |= self.transfer.up_messages(self.method.end(client))
@@ -164,8 +171,7 @@ class Federation:
 
     def _aggregate(self, open_round: OpenRound, chosen: slice) -> None:
         rows = open_round.rows[chosen]
-        up = {name: torch.stack(values) for name, values in open_round.messages.items()}
-        self.method.aggregate(self.server, rows, self.server.p, up)
+        self.method.aggregate(self.server, rows, self.server.p, self._together(open_round.messages))
         open_round.messages.clear()
         if self.state.personal.size:
             for row, k in zip(rows, self.server.active, strict=True):

@@ -26,23 +26,28 @@ class Slot:
     """A tensor that outlives the round, beside the model.
 
     like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the shape; owner: one for the
-    server, or one for each client; travels: a server slot with "down" reaches the clients as `C.down.<name>`; init: zeros, the row that
-    the client receives on its first visit, or a function of layout, N and a seeded generator that returns the (server's) tensor.
+    server, or one for each client; travels: a server slot with "down" reaches the clients as `C.down.<name>` in every round, with "once"
+    they keep what reached them on their first visit; init: zeros, the row that the client receives on its first visit, or a function of
+    layout, N and a seeded generator that returns the (server's) tensor.
     """
 
     name: str
     like: Literal["model", "w"] | Shape
     owner: Literal["server", "client"]
-    travels: Literal["", "down"] = ""
+    travels: Literal["", "down", "once"] = ""
     init: Literal["zeros", "received"] | Draw = "zeros"
 
 
 @dataclass(frozen=True)
 class Message:
-    """A tensor that lives one round: "up" with a client's `begin` or `end`, "down" from `exchange`. What is not declared cannot be sent."""
+    """A tensor that lives one round: "up" with a client's `begin` or `end`, "down" from `exchange`. What is not declared cannot be sent.
+
+    The server sees those of all clients stacked, [K, ..], or with `joined` one after the other, where clients send different numbers.
+    """
 
     name: str
     way: Literal["up", "down"] = "up"
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Method:
     """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
 
     weights: overrides the protocol's weights of the average; clients: "pooled" trains one client on everybody's data; evaluates: the
-    model, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
+    model, "shared" where what clients keep is no part of it, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
     makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
     each; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """

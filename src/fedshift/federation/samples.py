@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 CPU = torch.device("cpu")
+Channels = tuple[float, float, float]
 
 
 class Augmentation(Protocol):
@@ -23,22 +24,34 @@ class Augmentation(Protocol):
 class Samples:
     """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index for `device`.
 
-    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are sent over.
+    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are sent over. mean, deviation:
+    what `augment` and `evaluate` subtract from and divide pixels in [0, 1] by, per channel.
     """
 
     def __init__(
         self, pixels: Tensor, labels: Tensor, augment: Augmentation, evaluate: Callable[[Tensor], Tensor],
-        device: torch.device = CPU, resident_bytes: int = 16 << 30,
+        mean: Channels = (0.0, 0.0, 0.0), deviation: Channels = (1.0, 1.0, 1.0), device: torch.device = CPU, resident_bytes: int = 16 << 30,
     ) -> None:  # fmt: skip
         self.augment, self.evaluate, self.device = augment, evaluate, device
         self.home = device if pixels.nbytes <= resident_bytes else pixels.device
         self.host_labels = labels
+        self._mean, self._deviation = (
+            torch.tensor(one, device=device)[:, None, None] for one in (mean, deviation)
+        )
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels and labels at positions `index` [B] (which lies at home), on the device."""
         pixels, labels = self.pixels.index_select(0, index), self.labels.index_select(0, index)
         return pixels.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+
+    def unit(self, x: Tensor) -> Tensor:
+        """Normalised images [B, 3, h, w] back to [0, 1], in fp32."""
+        return x.float() * self._deviation + self._mean
+
+    def normalised(self, u: Tensor) -> Tensor:
+        """Images in [0, 1] as the network sees them."""
+        return (u - self._mean) / self._deviation
 
 
 @dataclass(frozen=True)

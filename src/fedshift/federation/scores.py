@@ -41,8 +41,9 @@ class Scores:
 
     @property
     def keeps_own(self) -> bool:
-        """Whether clients hold a model of their own: kept entries or a slot."""
-        return self._state.kept.size > 0 or self._method.evaluates != "model"
+        """Whether clients hold a model of their own: kept entries that are part of it, or a slot."""
+        evaluates = self._method.evaluates
+        return evaluates != "shared" and (self._state.kept.size > 0 or evaluates != "model")
 
     @property
     def shown(self) -> tuple[str, str]:
@@ -72,7 +73,7 @@ class Scores:
             return
         for k, row in enumerate(self._each_receives()):
             self._score(finished, "post_agg", "personal", row, self._sets_of(k))
-        personal = self._state.kept.size or self._method.generates
+        personal = self._differ or self._method.generates
         sets = self._target if personal else [*self._sets, *self._target]
         rows = self._method.unseen(self._server) if sets else ()
         for m, row in enumerate(rows):
@@ -90,11 +91,16 @@ class Scores:
         kept = {"generated": self._generated()} if self._method.generates else {"row": self._state.row}
         if self._state.kept.size:
             kept["own"] = self._state.own
-        if self._method.evaluates != "model":
+        if self._method.evaluates not in ("model", "shared"):
             kept[self._method.evaluates] = self._state.slots[self._method.evaluates]
         if self._state.trained is not None:
             kept["trained"] = self._state.trained
         return kept
+
+    @property
+    def _differ(self) -> bool:
+        """Whether clients receive models that differ."""
+        return self._state.kept.size > 0 and self._method.evaluates != "shared"
 
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
@@ -115,7 +121,7 @@ class Scores:
         """The model of every client after aggregation, where these differ and something is shared."""
         if self._method.generates:
             yield from self._generated()
-        elif self._state.kept.size and self._state.shared.size:
+        elif self._differ and self._state.shared.size:
             yield from (self._own_row(k) for k in range(self._server.N))
 
     def _score(

@@ -64,7 +64,7 @@ class State:
         if self.trained is not None:
             self.trained.copy_(tensors["trained"])
         for name, slot in self.slots.items():
-            slot.copy_(tensors[f"slot/{name}"])
+            self.slots[name] = slot.resize_(tensors[f"slot/{name}"].shape).copy_(tensors[f"slot/{name}"])
         for name, tensor in tensors.items():
             kind, *rest = name.split("/")
             if kind == "optimizer":
@@ -107,6 +107,11 @@ class Server:
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
         optimizer.step(rule.lr)
+
+    def keep(self, name: str, value: Tensor) -> None:
+        """Fill the server's slot `name` with a value of any shape."""
+        slot: Tensor = getattr(self.slot, name)
+        slot.resize_(value.shape).copy_(value)
 
     def peek(self, index: Index) -> Tensor:
         """Kept entries of all clients [N, |index|]: a declared exception for analysis (unseen domains), counted in floats."""

@@ -27,13 +27,14 @@ class Transfer:
         if not again:
             self.bytes_down += (state.shared.size + state.personal.size) * row.element_size()
 
-    def down_slots(self, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The server's travelling slots and one client's messages, as the client gets them."""
-        slots = {
-            slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.travels == "down"
+    def down_slots(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The server's travelling slots and one client's messages, as `client` gets them."""
+        slots = {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.travels}
+        has = {
+            slot.name for slot in self._method.slots if slot.travels == "once" and self._state.visits[client]
         }
         got = slots | self._declared(messages, "down")
-        self.bytes_down += sum(value.nbytes for value in got.values())
+        self.bytes_down += sum(value.nbytes for name, value in got.items() if name not in has)
         return got
 
     def up(self, row: Tensor, client: int) -> None:

@@ -38,7 +38,9 @@ class Turn:
     def network(self, role: str) -> Network:
         """The network of a role."""
         if role not in self.networks:
-            self.networks[role] = Network(self._build(), self.state.layout, self.samples.device)
+            with torch.random.fork_rng(devices=[]):  # building one must not move the turn's draws
+                model = self._build()
+            self.networks[role] = Network(model, self.state.layout, self.samples.device)
         return self.networks[role]
 
     def precision(self) -> torch.autocast:

@@ -1,0 +1,120 @@
+"""FedDG (ELCFS): episodic learning with amplitudes of other clients' images (Liu et al., CVPR 2021), for classification.
+
+Before the first round every client sends the low-frequency amplitudes of its training images, and gets everybody's: the centre of the
+shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on L_in
+away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order, as released).
+Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square
+of at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
+loss has no effect: not copied. Augmented images are mixed with amplitudes of images as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.federation.local import Client
+from fedshift.federation.method import Message, Method, Slot
+from fedshift.federation.state import Server
+
+
+@dataclass(frozen=True)
+class Params:
+    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of the inner step; clamp: its gradient."""
+
+    width: float = 0.01
+    released: bool = False
+    inner: float = 1e-3
+    clamp: float = 100.0
+
+
+@equation("FedDG", "Eq. 2, low-frequency square")
+def half_width(size: int, width: float, released: bool = False) -> int:
+    """Bins on each side of the mean: max(1, floor(width size)), size the image's smaller side in pixels; `released`: 0."""
+    return 0 if released else max(1, int(width * size))
+
+
+def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
+    """Places of the bins -half .. half along an unshifted axis of `size`, [2 half + 1]."""
+    return torch.arange(-half, half + 1, device=device) % size
+
+
+@equation("FedDG", "Eq. 2, amplitudes")
+def low_amplitudes(u: Tensor, half: int) -> Tensor:
+    """|FFT2| per channel of u [B, 3, h, w], in [0, 1], at the central square: [B, 3, 2 half + 1, 2 half + 1]."""
+    rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
+    return torch.fft.fft2(u).abs()[:, :, rows[:, None], columns]
+
+
+@equation("FedDG", "Eq. 2-3, interpolation")
+def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
+    """u [B, 3, h, w] with its central amplitudes a replaced by (1 - r) other + r a, phases kept, real part, clipped to [0, 1].
+
+    other [B, 3, 2 half + 1, 2 half + 1]; r [B].
+    """
+    spectrum = torch.fft.fft2(u)
+    rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
+    own = spectrum[:, :, rows[:, None], columns]
+    mixed = other.lerp(own.abs(), r[:, None, None, None])
+    spectrum[:, :, rows[:, None], columns] = torch.polar(mixed, own.angle())
+    return torch.fft.ifft2(spectrum).real.clamp(0, 1)
+
+
+@equation("FedDG", "Eq. 5, inner step")
+def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
+    """w - rate clamp(g, -clamp, clamp); w, g [P]."""
+    return w - rate * g.clamp(-clamp, clamp)
+
+
+class FedDG(Method):
+    """FedAvg over episodic steps."""
+
+    name = "feddg"
+    Params = Params
+    slots = (Slot("bank", lambda L, N: (0,), "server", travels="once"),)
+    messages = (Message("amplitudes", joined=True),)
+
+    def exchanges(self, t: int) -> bool:
+        return t == 0
+
+    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
+        if C.t:
+            return None
+        return {"amplitudes": C.each("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))}
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        S.keep("bank", up["amplitudes"])
+        return {}
+
+    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        C.tmp.batch = x, y
+        return super().loss(C, x, y)
+
+    def grad(self, C: Client, g: Tensor) -> None:
+        x, y = C.tmp.batch
+        inner = C.row.clone()
+        inner[C.layout.W] = inner_step(C.w, g, self.hp.inner, self.hp.clamp)
+        network = C.net(inner)
+        network.g.zero_()
+        with C.precision():
+            loss = C.criterion(network.model(self._mixed(C, x)).logits, y)
+        loss.backward()
+        g.add_(network.g)
+
+    def _mixed(self, C: Client, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            bank = C.down.bank
+            other = bank[torch.randint(len(bank), (len(x),), device=x.device)]
+            r = (
+                torch.zeros(len(x), device=x.device)
+                if self.hp.released
+                else torch.rand(len(x), device=x.device)
+            )
+            return C.samples.normalised(mix_amplitudes(C.samples.unit(x), other, r, self._half(x)))
+
+    def _half(self, x: Tensor) -> int:
+        return half_width(min(x.shape[2:]), self.hp.width, self.hp.released)

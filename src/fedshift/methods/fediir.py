@@ -1,0 +1,82 @@
+"""FedIIR: clients align the gradient of the classifier with its mean over all clients (Guo et al., ICML 2023).
+
+Before local training every client measures the gradient of the cross entropy with respect to the head, with the received model in eval
+mode, and the server averages it over rounds. Linear head as in FedRD's comparison; its gradient is written out, so that no second
+backward pass is needed. The release's nonlinear classifier and its frozen batch normalisation in training are not built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+from fedshift.federation.local import Client
+from fedshift.federation.method import Message, Method, Slot
+from fedshift.federation.state import Server
+
+
+@dataclass(frozen=True)
+class Params:
+    """pen: weight of the penalty; ema: share of the old mean gradient."""
+
+    pen: float = 1e-3
+    ema: float = 0.95
+
+
+@equation("FedIIR", "Eq. 6, inner gradient")
+def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
+    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F + C], in fp32.
+
+    (softmax - onehot)^T feature / B, and the mean of (softmax - onehot).
+    """
+    error = (logits.float().softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
+    return torch.cat([(error.T @ feature.float()).flatten(), error.sum(0)])
+
+
+@equation("FedIIR", "Eq. 6, penalty")
+def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
+    """Squared distance of the batch's head gradient and the mean one, both [C F + C], a scalar."""
+    return (gradient - mean_gradient).square().sum()
+
+
+@equation("FedIIR", "Sec. 4.2, moving average")
+def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
+    """ema old + (1 - ema) new."""
+    return old.lerp(new, 1 - ema)
+
+
+class FedIIR(Method):
+    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. The average of the models is uniform."""
+
+    name = "fediir"
+    Params = Params
+    slots = (Slot("G", lambda L, N: (L.under("head").size,), "server", travels="down"),)
+    messages = (Message("g"), Message("n"))
+    weights = "uniform"
+
+    def exchanges(self, t: int) -> bool:
+        return True
+
+    def begin(self, C: Client) -> Mapping[str, Tensor]:
+        def measure(x: Tensor, y: Tensor) -> Tensor:
+            out = C.model(x)
+            with torch.autocast(x.device.type, enabled=False):
+                return head_gradient(out.feature, out.logits, y)
+
+        return {"g": C.mean("train", measure), "n": C.w.new_tensor(float(C.n))}
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        new = (up["n"] / up["n"].sum()) @ up["g"]
+        S.slot.G.copy_(moving_average(S.slot.G, new, self.hp.ema))
+        return {}
+
+    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        out = C.model(x)
+        with torch.autocast(x.device.type, enabled=False):
+            gradient = head_gradient(out.feature, out.logits, y)
+            return C.criterion(out.logits, y) + self.hp.pen * alignment(gradient, C.down.G)

@@ -1,0 +1,123 @@
+"""FedSR: a stochastic representation with two regularisers (Nguyen, Torr, Lim, NeurIPS 2022).
+
+The head becomes a Gaussian encoder and a linear classifier. The reference distributions r(z | y) and the scalar C stay on their client
+and have an optimiser rule of their own, as in the released code (momentum .9, not clipped; weight decay is the protocol's). In evaluation
+the probabilities of 20 samples are averaged. Released code's L2R is the mean norm of z; the paper's, the squared norm, is an option.
+Not here: the release's "5 local epochs" are 5 iterations; local epochs are the protocol's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+from fedshift.federation.layout import Index, Layout
+from fedshift.federation.local import Client
+from fedshift.federation.method import Method
+from fedshift.models.base import Model
+
+SAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Params:
+    """z: dimensions of the representation; l2r, cmi: the regularisers' weights; squared: L2R is the squared norm (paper)."""
+
+    z: int = 512
+    l2r: float = 0.01
+    cmi: float = 0.001
+    squared: bool = False
+
+
+@equation("FedSR", "Sec. 3.3, L2R")
+def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
+    """The mean over the batch of ||z||, or of ||z||^2; z [B, d] to a scalar."""
+    norms = z.square().sum(1)
+    return norms.mean() if squared else norms.sqrt().mean()
+
+
+@equation("FedSR", "Sec. 3.4, CMI")
+def conditional_mutual_information(
+    mu: Tensor, sigma: Tensor, r_mu: Tensor, r_sigma: Tensor, scale: Tensor
+) -> Tensor:
+    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar) [B, d], to a scalar.
+
+    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class.
+    """
+    squares = (scale * sigma).square() + (scale * mu - r_mu).square()
+    terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5
+    return terms.sum(1).mean()
+
+
+class Reference(nn.Module):
+    """r(z | y) of every class, N(mu_y, softplus(raw_y)^2), and the scale C."""
+
+    role = "own"
+
+    def __init__(self, classes: int, z: int) -> None:
+        super().__init__()
+        self.mu = nn.Parameter(torch.zeros(classes, z))
+        self.raw = nn.Parameter(torch.ones(classes, z))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mu[y], F.softplus(self.raw[y])
+
+
+class StochasticHead(nn.Module):
+    """Feature [B, F] to logits [B, C]: of one sample z in training, the log of the mean probability of 20 in evaluation."""
+
+    def __init__(self, features: int, z: int, classes: int) -> None:
+        super().__init__()
+        self.z = z
+        self.encoder = nn.Linear(features, 2 * z)
+        self.classify = nn.Linear(z, classes)
+        self.reference = Reference(classes, z)
+
+    def encode(self, feature: Tensor) -> tuple[Tensor, Tensor]:
+        """mu, sigma [B, z], in fp32."""
+        mu, raw = self.encoder(feature).float().split(self.z, dim=1)
+        return mu, F.softplus(raw)
+
+    def forward(self, feature: Tensor) -> Tensor:
+        mu, sigma = self.encode(feature)
+        if self.training:
+            logits: Tensor = self.classify(mu + sigma * torch.randn_like(sigma))
+            return logits
+        noise = torch.randn((SAMPLES, 1, self.z), generator=torch.Generator().manual_seed(0)).to(mu)
+        probabilities = self.classify(mu + sigma * noise).float().softmax(2)
+        return probabilities.mean(0).clamp_min(1e-30).log()
+
+
+class FedSR(Method):
+    """Cross entropy of one sample, plus l2r L2R and cmi CMI; the global model is what is evaluated."""
+
+    name = "fedsr"
+    Params = Params
+    own = MappingProxyType({"momentum": 0.9, "clip": None})
+    evaluates = "shared"
+
+    def model(self, model: Model) -> Model:
+        model.head = StochasticHead(model.feature_dim, self.hp.z, model.classes)
+        return model
+
+    def local(self, L: Layout) -> Index:
+        return L.role("own")
+
+    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        head = C.model.head
+        assert isinstance(head, StochasticHead)
+        mu, sigma = head.encode(C.model.neck(C.model.body(x)))
+        z = mu + sigma * torch.randn_like(sigma)
+        r_mu, r_sigma = head.reference(y)
+        cmi = conditional_mutual_information(mu, sigma, r_mu, r_sigma, head.reference.scale)
+        return (
+            C.criterion(head.classify(z), y)
+            + self.hp.l2r * l2_regulariser(z, self.hp.squared)
+            + self.hp.cmi * cmi
+        )

@@ -1,0 +1,109 @@
+"""PartialFed (a reconstruction): each client learns which layers to load from the global model (Sun et al., NeurIPS 2021).
+
+No released code was found: procedure and values below are reconstructed from the paper's summary, and every result is a reconstruction.
+At the start of a round a client's layers come from the global model or from its own last one; gates decide, one for each convolution or
+linear layer with its normalisation. `adaptive` trains the gates' logits first, for one epoch, with both sets of weights fixed and
+normalisation in eval mode: straight-through Gumbel softmax, so that a layer is one or the other in the forward pass; its derivative is
+taken in the space of weights (equal to mixing outputs for a linear layer; statistics of normalisation are left out of it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.federation.layout import Index, Layout
+from fedshift.federation.local import Client
+from fedshift.federation.method import Method, Slot
+
+
+@dataclass(frozen=True)
+class Params:
+    """rule: learned gates, or normalisation and head local, or the last `top` layers local; lr: of the gates' logits.
+
+    warm, cold: the temperature falls from one to the other exponentially over `rounds` rounds.
+    """
+
+    rule: Literal["adaptive", "fix_bn_head", "fix_top"] = "adaptive"
+    top: int = 1
+    lr: float = 0.1
+    warm: float = 5.0
+    cold: float = 0.5
+    rounds: int = 500
+
+
+@equation("PartialFed", "reconstructed, temperature", rule="adaptive")
+def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
+    """warm (cold / warm)^(t / rounds), t from 0."""
+    return warm * (cold / warm) ** min(1.0, t / rounds)
+
+
+@equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
+def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
+    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [.., 2]."""
+    return ((logits - (-uniforms.log()).log()) / tau).softmax(-1)
+
+
+class PartialFed(Method):
+    """All is uploaded and averaged; a client is evaluated with its own last model."""
+
+    name = "partialfed"
+    Params = Params
+
+    def __init__(self, hp: Any = None) -> None:
+        super().__init__(hp)
+        if self.hp.rule == "adaptive":
+            gates = Slot("gates", lambda L, N: (len(L.units(L.everything)), 2), "client")
+            self.slots = (Slot("last", "model", "client", init="received"), gates)
+            self.evaluates = "last"
+
+    def local(self, L: Layout) -> Index:
+        if self.hp.rule == "fix_bn_head":
+            return L.where("bn_affine", "bn_statistic") | L.under("head")
+        if self.hp.rule == "fix_top":
+            kept = L.nothing
+            for unit in L.units(L.everything)[-self.hp.top :]:
+                kept = kept | unit
+            return kept
+        return L.nothing
+
+    def begin(self, C: Client) -> None:
+        if self.hp.rule == "adaptive" and C.visits:
+            self._train_gates(C)
+            choice = C.slot.gates[:, 0] >= C.slot.gates[:, 1]
+            for unit, from_global in zip(C.layout.units(C.layout.everything), choice, strict=True):
+                C.row[unit.at] = torch.where(from_global, C.received[unit.at], C.slot.last[unit.at])
+
+    def end(self, C: Client) -> None:
+        if self.hp.rule == "adaptive":
+            C.slot.last.copy_(C.row)
+
+    def _train_gates(self, C: Client) -> None:
+        tau = temperature(C.t, self.hp.warm, self.hp.cold, self.hp.rounds)
+        mixed, logits = C.row.clone(), C.slot.gates
+        network = C.net(mixed)
+        network.model.eval()
+        units = C.layout.units(C.layout.everything)
+        difference = C.received - C.slot.last
+        for x, y in C.batches():
+            uniforms = torch.rand(logits.shape, generator=C.rng).clamp_min(1e-12).to(logits)
+            with torch.enable_grad():
+                leaf = logits.detach().requires_grad_()
+                gate = gumbel_gate(leaf, uniforms, tau)[:, 0]
+            for unit, p in zip(units, gate.detach(), strict=True):
+                mixed[unit.at] = torch.where(p >= 0.5, C.received[unit.at], C.slot.last[unit.at])
+            network.g.zero_()
+            C.criterion(network.model(x).logits, y).backward()
+            parts = [_inner(unit, network.g, difference) for unit in units]
+            (slope,) = torch.autograd.grad(gate, leaf, torch.stack(parts))
+            logits.sub_(slope, alpha=self.hp.lr)
+
+
+def _inner(unit: Index, g: Tensor, difference: Tensor) -> Tensor:
+    """<g, difference> over a unit's trainable entries; g [P], difference [P + Q]."""
+    positions = unit.mask[: len(g)].nonzero().flatten().to(g.device)
+    return g[positions] @ difference[positions]
