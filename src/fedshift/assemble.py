@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.partition import load_partition, partition_hash
 from fedshift.data.prepare import load, verify_prepared
+from fedshift.data.rendering import load_rendered, render
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
@@ -51,6 +55,12 @@ def assemble(
                 f"client {k} has no training sample",
                 "Use fewer clients or a larger fraction.",
             )
+    images, labels = torch.from_numpy(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64"))
+    if get("methods", spec.method.name).rendering:
+        rendered, samples_of, hashes["rendered"] = load_rendered(render(workspace, spec))
+        clients = [replace(one, train=_rendered_of(one.train, samples_of, len(images))) for one in clients]
+        images = torch.cat([images, torch.from_numpy(rendered)])
+        labels = torch.cat([labels, labels[torch.from_numpy(samples_of)]])
     classes, data = list(facts["classes"]), spec.data
     model_class, method_class = get("models", spec.model.name), get("methods", spec.method.name)
 
@@ -60,15 +70,7 @@ def assemble(
 
     augment = Augment(data.augment, data.prepare.px, data.input_px, data.normalise)
     evaluate = Evaluate(data.prepare.px, data.input_px, data.normalise)
-    samples = Samples(
-        torch.from_numpy(pixels),
-        torch.from_numpy(index["label"].to_numpy().astype("int64")),
-        augment,
-        evaluate,
-        evaluate.mean,
-        evaluate.deviation,
-        device,
-    )
+    samples = Samples(images, labels, augment, evaluate, evaluate.mean, evaluate.deviation, device)
     method = method_class(params(method_class, spec.method.params))
     options: dict[str, Any] = {}
     if spec.model.init != "scratch":
@@ -78,3 +80,8 @@ def assemble(
         hashes["start"], options["start"] = weights.sha256, weights.start
     federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), **options)
     return federation, hashes, classes
+
+
+def _rendered_of(train: torch.Tensor, samples_of: NDArray[np.int64], offset: int) -> torch.Tensor:
+    """Positions of the images that were rendered from the training samples `train`, behind `offset` others."""
+    return torch.from_numpy(np.flatnonzero(np.isin(samples_of, train.numpy()))) + offset

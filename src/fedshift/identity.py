@@ -57,7 +57,11 @@ def digest(spec: RunSpec) -> str:
         "dataset": get("datasets", spec.data.dataset).version,
         "partition": get("partitions", spec.partition.scheme).version,
     }
+    if rendering := get("methods", spec.method.name).rendering:
+        versions["rendering"] = get("renderings", rendering).version
     versions |= {name: get("modifiers", name).version for name in spec.partition.modify}
+    if spec.model.init != "scratch":
+        versions["weights"] = get("models", spec.model.name).weights[spec.model.init]
     return sha256(
         canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions})
     )[:16]

@@ -22,6 +22,8 @@ PACKAGES = {
     "datasets": "fedshift.data.datasets",
     "partitions": "fedshift.data.partitions",
     "modifiers": "fedshift.data.modifiers",
+    "renderings": "fedshift.data.renderings",
+    "adaptations": "fedshift.adaptation",
 }
 
 

@@ -46,9 +46,20 @@ class Workspace:
         name = _short([*recipe, spec.data.target, spec.seed])
         return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"
 
+    def rendered(self, spec: RunSpec) -> Path:
+        """The folder of images that a run's method makes before training; named by what they are made of and how."""
+        name = get("methods", spec.method.name).rendering
+        recipe = [name, get("renderings", name).version, spec.method.params, self.prepared(spec.data).name]
+        return (
+            self.root / "data" / "rendered" / spec.data.dataset / _short([*recipe, self.partition(spec).stem])
+        )
+
     def run(self, spec: RunSpec, digest: str, code: str) -> Path:
         where = self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target or "none")
         return where / f"seed{spec.seed}" / f"{digest}-{code}"
+
+    def adapted(self, run: str) -> Path:
+        return self.results / "adapted" / run
 
     @property
     def results(self) -> Path:

@@ -61,7 +61,7 @@ class Method:
     weights: overrides the protocol's weights of the average; clients: "pooled" trains one client on everybody's data; evaluates: the
     model, "shared" where what clients keep is no part of it, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
     makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
-    each; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
+    each; rendering: images made before training take the place of the training images; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]
@@ -76,6 +76,7 @@ class Method:
     clip_first: bool = False
     generates: bool = False
     sequential: bool = False
+    rendering: ClassVar[str | None] = None
     own: Mapping[str, Any] | None = None
 
     def __init__(self, hp: Any = None) -> None:

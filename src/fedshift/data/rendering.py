@@ -1,0 +1,112 @@
+"""Rendering: images that a method makes from the clients' training images before training, in one memory map.
+
+data/rendered/<dataset>/<recipe>/ holds images.npy (uint8 [m, px, px, 3]) and index.parquet (row i: the sample that image i was made
+from). A run then trains on these in place of the samples' own images; validation and test images are as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from fedshift.data.columns import read_columns, write_columns
+from fedshift.data.partition import load_partition, partition_hash
+from fedshift.data.prepare import load, verify_prepared
+from fedshift.errors import FedshiftError
+from fedshift.files import sha256, sha256_file, write_json
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Rendering:
+    """Base of all renderings; `Params` is a frozen dataclass, its fields are those of the method's that asks for it."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    Params: ClassVar[type]
+
+    def __init__(self, params: Any) -> None:
+        self.params = params
+
+    def render(
+        self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px, px, 3] the prepared images."""
+        raise NotImplementedError
+
+
+def render(workspace: Workspace, spec: RunSpec) -> Path:
+    """Make the rendered images that a run's method asks for; return their folder. One that exists is whole, and left alone.
+
+    Raises FedshiftError where images or partition are absent, or weights that it needs.
+    """
+    folder = workspace.rendered(spec)
+    if folder.exists():
+        return folder
+    facts = verify_prepared(workspace.prepared(spec.data))
+    pixels, index = load(workspace.prepared(spec.data))
+    table = load_partition(workspace.partition(spec), index)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        samples = _write(
+            temporary / "images.npy", made(spec).render(pixels, table, spec.seed), table, pixels.shape[1]
+        )
+        hashes = {"images": sha256_file(temporary / "images.npy"), "prepared": facts["images"]}
+        hashes["index"] = write_columns(temporary / "index.parquet", pd.DataFrame({"sample": samples}), {})
+        write_json(
+            temporary / "rendered.json", {**hashes, "partition": partition_hash(workspace.partition(spec))}
+        )
+        if not folder.exists():  # else another process has just finished the same
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def made(spec: RunSpec) -> Rendering:
+    """The rendering of a run's method, with the method's own parameters."""
+    method = get("methods", spec.method.name)
+    rendering: Rendering = get("renderings", method.rendering)(params(method, spec.method.params))
+    return rendering
+
+
+def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
+    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash. Raises FedshiftError if they changed."""
+    cure = f"Remove {folder}; the run makes it again."
+    table, index = read_columns(folder / "index.parquet", cure)
+    facts, images = json.loads((folder / "rendered.json").read_text()), folder / "images.npy"
+    if facts["index"] != index["hash"] or facts["images"] != sha256_file(images):
+        raise FedshiftError(folder, "does not match its rendered.json", cure)
+    pixels = np.load(images, mmap_mode="c", allow_pickle=False)
+    return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
+
+
+def _write(
+    path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], table: pd.DataFrame, px: int
+) -> NDArray[np.int32]:
+    samples: list[int] = []
+    bar = tqdm(desc="render", unit=" images", disable=None)
+    with torch.no_grad(), bar, path.with_suffix(".raw").open("wb") as file:
+        for sample, image in images:
+            file.write(np.ascontiguousarray(image).data)
+            samples.append(sample)
+            bar.update()
+    raw = np.memmap(path.with_suffix(".raw"), np.uint8, "r", shape=(len(samples), px, px, 3))
+    np.save(path, raw, allow_pickle=False)
+    path.with_suffix(".raw").unlink()
+    return np.array(samples, dtype=np.int32)

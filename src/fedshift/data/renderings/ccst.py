@@ -1,0 +1,126 @@
+"""CCST: every training image in the styles of other clients (Chen et al., WACV 2023).
+
+A client's overall style is the mean and the standard deviation of each feature channel over all its training images. An image is
+rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn without replacement; its own client's style keeps
+it as it is. `space: vgg` uses AdaIN's public encoder (VGG-19 to relu4_1) and decoder, which must be given as files; `space: rgb` is a
+substitute that needs none: AdaIN on the three colour channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedshift.data.rendering import Rendering
+from fedshift.data.scheme import generator, permutation
+from fedshift.equations import equation
+from fedshift.errors import FedshiftError
+from fedshift.models.layers.adain import Stylizer
+
+BATCH = 64
+EPSILON = 1e-5
+Styles = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Params:
+    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours themselves; alpha: share of the style."""
+
+    styles: int = 3
+    space: Literal["vgg", "rgb"] = "vgg"
+    alpha: float = 1.0
+
+
+@equation("CCST", "Eq. 3, one image's statistics")
+def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w] to two [B, c, 1, 1]."""
+    mean = features.mean((2, 3), keepdim=True)
+    return mean, (features.var((2, 3), keepdim=True) + EPSILON).sqrt()
+
+
+@equation("CCST", "Eq. 3, AdaIN")
+def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """content [B, c, h, w] with the style's mean and deviation [B or 1, c, 1, 1] in place of its own."""
+    own_mean, own_deviation = image_statistics(content)
+    return (content - own_mean) / own_deviation * deviation + mean
+
+
+@equation("CCST", "Eq. 2, overall style")
+def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each, in fp64.
+
+    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c].
+    """
+    count = sum(n for n, _, _ in moments)
+    mean = torch.stack([first for _, first, _ in moments]).sum(0) / count
+    squares = torch.stack([second for _, _, second in moments]).sum(0) / count
+    return mean, (squares - mean.square() + EPSILON).sqrt()
+
+
+def batch_moments(features: Tensor) -> tuple[int, Tensor, Tensor]:
+    """Number of pixels, their sum and the sum of their squares by channel, of features [B, c, h, w], in fp64."""
+    flat = features.double().transpose(0, 1).flatten(1)
+    return flat.shape[1], flat.sum(1), flat.square().sum(1)
+
+
+class CCST(Rendering):
+    """Renders the training images of all clients."""
+
+    name = "ccst"
+    Params = Params
+
+    def render(
+        self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        net = Stylizer() if self.params.space == "vgg" else None
+        encode: Callable[[Tensor], Tensor] = net.encode if net else lambda x: x
+        decode: Callable[[Tensor], Tensor] = net.decode if net else lambda z: z
+        training = table[table["split"] == "train"]
+        clients = sorted(training["client"].unique().tolist())
+        owners = {k: training.loc[training["client"] == k, "sample"].to_numpy() for k in clients}
+        if self.params.styles > len(owners):
+            what = f"{self.params.styles} styles of {len(owners)} clients"
+            raise FedshiftError("ccst: styles", what, f"Set styles to {len(owners)} or less.")
+        styles = {k: self._style(pixels, samples, encode) for k, samples in owners.items()}
+        for k, samples in owners.items():
+            for start in range(0, len(samples), BATCH):
+                part = samples[start : start + BATCH]
+                yield from self._batch(pixels, part, k, styles, seed, encode, decode)
+
+    def _style(
+        self, pixels: NDArray[np.uint8], samples: NDArray[np.int32], encode: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        parts = [samples[start : start + BATCH] for start in range(0, len(samples), BATCH)]
+        mean, deviation = overall_style([batch_moments(encode(_unit(pixels, part))) for part in parts])
+        return mean.float()[:, None, None], deviation.float()[:, None, None]
+
+    def _batch(
+        self, pixels: NDArray[np.uint8], part: NDArray[np.int32], k: int, styles: dict[int, tuple[Tensor, Tensor]], seed: int,
+        encode: Callable[[Tensor], Tensor], decode: Callable[[Tensor], Tensor],
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:  # fmt: skip
+        names = np.array(sorted(styles))
+        chosen = np.stack(
+            [
+                names[permutation(generator(seed, "styles", int(one)), len(names))][: self.params.styles]
+                for one in part
+            ]
+        )
+        features = encode(_unit(pixels, part))
+        for column in chosen.T:
+            mean, deviation = (torch.stack([styles[int(s)][i] for s in column]) for i in range(2))
+            styled = features.lerp(adain(features, mean, deviation), self.params.alpha)
+            images = (decode(styled).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+            for sample, style, image in zip(part, column, images, strict=True):
+                yield int(sample), pixels[sample] if style == k else image
+
+
+def _unit(pixels: NDArray[np.uint8], samples: NDArray[np.int32]) -> Tensor:
+    """Images in [0, 1], [B, 3, px, px]."""
+    return torch.from_numpy(pixels[samples]).permute(0, 3, 1, 2).float() / 255

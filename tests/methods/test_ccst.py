@@ -1,0 +1,139 @@
+"""CCST's rendering: AdaIN against the reference, what a run trains on, and weights that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedshift.assemble import assemble
+from fedshift.data.partition import partition
+from fedshift.data.rendering import load_rendered, render
+from fedshift.data.renderings.ccst import adain, batch_moments, image_statistics, overall_style
+from fedshift.errors import FedshiftError
+from fedshift.models.layers import adain as networks
+from fedshift.resolve import resolve
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+from tests.federation import toys
+from tests.reference import Reference
+
+
+@pytest.mark.parity
+def test_adain_and_overall_style() -> None:
+    ref = Reference("ccst_adain_official.npz")
+    content, style = ref.given("content"), ref.given("style")
+    ref.equals("adain", adain(content, *image_statistics(style)))
+    ref.equals("adain_stat", adain(content, ref.given("stat_mean"), ref.given("stat_std")))
+    bank = ref.given("bank")
+    mean, deviation = overall_style([batch_moments(bank[:2]), batch_moments(bank[2:])])
+    ref.equals("overall_mean", mean)
+    ref.equals("overall_std", deviation)
+
+
+def test_the_own_style_and_no_decoder_give_the_image() -> None:
+    x = torch.rand(2, 3, 8, 8)
+    assert adain(x, *image_statistics(x)).allclose(x, atol=1e-5)
+
+
+def spec(**hp: Any) -> RunSpec:
+    value = {
+        "data": {"dataset": "digits", "target": "ink", "normalise": "half"},
+        "model": {"name": "digits_cnn"},
+        "method": {"name": "ccst", "params": {"space": "rgb", **hp}},
+        "local": {"batch": 32, "lr": 0.1},
+        "federation": {"rounds": 1},
+    }
+    return resolve(parse(value, "test"))
+
+
+def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> None:
+    workspace, run = Workspace(project), spec(styles=2)
+    partition(workspace, run)
+    federation, hashes, _ = assemble(workspace, run, torch.device("cpu"))
+    folder = workspace.rendered(run)
+    rendered, made_from, content = load_rendered(folder)
+    assert hashes["rendered"] == content
+    plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
+    fedavg, _, _ = assemble(workspace, plain, torch.device("cpu"))
+    n = len(fedavg.turn.samples.labels)
+    for ours, theirs in zip(federation.clients, fedavg.clients, strict=True):
+        assert len(ours.train) == 2 * len(theirs.train)
+        assert ours.train.min() >= n
+        assert set(made_from[ours.train - n].tolist()) == set(theirs.train.tolist())
+        assert ours.val.equal(theirs.val)
+        assert ours.test.equal(theirs.test)
+        labels = federation.turn.samples.labels
+        assert labels[ours.train].equal(labels[torch.from_numpy(made_from)[ours.train - n]])
+    assert federation.turn.samples.pixels[n:].equal(torch.from_numpy(rendered))
+    before = (folder / "images.npy").stat().st_mtime_ns
+    assert render(workspace, run) == folder
+    assert (folder / "images.npy").stat().st_mtime_ns == before
+
+
+def test_an_image_in_its_own_clients_style_is_kept_and_others_are_not(project: Path) -> None:
+    workspace, run = Workspace(project), spec(styles=3)
+    partition(workspace, run)
+    federation, _, _ = assemble(workspace, run, torch.device("cpu"))
+    rendered, made_from, _ = load_rendered(workspace.rendered(run))
+    originals = federation.turn.samples.pixels[torch.from_numpy(made_from)].numpy()
+    kept = (rendered == originals).all((1, 2, 3))
+    samples, counts = np.unique(made_from, return_counts=True)
+    assert (counts == 3).all()  # of three clients three styles, without replacement
+    assert set(made_from[kept]) == set(samples)
+    assert kept.sum() < 1.05 * len(samples)
+    shift = np.abs(rendered[~kept].mean((1, 2)) - originals[~kept].mean((1, 2))).mean()
+    assert shift > 5  # of 255
+
+
+def test_a_changed_rendering_is_noticed(project: Path) -> None:
+    workspace, run = Workspace(project), spec(styles=1)
+    partition(workspace, run)
+    images = render(workspace, run) / "images.npy"
+    data = bytearray(images.read_bytes())
+    data[-1] ^= 1
+    images.write_bytes(data)
+    with pytest.raises(FedshiftError, match=r"does not match its rendered.json\n  Remove "):
+        load_rendered(images.parent)
+
+
+def test_more_styles_than_clients_and_absent_weights_are_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace(project)
+    partition(workspace, spec())
+    with pytest.raises(FedshiftError, match="4 styles of 3 clients"):
+        render(workspace, spec(styles=4))
+    monkeypatch.setenv(networks.FOLDER, str(project / "none"))
+    with pytest.raises(
+        FedshiftError, match=r"vgg_normalised.pth: no such weights\n  Put AdaIN's .*space: rgb"
+    ):
+        render(workspace, spec(space="vgg"))
+    assert not list((project / "data" / "rendered" / "digits").glob(".*"))
+
+
+def test_given_weights_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files as published: the encoder's goes on beyond relu4_1, what it holds further is left."""
+    for net, file in zip((networks.encoder(), networks.decoder()), networks.FILES, strict=True):
+        state = {f"{i}.weight": value for i, value in enumerate(net.state_dict().values())}
+        torch.save({**state, "more": torch.zeros(5)} if file == networks.FILES[0] else state, tmp_path / file)
+    monkeypatch.setenv(networks.FOLDER, str(tmp_path))
+    stylizer = networks.Stylizer()
+    features = stylizer.encode(torch.rand(1, 3, 32, 32))
+    assert features.shape == (1, 512, 4, 4)
+    assert stylizer.decode(features).shape == (1, 3, 32, 32)
+    torch.save({"0.weight": torch.zeros(3)}, tmp_path / networks.FILES[1])
+    with pytest.raises(FedshiftError, match="does not hold AdaIN's layers"):
+        networks.Stylizer()
+
+
+def test_clients_count_the_same() -> None:
+    run = toys.spec(federation={"rounds": 1, "weights": "uniform"})
+    fedavg = toys.finish(toys.small(run, toys.method("fedavg"))).server.row
+    by_size = toys.spec(federation={"rounds": 1})
+    federation = toys.small(by_size, toys.method("ccst"))
+    assert federation.server.p.tolist() == pytest.approx([1 / 3] * 3)
+    assert toys.finish(federation).server.row.equal(fedavg)
