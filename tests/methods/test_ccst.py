@@ -60,6 +60,7 @@ def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> No
     plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
     fedavg, _, _ = assemble(workspace, plain, torch.device("cpu"))
     n = len(fedavg.turn.samples.labels)
+    assert set(made_from.tolist()) == {int(i) for one in fedavg.clients for i in one.train}
     for ours, theirs in zip(federation.clients, fedavg.clients, strict=True):
         assert len(ours.train) == 2 * len(theirs.train)
         assert ours.train.min() >= n
