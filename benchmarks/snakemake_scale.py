@@ -1,14 +1,19 @@
-"""Seconds and memory of `snakemake -n` for experiments of many runs: python benchmarks/snakemake_scale.py [--runs 1000 6000 30000]."""
+"""Planning and `snakemake -n` for experiments of many runs: python benchmarks/snakemake_scale.py [--runs 1000 6000 30000] [--packs 1 10].
+
+A row is one fresh project. `--first` starts snakemake for real instead (two cores), and ends it when the first pack has been trained.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -17,67 +22,91 @@ from tests.workflow.checkout import Checkout  # noqa: E402
 EXPERIMENT = """\
 title: "Scale"
 protocol: digits
+spec: {{federation: {{rounds: 1}}, local: {{epochs: 1}}}}
 methods: {{fedavg: , fedbn: , fedprox: , scaffold: , ditto: }}
 axes: {{target: [texture], seed: {seeds}}}
 tables: {{main: {{columns: [target]}}}}
 """
 METHODS = 5
+PLAN = [sys.executable, "-m", "fedshift", "plan", "--print", "path"]
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--profile", "profiles/ci", "--quiet", "all"]
 
 
-def measure(command: list[str], root: Path) -> tuple[float, float, int, str]:
-    """Seconds of wall time and of CPU, and the largest process in MB, of one command and its children; its output."""
+class Measured(NamedTuple):
+    """Seconds of wall time and of CPU, and the largest process in MB, of a command with its children."""
+
+    wall: float
+    cpu: float
+    memory: int
+
+
+def measure(command: list[str], root: Path) -> Measured:
+    """Run a command to its end."""
     began = time.perf_counter()
     with open(root / "output", "w+") as output:
         process = subprocess.Popen(
-            command, cwd=root, stdout=output, stderr=subprocess.STDOUT, env=_environment()
+            command, cwd=root, stdout=output, stderr=subprocess.STDOUT, env=environment()
         )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
-        text = output.read()
-    if process.returncode:
-        raise SystemExit(text[-2000:])
-    wall = time.perf_counter() - began
-    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024, text
+        if process.returncode:
+            raise SystemExit(output.read()[-2000:])
+    return Measured(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024)
 
 
-def _environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key != "FEDSHIFT_PLAN"} | {
-        "PYTHONPATH": str(REPOSITORY / "src")
-    }
+def first_output(root: Path) -> float:
+    """Seconds from the start of snakemake until the first pack of runs is trained; what is not finished then is ended."""
+    began = time.perf_counter()
+    command = [*SNAKEMAKE, "--", "metrics"]
+    with open(root / "output", "w") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            start_new_session=True,
+        )
+        packs = root / "results" / "packs"
+        while not (packs.is_dir() and any(packs.glob("*.json"))):
+            if process.poll() is not None:
+                raise SystemExit((root / "output").read_text()[-2000:])
+            time.sleep(0.05)
+    seconds = time.perf_counter() - began
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return seconds
+
+
+def environment() -> dict[str, str]:
+    """Without a plan of somebody else's; with the project's own sources; without MLflow."""
+    own = {"PYTHONPATH": "src", "FEDSHIFT_TRACK": "0"}
+    return {key: value for key, value in os.environ.items() if key != "FEDSHIFT_PLAN"} | own
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, nargs="+", default=[1000, 6000])
     parser.add_argument("--packs", type=int, nargs="+", default=[1, 10])
+    parser.add_argument("--first", action="store_true", help="time until the first trained pack")
     chosen = parser.parse_args()
-    print("| runs | pack | plan, s (CPU) | snakemake -n, s (CPU) | MB |\n|---|---|---|---|---|")
+    last = "first pack after, s" if chosen.first else "snakemake -n, s (CPU) | MB"
+    print(f"| runs | pack | plan, s (CPU) | {last} |\n|---|---|---|{'---|' * last.count('|')}---|")
     for runs in chosen.runs:
         for pack in chosen.packs:
             with tempfile.TemporaryDirectory() as folder:
                 root = Path(folder)
                 text = EXPERIMENT.format(seeds=list(range(runs // METHODS)))
                 Checkout.made(root, {"scale": text}, f"experiments: [scale]\npack: {pack}\n")
-                plan = measure([sys.executable, "-m", "fedshift", "plan", "--print", "path"], root)
-                dry = [
-                    sys.executable,
-                    "-m",
-                    "snakemake",
-                    "--profile",
-                    "profiles/ci",
-                    "-n",
-                    "--quiet",
-                    "all",
-                    "--",
-                    "metrics",
-                ]
-                wall, cpu, memory, output = measure(dry, root)
-                assert "Nothing to be done" not in output
-                print(
-                    f"| {runs} | {pack} | {plan[0]:.1f} ({plan[1]:.1f}) | {wall:.1f} ({cpu:.1f}) | {memory} |",
-                    flush=True,
-                )
+                plan = measure(PLAN, root)
+                if chosen.first:
+                    told = f"{first_output(root):.1f}"
+                else:
+                    dry = measure([*SNAKEMAKE, "--dry-run", "--", "metrics"], root)
+                    assert "Nothing to be done" not in (root / "output").read_text()
+                    told = f"{dry.wall:.1f} ({dry.cpu:.1f}) | {dry.memory}"
+                print(f"| {runs:,} | {pack} | {plan.wall:.1f} ({plan.cpu:.1f}) | {told} |", flush=True)
 
 
 if __name__ == "__main__":

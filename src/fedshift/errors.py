@@ -18,9 +18,10 @@ class FedshiftError(Exception):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """One sentence that names the valid choice closest to `name`, or all of them where none is close."""
+    """One sentence that names the valid choice that `name` begins, else the closest to it, or all of them where none is close."""
     choices = sorted(map(str, valid))
-    close = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
+    longer = [choice for choice in choices if name and choice.startswith(str(name))]
+    close = longer or difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
     if close:
         return f"Did you mean '{close[0]}'?"
     return f"Valid: {', '.join(choices)}." if choices else "There is no valid choice."

@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError
+
+_fences: list[Callable[[], None]] = []
 
 
 @contextlib.contextmanager
@@ -25,6 +27,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
+        for check in _fences:
+            check()
         os.replace(temporary, path)
     except OSError as error:
         raise FedshiftError(
@@ -36,6 +40,22 @@ def atomic_path(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def fenced(check: Callable[[], None]) -> Iterator[None]:
+    """Inside the block `check` is called before any file gets its name; what it raises stops that write."""
+    _fences.append(check)
+    try:
+        yield
+    finally:
+        _fences.remove(check)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what writers that were killed have left below `folder`, in which nobody else writes now."""
+    for path in folder.rglob(".*.tmp"):
+        path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -79,15 +80,14 @@ def _packed(runs: Iterable[Run], size: int) -> Iterable[Run]:
     """Chunks of at most `size` seeds of one configuration; a pure function of which runs there are."""
 
     def configuration(run: Run) -> str:
-        return run.code + canonical_json(
-            RunSpec.model_validate_json(run.spec).model_dump(mode="json", exclude={"seed"})
-        )
+        return run.code + canonical_json({**json.loads(run.spec), "seed": None})
 
+    known = ((run, configuration(run)) for run in runs)
     ordered = sorted(
-        runs, key=lambda run: (run.dataset, run.method, run.target, configuration(run), run.seed)
+        known, key=lambda item: (item[0].dataset, item[0].method, item[0].target, item[1], item[0].seed)
     )
-    for _, group in itertools.groupby(ordered, key=configuration):
-        members = list(group)
+    for _, group in itertools.groupby(ordered, key=lambda item: item[1]):
+        members = [run for run, _ in group]
         for first in range(0, len(members), size):
             chunk = members[first : first + size]
             pack = sha256("\n".join(sorted(run.name for run in chunk)))[:16]

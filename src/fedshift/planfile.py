@@ -249,5 +249,7 @@ def stamp(root: Path, pack: str, members: list[Run]) -> bool:
         side: {name: told for name, (state, told) in outcomes.items() if state == side}
         for side in ("finished", "failed")
     }
-    write_json(root / "results" / "packs" / f"{pack}.json", {"pack": pack, **sides})
+    path, told = root / "results" / "packs" / f"{pack}.json", {"pack": pack, **sides}
+    if not path.is_file() or json.loads(path.read_text()) != told:
+        write_json(path, told)
     return True

@@ -30,6 +30,8 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
         )
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     model = get("models", spec.model.name, f"{where}: model.name")
+    if spec.model.init not in (starts := ["scratch", *model.weights]):
+        raise unknown(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     method = get("methods", spec.method.name, f"{where}: method.name")
     changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
     chosen = {

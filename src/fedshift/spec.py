@@ -82,11 +82,11 @@ class Division(Closed):
 
 
 class Model(Closed):
-    """Architecture and start: `scratch`, every entry seeded by the run's seed and its name."""
+    """Architecture and start: `scratch`, every entry seeded by the run's seed and its name; `imagenet`, torchvision's first weights."""
 
     name: str
     params: dict[str, Any] = {}
-    init: Literal["scratch"] = "scratch"
+    init: Literal["scratch", "imagenet"] = "scratch"
 
 
 class Method(Closed):

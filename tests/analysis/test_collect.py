@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.analysis.collect import RECORDS, collect, read
+from fedshift.analysis import collect as module
+from fedshift.analysis.collect import collect, read
+from fedshift.analysis.records import RECORDS
+from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
+from fedshift.files import write_json
 
 from .conftest import Project, accuracy
 
@@ -90,3 +96,106 @@ def test_mistakes_name_the_cure(project: Project) -> None:
     project.declare("other", methods={"fedavg": None}, axes={"seed": [0]})
     with pytest.raises(FedshiftError, match="no experiment 'other'"):
         collect(project.workspace, "other", plan)
+
+
+SEEDS = 150  # more than two row groups
+
+
+def many(project: Project, without: tuple[int, ...] = ()) -> None:
+    """One run a seed, its accuracy the seed's; those in `without` have not finished."""
+    project.runs.clear()
+    project.cells.clear()
+    project.declare(methods={"fedavg": None}, axes={"seed": list(range(SEEDS))})
+    for seed in range(SEEDS):
+        there = project.workspace.results.exists() and any(project.workspace.results.rglob(f"seed{seed}"))
+        known = seed in without or there
+        project.add("fedavg", None if known else {0: accuracy((seed / SEEDS,) * 2)}, seed=seed)
+
+
+@pytest.fixture
+def read_directories(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The seeds whose directories were read."""
+    seeds: list[str] = []
+
+    def of_run(directory: Path) -> object:
+        seeds.append(directory.parent.name)
+        return original(directory)
+
+    original = module.of_run
+    monkeypatch.setattr(module, "of_run", of_run)
+    return seeds
+
+
+def test_only_new_runs_are_read_and_the_bytes_are_those_of_a_first_time(
+    project: Project, read_directories: list[str]
+) -> None:
+    many(project, without=(0, 70, 149))
+    assert len(project.collect().missing) == 3
+    assert len(read_directories) == SEEDS - 3
+    read_directories.clear()
+    many(project)
+    assert project.collect().missing == []
+    assert read_directories == ["seed0", "seed70", "seed149"]
+    files = [project.workspace.metrics("toy"), project.workspace.metrics("toy").with_suffix(".runs.parquet")]
+    grown = [path.read_bytes() for path in files]
+    for path in files:
+        path.unlink()
+    project.collect()
+    assert [path.read_bytes() for path in files] == grown
+    shown = pq.read_table(files[0], filters=[("split", "==", "val"), ("metric", "==", "accuracy")])
+    assert shown["value"].to_pylist()[::2] == [seed / SEEDS for seed in range(SEEDS)]
+
+
+def test_with_nothing_new_nothing_is_written(project: Project, read_directories: list[str]) -> None:
+    many(project)
+    project.collect()
+    read_directories.clear()
+    path = project.workspace.metrics("toy")
+    before = path.stat().st_ino  # a write would be another file
+    project.collect()
+    assert (path.stat().st_ino, read_directories) == (before, [])
+
+
+def test_a_run_made_again_is_read_again(project: Project, read_directories: list[str]) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    directory = project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
+    project.collect()
+    summary = json.loads((directory / "summary.json").read_text())
+    summary["environment"]["device"] = "H200"
+    (directory / "summary.json").write_text(json.dumps(summary))
+    assert project.collect().runs["hardware"].tolist() == ["H200"]
+    assert read_directories == ["seed0", "seed0"]
+
+
+def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(project: Project) -> None:
+    """On another clone there are stamps and collected files, and no directories of the runs that made them."""
+    many(project, without=(3,))
+    before = project.collect()
+    runs = project.workspace.results / "runs"
+    summaries = {path: path.read_bytes() for path in runs.rglob("summary.json")}
+    finished = {path.parent.name: json.loads(content) for path, content in summaries.items()}
+    write_json(project.workspace.pack("0123"), {"pack": "0123", "finished": finished, "failed": {}})
+    shutil.rmtree(runs)
+    assert (restore(project.workspace), restore(project.workspace)) == (SEEDS - 1, 0)
+    assert {json.loads(path.read_text())["seed"] for path in runs.rglob("summary.json")} == {
+        *range(SEEDS)
+    } - {3}
+    grown = before.path.read_bytes()
+    for path in project.workspace.results.glob("metrics/*"):
+        path.unlink()
+    project.collect()
+    assert before.path.read_bytes() == grown  # records come back bit for bit
+    many(project)
+    assert project.collect().runs["state"].tolist() == ["finished"] * SEEDS
+
+
+def test_files_that_do_not_belong_together_are_told_apart(project: Project) -> None:
+    many(project, without=(0, 1))
+    project.collect()
+    records = project.workspace.metrics("toy").read_bytes()
+    many(project, without=(1,))
+    project.collect()
+    project.workspace.metrics("toy").write_bytes(records)
+    many(project)
+    with pytest.raises(FedshiftError, match="does not fit"):
+        project.collect()

@@ -8,6 +8,10 @@ import pandas as pd
 from click.testing import CliRunner, Result
 
 from fedshift.cli import main
+from fedshift.data.columns import read_columns
+from fedshift.spec import Division
+from fedshift.workspace import Workspace
+from tests.federation.toys import spec
 
 
 def call(root: Path, *arguments: str) -> Result:
@@ -33,6 +37,13 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     table = pd.read_parquet(told.output.strip())
     assert table.groupby("client").size()[-1] == 454
     assert set(table["split"]) == {"train", "val", "target"}
+    _, facts = read_columns(Path(told.output.strip()), "")
+    assert set(facts["data"]) == {
+        "dataset",
+        "release",
+        "target",
+        "prepare",
+    }  # what the network sees is not asked for
     # a parameter at its default names the same file as none
     assert call(tmp_path, "partition", "digits", "--scheme", "domains_per_client").output == (
         call(tmp_path, "partition", "digits", "--scheme", "domains_per_client", "--param", "d=1").output
@@ -50,3 +61,13 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
     ):
         told = call(tmp_path, *arguments)
         assert told.exit_code == 2 and text in told.output, (arguments, told.output)
+
+
+def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
+    run, workspace = spec(), Workspace(Path())
+    data = run.data.model_dump(include={"dataset", "release", "target", "prepare"})
+    alone = Division.model_validate({"data": data, "partition": run.partition.model_dump(), "seed": run.seed})
+    assert workspace.partition(run) == workspace.partition(alone)
+    other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
+    assert workspace.partition(other) == workspace.partition(run)
+    assert workspace.partition(alone.model_copy(update={"seed": 7})) != workspace.partition(alone)

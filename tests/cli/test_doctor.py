@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fedshift import doctor
 from fedshift.cli import main
+from fedshift.doctor import datasets, disk, dvc, gpu, mlflow, precision, slurm
+from fedshift.plan import plan
 from fedshift.planfile import Request
 from fedshift.workspace import Workspace
 
@@ -24,6 +25,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The checkout's declarations without data, DVC or results, on a machine without Slurm."""
     for name in ("experiments", "reference", "slurm"):
         shutil.copytree(REPOSITORY / name, tmp_path / name)
+    (tmp_path / "benchmarks").mkdir()
+    shutil.copy(REPOSITORY / "benchmarks" / "costs.csv", tmp_path / "benchmarks")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
@@ -38,41 +41,67 @@ def command(folder: Path, name: str, printed: str) -> None:
 
 
 def test_missing_images_are_wrong_for_the_experiments_that_need_them(project: Path) -> None:
-    (pacs,) = doctor.datasets(Workspace(project), Request(("hfedf/table2",)))
+    (pacs,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
     assert (pacs.part, pacs.state, pacs.cure) == ("data pacs", "wrong", "fedshift fetch pacs")
     assert "needed by hfedf/table2" in pacs.found
-    (digits,) = doctor.datasets(Workspace(project), Request(("demo",)))
+    (digits,) = datasets.check(Workspace(project), Request(("demo",)))
     assert digits.state == "ok"
 
 
 def test_unverified_and_verified_images_are_told_apart(project: Path) -> None:
     raw = Workspace(project).raw("pacs", "original")
     raw.mkdir(parents=True)
-    (found,) = doctor.datasets(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
     assert (found.state, found.cure) == ("absent", "fedshift verify pacs")
     stamp = {"hash": json.loads((project / "reference/datasets/pacs.json").read_text())["hash"]}
     raw.with_name("original.verified.json").write_text(json.dumps(stamp))
-    (found,) = doctor.datasets(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
     assert (found.state, found.found) == ("ok", "verified, 9,991 files")
     raw.with_name("original.verified.json").write_text(json.dumps({"hash": "other"}))
-    (found,) = doctor.datasets(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
     assert found.state == "absent"
 
 
 def test_profile_is_held_against_the_cluster(project: Path) -> None:
-    asked = Request(("demo",), device="cuda")
-    (absent,) = doctor.slurm(project, asked)
-    assert absent.state == "absent"
+    asked, workspace = Request(("demo",), device="cuda"), Workspace(project)
+
+    def states() -> list[str]:
+        return [finding.state for finding in slurm.check(workspace, asked)]
+
+    assert states() == ["absent"]
     (project / "slurm" / "cluster.yaml").write_text("slurm_partition: short\n")
-    command(project, "sinfo", "long|up|2|(null)")
+    command(project, "sinfo", "long*|up|infinite|64000+|(null)")
     command(project, "scontrol", "AccountingStorageType = accounting_storage/none")
-    states = {finding.state: finding for finding in doctor.slurm(project, asked)}
-    assert "'short' is not on this cluster" in states["wrong"].found
-    assert "long" in states["wrong"].cure
-    command(project, "sinfo", "short|up|2|(null)")
-    assert [finding.state for finding in doctor.slurm(project, asked)] == ["ok", "wrong"]  # no GPU there
-    command(project, "sinfo", "short|up|2|gpu:2")
-    assert [finding.state for finding in doctor.slurm(project, asked)] == ["ok"]
+    (wrong,) = slurm.check(workspace, asked)
+    assert "'short' is not on this cluster" in wrong.found and "one of: long" in wrong.cure
+    command(project, "sinfo", "short|up|infinite|64000|(null)")
+    assert states() == ["ok", "wrong"]  # no GPU there
+    command(project, "sinfo", "short|up|infinite|64000|gpu:2")
+    assert states() == ["ok"]
+    command(project, "scontrol", "AccountingStorageEnforce = associations,limits")
+    *_, account = slurm.check(workspace, asked)
+    assert "names none" in account.found
+
+
+def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
+    asked, workspace = Request(("demo",)), Workspace(project)
+    plan(workspace, asked)
+    command(project, "scontrol", "")
+    for limits, told in (
+        ("up|1-00:00:00|64000|(null)", []),
+        ("up|5:00|64000|(null)", ["ends jobs after 5 minutes"]),
+        ("up|infinite|1000|(null)", ["has nodes of 1000 MB"]),
+        ("down|infinite|64000|(null)", ["is down"]),
+    ):
+        command(project, "sinfo", f"only*|{limits}")
+        _, *wrong = slurm.check(workspace, asked)
+        assert len(wrong) == len(told)
+        assert all(part in finding.found for part, finding in zip(told, wrong, strict=True))
+
+
+@pytest.mark.parametrize(("given", "minutes"), [("infinite", None), ("30:00", 30), ("2-01:30:00", 2970)])
+def test_time_limits_as_slurm_writes_them(given: str, minutes: int | None) -> None:
+    assert slurm._minutes(given) == minutes
 
 
 def test_server_that_does_not_answer_is_wrong(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,15 +109,41 @@ def test_server_that_does_not_answer_is_wrong(project: Path, monkeypatch: pytest
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-    assert doctor.mlflow(project).state == "wrong"
+    (found,) = mlflow.check(Workspace(project), Request(("demo",)))
+    assert found.state == "wrong"
 
 
-def test_precision_is_measured_in_a_second() -> None:
-    list(doctor.accelerator(Request(("demo",))))  # imports torch
+def test_remote_that_is_not_there_is_told(project: Path) -> None:
+    workspace, asked = Workspace(project), Request(("demo",))
+    assert [finding.state for finding in dvc.check(workspace, asked)] == ["wrong"]  # no DVC project
+    (project / ".dvc").mkdir()
+    (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n")
+    assert "no remote" in next(iter(dvc.check(workspace, asked))).found
+    (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n['remote \"store\"']\nurl = ../store\n")
+    (missing,) = dvc.check(workspace, asked)
+    assert (missing.state, "dvc push" in missing.cure) == ("absent", True)
+    (project / "store").mkdir()
+    assert [finding.state for finding in dvc.check(workspace, asked)] == ["ok"]
+
+
+def test_disk_is_held_against_what_is_to_be_done(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, asked = Workspace(project), Request(("demo",))
+    (before,) = disk.check(workspace, asked)
+    assert "fedshift plan" in before.found
+    plan(workspace, asked)
+    (planned,) = disk.check(workspace, asked)
+    assert (planned.state, "56 runs to do need up to 0.3 GB" in planned.found) == ("ok", True)
+    monkeypatch.setattr(disk, "SPARE_GB", 1e9)
+    assert [finding.state for finding in disk.check(workspace, asked)] == ["wrong"]
+
+
+def test_precision_is_measured_in_a_second(project: Path) -> None:
+    workspace, asked = Workspace(project), Request(("demo",))
+    list(gpu.check(workspace, asked))  # imports torch
     began = time.perf_counter()
-    found = {finding.part: finding for finding in doctor.accelerator(Request(("demo",)))}
+    (found,) = precision.check(workspace, asked)
     assert time.perf_counter() - began < 3
-    assert found["precision"].found.startswith(("bf16 is", "fp32 is"))
+    assert found.found.startswith(("bf16 is", "fp32 is"))
 
 
 def test_exit_code_says_whether_something_is_wrong(project: Path) -> None:

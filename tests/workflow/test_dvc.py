@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -23,7 +24,7 @@ def test_params_diff_covers_what_params_yaml_asks_for() -> None:
     asked = yaml.safe_load((REPOSITORY / "params.yaml").read_text())["experiments"]
     wanted = {f"experiments/{name}.yaml" for name in asked} | {"params.yaml"}
     wanted |= {path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "reference").rglob("*.yaml")}
-    assert wanted <= set(listed)
+    assert wanted <= set(listed), f"name them below `params` in dvc.yaml: {sorted(wanted - set(listed))}"
     assert all((REPOSITORY / path).is_file() for path in listed)
 
 
@@ -93,24 +94,53 @@ def run(root: Path, module: str, *words: str) -> str:
 
 @pytest.mark.workflow
 def test_second_repro_builds_nothing(clones: tuple[Path, Path]) -> None:
-    assert "Stage 'demo' didn't change, skipping" in run(clones[0], "dvc", "repro", "demo")
-    again = run(clones[0], "dvc", "repro")
-    assert "Running stage 'plan'" in again
-    assert again.count("Running stage") == 1
-    assert "rule train" not in again
+    for chosen in (["demo"], []):
+        again = run(clones[0], "dvc", "repro", *chosen)
+        assert "Stage 'demo' didn't change, skipping" in again
+        assert "Running stage 'plan'" in again  # each time: only a plan knows what is to be done
+        assert again.count("Running stage") == 1
 
 
 @pytest.mark.workflow
 def test_second_clone_trains_nothing_after_a_pull(clones: tuple[Path, Path]) -> None:
     first, second = clones
-    run(second, "fedshift", "pull")
+    assert "2 runs made elsewhere" in run(second, "fedshift", "pull")
     dry = run(second, "snakemake", "--profile", "profiles/ci", "--dry-run", "all")
     assert "Nothing to be done" in dry
     assert "missing provenance" not in dry  # so that a changed parameter is noticed from now on
-    assert not (second / "results" / "runs").exists()
+    summaries = {
+        path.relative_to(first): path.read_bytes() for path in first.glob("results/runs/**/summary.json")
+    }
+    assert {
+        path.relative_to(second): path.read_bytes() for path in second.glob("results/runs/**/summary.json")
+    } == summaries
     page = "results/report/all/index.html"
     assert (second / page).read_bytes() == (first / page).read_bytes()
-    assert "Running stage 'train'" not in run(second, "dvc", "repro")
+    again = run(second, "dvc", "repro")
+    assert again.count("Running stage") == 1 and "Running stage 'plan'" in again
+
+
+@pytest.mark.workflow
+def test_method_and_seed_added_to_what_was_pulled_are_all_that_is_trained(
+    clones: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, third = clones[0], tmp_path / "third"
+    git(first, "clone", "--quiet", str(first), str(third))
+    run(third, "fedshift", "pull")
+    before = pd.read_csv(third / "results/tables/demo/table.csv").set_index(["method", "target", "metric"])
+    path = third / "experiments" / "demo.yaml"
+    old = set(third.glob("results/runs/**/summary.json"))
+    grown = path.read_text().replace("  fedprox:", "  fedprox:\n  local:")
+    path.write_text(grown.replace("seed: [0]", "seed: [0, 1]"))
+    run(third, "snakemake", "--profile", "profiles/ci", "demo")
+    trained = set(third.glob("results/runs/**/weights"))
+    assert (
+        len(old) == 2 and len(trained) == 4
+    )  # local twice, the second seed of the others; nothing that was pulled
+    assert not {path.parent for path in trained} & {path.parent for path in old}
+    after = pd.read_csv(third / "results/tables/demo/table.csv").set_index(["method", "target", "metric"])
+    assert set(after.index.get_level_values("method")) == {"fedavg", "fedprox", "local"}
+    assert (after["seeds"] == 2).all() and (before["seeds"] == 1).all()
 
 
 @pytest.mark.workflow

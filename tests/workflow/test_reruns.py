@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = pytest.mark.workflow
@@ -28,9 +30,34 @@ def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
 
 
+def test_snakemakes_own_report_has_categories_and_captions(checkout: Checkout, tmp_path: Path) -> None:
+    """Opened offline and clicked through: Results, then an experiment."""
+    page = checkout.root / "report.html"
+    checkout.run("--report", str(page), "all")
+    text = page.read_text()
+    for caption in (
+        "Accuracy (percent) of other",
+        "Accuracy over rounds in demo",
+        "on one page that needs no network",
+    ):
+        assert caption in text
+    clicks = "".join(
+        f"setTimeout(() => [...document.querySelectorAll('*')].filter(e => e.textContent.trim() == '{word}').pop().click(), {wait});"
+        for wait, word in ((500, "Results"), (1500, "other"))
+    )
+    end = text.rindex("</body>")  # the last one: pages that it embeds have theirs
+    page.write_text(f"{text[:end]}<script>{clicks}</script>{text[end:]}")
+    opened = browse(page, tmp_path, 900)
+    assert opened.requests == []
+    for shown in ("interactive report", "tables", "curves"):
+        assert f">{shown}<" in opened.dom
+
+
 def test_comment_re_runs_nothing(checkout: Checkout) -> None:
+    stamps = {path: path.stat().st_ino for path in (checkout.root / "results" / "packs").iterdir()}
     before = checkout.append(FEDPROX, "# a comment\n")
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
+    assert {path: path.stat().st_ino for path in stamps} == stamps  # a new plan, and no stamp written again
     (checkout.root / FEDPROX).write_text(before)
 
 

@@ -1,25 +1,6 @@
 # Raw images to who holds which sample. Rules downstream take all of it by ancient(): content hashes, not times, guard the data.
 
 
-def images_of(wildcards):
-    return IMAGES[f"data/prepared/{wildcards.recipe}"]
-
-
-def run_of(wildcards):
-    """A run that trains on this partition."""
-    return PARTITIONED[f"data/partitions/{wildcards.recipe}.parquet"]
-
-
-def partition_options(wildcards):
-    spec = json.loads(run_of(wildcards).spec)
-    data, split = spec["data"], spec["partition"]
-    options = ["--release", data["release"], "--px", data["prepare"]["px"], "--seed", spec["seed"]]
-    options += ["--scheme", split["scheme"], "--fractions", ",".join(map(str, split["fractions"]))]
-    options += [word for key, value in split["params"].items() for word in ("--param", f"{key}={value}")]
-    options += ["--target", data["target"]] if data["target"] is not None else []
-    return shlex.join(map(str, [data["dataset"], *options]))
-
-
 rule verify:
     output:
         "data/raw/{dataset}/{release}.verified.json",
@@ -28,8 +9,10 @@ rule verify:
     wildcard_constraints:
         dataset="[^/]+",
         release="[^/]+",
+    conda:
+        active_environment
     shell:
-        "{FEDSHIFT} verify {wildcards.dataset} --release {wildcards.release} > {log} 2>&1"
+        "exec python -m fedshift verify {wildcards.dataset} --release {wildcards.release} > {log} 2>&1"
 
 
 rule prepare:
@@ -43,6 +26,8 @@ rule prepare:
         "logs/prepare/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
+    conda:
+        active_environment
     resources:
         **CLUSTER,
     params:
@@ -50,7 +35,7 @@ rule prepare:
         release=lambda wildcards: images_of(wildcards).release,
         px=lambda wildcards: images_of(wildcards).px,
     shell:
-        "{FEDSHIFT} prepare {params.dataset} --release {params.release} --px {params.px} > {log} 2>&1"
+        "exec python -m fedshift prepare {params.dataset} --release {params.release} --px {params.px} > {log} 2>&1"
 
 
 rule partition:
@@ -62,7 +47,9 @@ rule partition:
         "logs/partition/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
+    conda:
+        active_environment
     params:
         options=partition_options,
     shell:
-        "{FEDSHIFT} partition {params.options} > {log} 2>&1"
+        "exec python -m fedshift partition {params.options} > {log} 2>&1"

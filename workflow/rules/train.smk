@@ -1,26 +1,6 @@
 # One job per pack. Run directories are never declared: snakemake deletes what a failed job declares, checkpoints too.
 
 
-def data_of(wildcards):
-    members = PACKS[wildcards.pack]
-    return ancient(sorted({run.prepared for run in members} | {run.partition for run in members}))
-
-
-def at_once(wildcards):
-    return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
-
-
-def runtime(wildcards, attempt):
-    """Minutes: twice the estimate of what is planned, more on each further attempt."""
-    minutes = [run.minutes for run in PACKS[wildcards.pack]]
-    return round(5 + 2 * attempt * max(max(minutes), sum(minutes) / at_once(wildcards)))
-
-
-def mem_mb(wildcards, attempt):
-    """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job carries."""
-    return 500 + attempt * at_once(wildcards) * max(run.mem_mb for run in PACKS[wildcards.pack])
-
-
 rule train:
     input:
         data_of,
@@ -30,6 +10,8 @@ rule train:
         "logs/train/{pack}.log",
     wildcard_constraints:
         pack="[0-9a-f]{16}",
+    conda:
+        active_environment
     threads: at_once  # --set-threads train=N gives each run its even share
     resources:
         **CLUSTER,
@@ -37,7 +19,9 @@ rule train:
         disk_mb=lambda wildcards: sum(run.disk_mb for run in PACKS[wildcards.pack]),
         runtime=runtime,
         gpu=int(REQUEST.device == "cuda"),
+        runs=REQUEST.parallel,
     shell:
-        # exec: without it the shell dies at SIGTERM and takes a checkpoint that is being written with it
-        "{FEDSHIFT} train --plan {PLAN} --pack {wildcards.pack} --threads {threads} "
-        "--parallel {REQUEST.parallel} > {log} 2>&1"
+        # exec: without it the shell dies at SIGTERM and takes a checkpoint that is being written with it.
+        # The plan is the one that FEDSHIFT_PLAN names.
+        "exec python -m fedshift train --pack {wildcards.pack} --threads {threads} "
+        "--parallel {resources.runs} > {log} 2>&1"

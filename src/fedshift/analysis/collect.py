@@ -1,32 +1,29 @@
-"""Collect: the records of all runs of an experiment in one Parquet file, and one row per run in a second."""
+"""Collect: the records of all runs of an experiment in one Parquet file, and one row per run in a second.
+
+What was collected before is taken over: only runs that are new are read.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedshift import planfile
+from fedshift.analysis.records import Place, Written, of_run, write
 from fedshift.errors import FedshiftError
 from fedshift.experiments import Cell, Experiment, Protocol, expand, load, protocol
-from fedshift.files import atomic_path
-from fedshift.identity import Identity, identify
-from fedshift.spec import RunSpec
+from fedshift.files import atomic_path, sha256, sha256_file
+from fedshift.identity import identify
 from fedshift.workspace import Workspace
 
-RECORDS = pa.schema(
-    {
-        "round": pa.int32(), "stage": pa.string(), "model": pa.string(), "row": pa.int16(), "client": pa.int16(),
-        "split": pa.string(), "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64(),
-    }
-)  # fmt: skip
 CLIENTS = pa.list_(
     pa.struct(
         {
@@ -47,8 +44,21 @@ RUNS = pa.schema(
         "digest": pa.string(), "code": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
         "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
         "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
+        "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
     }
 )  # fmt: skip
+MADE_BY = {"made_by": sha256_file(Path(__file__))}
+Row = dict[str, Any]
+
+
+class Use(NamedTuple):
+    """One run of the experiment: the method's label, the value on each axis, its name, directory and training precision."""
+
+    label: str
+    axes: dict[str, Any]
+    name: str
+    directory: str
+    precision: str
 
 
 @dataclass(frozen=True)
@@ -83,28 +93,24 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None) -> Collec
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now. A run without
     summary.json is not finished: it is named in both files and contributes no records.
     """
-    experiment = load(workspace.root, name)
-    runs = _planned(workspace, experiment, plan)
-    directories = [workspace.run(cell.spec, identity.digest, identity.code) for cell, identity in runs]
-    rows = [_run(workspace, *run, directory) for run, directory in zip(runs, directories, strict=True)]
-    keys = _keys(experiment, [cell for cell, _ in runs])
-    missing = [row["run"] for row in rows if row["state"] != "finished"]
-    schema = pa.schema(
-        [*keys.schema, RUNS.field("digest"), RUNS.field("code"), *RECORDS], {"missing": json.dumps(missing)}
-    )
-    path = workspace.metrics(name)
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        for index, directory in enumerate(directories):
-            if rows[index]["state"] == "finished":
-                writer.write_table(
-                    _records(directory, {**keys.slice(index, 1).to_pylist()[0], **rows[index]}, schema)
-                )
-    frame = pa.Table.from_pylist(rows, RUNS)
+    experiment, path = load(workspace.root, name), workspace.metrics(name)
+    uses = _uses(workspace, experiment, plan)
+    before = _before(path)
+    rows = [_row(workspace.root, use, before.get(use.name)) for use in uses]
+    keys = _keys(experiment, uses)
+    if before and _table(keys, rows).equals(pq.read_table(_runs_path(path))):
+        return read(workspace, name)
+    finished = [index for index, row in enumerate(rows) if row["state"] == "finished"]
+    named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
+    constants = pa.table({column: part[column] for part in named for column in part.column_names})
+    missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
+    written = Written(path) if before else None
+    sources = [functools.partial(_records, workspace.root, rows[index], written) for index in finished]
+    places = write(path, constants.take(pa.array(finished, pa.int64())), sources, {"missing": missing})
+    for index, place in zip(finished, places, strict=True):
+        rows[index] = {**rows[index], **place._asdict()}
     with atomic_path(_runs_path(path)) as temporary:
-        pq.write_table(
-            pa.table([*keys.columns, *frame.columns], names=[*keys.column_names, *frame.column_names]),
-            temporary,
-        )
+        pq.write_table(_table(keys, rows), temporary)
     return read(workspace, name)
 
 
@@ -120,34 +126,43 @@ def read(workspace: Workspace, name: str) -> Collected:
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
 
-def _planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[tuple[Cell, Identity]]:
+def _uses(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
     if plan is None:
-        return [(cell, identify(cell.spec)) for cell in expand(workspace.root, experiment)]
-    runs = {run.digest: run for run in planfile.runs(plan)}
-    uses = [(use, runs[use.digest]) for use in planfile.cells(plan) if use.experiment == experiment.name]
+        return [_use_now(workspace, cell) for cell in expand(workspace.root, experiment)]
+    runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
+    uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
     if not uses:
         name = experiment.name
         raise FedshiftError(
             plan, f"this plan has no experiment '{name}'", f"Run `fedshift plan {name}` and name that plan."
         )
     return [
-        (
-            Cell(use.label, json.loads(use.axes), RunSpec.model_validate_json(run.spec)),
-            Identity(run.digest, run.code),
+        Use(
+            use.label,
+            json.loads(use.axes),
+            run.name,
+            run.directory,
+            json.loads(run.spec)["local"]["precision"],
         )
-        for use, run in uses
+        for use, run in ((use, runs[use.digest]) for use in uses)
     ]
+
+
+def _use_now(workspace: Workspace, cell: Cell) -> Use:
+    identity = identify(cell.spec)
+    directory = workspace.run(cell.spec, identity.digest, identity.code).relative_to(workspace.root)
+    return Use(cell.label, cell.axes, str(identity), directory.as_posix(), cell.spec.local.precision)
 
 
 def _runs_path(path: Path) -> Path:
     return path.with_suffix(".runs.parquet")
 
 
-def _keys(experiment: Experiment, cells: Sequence[Cell]) -> pa.Table:
+def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     """Method label and axes, one row per run; an axis whose values have no common type is kept as JSON text."""
-    columns = {"method": pa.array([cell.label for cell in cells], pa.string())}
+    columns = {"method": pa.array([use.label for use in uses], pa.string())}
     for axis in (path.rpartition(".")[2] for path in experiment.axes):
-        values = [cell.axes[axis] for cell in cells]
+        values = [use.axes[axis] for use in uses]
         try:
             columns[axis] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -155,18 +170,37 @@ def _keys(experiment: Experiment, cells: Sequence[Cell]) -> pa.Table:
     return pa.table(columns)
 
 
-def _run(workspace: Workspace, cell: Cell, identity: Identity, directory: Path) -> dict[str, Any]:
-    row = {
-        **dataclasses.asdict(identity),
-        "run": directory.relative_to(workspace.root).as_posix(),
-        "precision": cell.spec.local.precision,
-    }
-    if not (directory / "summary.json").exists():
+def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
+    frame = pa.Table.from_pylist(rows, RUNS)
+    names = [*keys.column_names, *frame.column_names]
+    return pa.table([*keys.columns, *frame.columns], names=names).replace_schema_metadata(MADE_BY)
+
+
+def _before(path: Path) -> dict[str, Row]:
+    """Rows of finished runs by name, where this very code collected them before."""
+    if not (path.is_file() and _runs_path(path).is_file()):
+        return {}
+    table = pq.read_table(_runs_path(path))
+    if table.schema.metadata is None or table.schema.metadata.get(b"made_by") != MADE_BY["made_by"].encode():
+        return {}
+    rows = table.select(RUNS.names).to_pylist()
+    return {f"{row['digest']}-{row['code']}": row for row in rows if row["state"] == "finished"}
+
+
+def _row(root: Path, use: Use, known: Row | None) -> Row:
+    """The run's row; `known`, the one collected before, stands if its summary is the same."""
+    directory, (digest, _, code) = root / use.directory, use.name.partition("-")
+    row = {"digest": digest, "code": code, "run": use.directory, "precision": use.precision}
+    try:
+        content = (directory / "summary.json").read_bytes()
+    except FileNotFoundError:
         failure = directory / "failure.json"
         if not failure.exists():
             return {**row, "state": "missing"}
         return {**row, "state": "failed", "failure": json.loads(failure.read_text()).get("text", "")}
-    summary = json.loads((directory / "summary.json").read_text())
+    if known and known["summary"] == sha256(content):
+        return known
+    summary = json.loads(content)
     costs = {name: summary["costs"].get(name) for name in COSTS}
     shown = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
     return {
@@ -176,7 +210,16 @@ def _run(workspace: Workspace, cell: Cell, identity: Identity, directory: Path) 
         "state": "finished",
         "bn": summary["policy"]["bn"],
         "hardware": _hardware(summary["environment"]),
+        "summary": sha256(content),
     }
+
+
+def _records(root: Path, row: Row, written: Written | None) -> pa.Table:
+    """A finished run's records: where its row was taken over, from the file it was taken from."""
+    if written and "group" in row:
+        place = Place(row["group"], row["start"], row["length"])
+        return written.records(place, f"{row['digest']}-{row['code']}")
+    return of_run(root / row["run"])
 
 
 def _hardware(environment: dict[str, Any]) -> str:
@@ -184,13 +227,3 @@ def _hardware(environment: dict[str, Any]) -> str:
     if environment["device"] != "cpu":
         return str(environment["device"])
     return f"cpu, {environment['capability']}, threads: {environment['threads']}"
-
-
-def _records(directory: Path, constants: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    table = pq.read_table(directory / "metrics.parquet", columns=RECORDS.names).cast(RECORDS)
-    constant = {
-        field.name: pa.repeat(pa.scalar(constants[field.name], field.type), len(table))
-        for field in schema
-        if field.name not in RECORDS.names
-    }
-    return pa.table({**constant, **{name: table[name] for name in RECORDS.names}}, schema=schema)

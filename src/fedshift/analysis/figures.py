@@ -57,7 +57,7 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
         raise FedshiftError(
             collected.path, "holds no finished run", "Train the experiment, then collect it again."
         )
-    frame, targets = with_average(frame, collected.keys)
+    frame, targets = with_average(frame, collected)
     further = [key for key in collected.keys if key not in ("method", "target", "seed")]
     parts: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, frame)]
     if further:
@@ -85,11 +85,13 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
     return figure
 
 
-def with_average(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, list[Any]]:
+def with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, list[Any]]:
     """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the columns to draw."""
+    keys = collected.keys
     if "target" not in keys or frame["target"].isna().all():
         return frame, [None]
-    targets = list(frame["target"].drop_duplicates())
+    drawn = set(frame["target"])
+    targets = [target for target in collected.runs["target"].drop_duplicates() if target in drawn]
     if len(targets) == 1:
         return frame, targets
     by = [key for key in [*keys, "round"] if key != "target"]

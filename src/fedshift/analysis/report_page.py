@@ -11,7 +11,7 @@ OWN_STYLE = """\
   section { border-top: 1px solid #d0d7de; margin-top: 3rem; padding-top: 1rem; }
   h2.name { font-size: 1.3rem; margin-top: .5rem; }
   nav a, tbody th a { color: #0550ae; text-decoration: none; }
-  nav { position: sticky; top: 0; background: #fff; padding: .5rem 0; border-bottom: 1px solid #d0d7de; z-index: 5; font-size: .9rem; }
+  nav { position: sticky; top: 0; background: #fff; padding: .5rem 0; border-bottom: 1px solid #d0d7de; margin-bottom: 1.25rem; z-index: 5; font-size: .9rem; }
   nav a { margin-right: 1.2rem; }
   table { font-size: .92em; }
   th, td { padding: .3rem .6rem; }
@@ -92,7 +92,7 @@ TEMPLATE += (
 TEMPLATE += """\
 {% for name, figure in part.curves.items() %}
 {% if loop.first %}<h2>Learning curves</h2>
-<p class="hint">Mean over seeds, band: one standard deviation{% if experiment.published %}; thin dashes: published{% endif %}.
+<p class="hint">Mean over seeds, band: one standard deviation{% if experiment.published %}; dotted: published{% endif %}.
 A click on a method hides it, a double click shows it alone; drag to zoom, double click to go back.</p>{% endif %}
 {% if name %}<h3>{{ name }}</h3>{% endif %}
 {{ figure }}
@@ -102,6 +102,9 @@ A click on a method hides it, a double click shows it alone; drag to zoom, doubl
 <h3>{{ name }}</h3>
 {{ figure }}
 {% endfor %}
+{% if part.runs and not part.partitions %}
+<h2>Who holds what</h2><p class="hint">The partitions of these runs are not on this machine: snakemake --profile profiles/local partitions.</p>
+{% endif %}
 {% if part.costs %}
 <h2>Costs</h2>
 <p class="hint">Means over finished runs, whichever domains they hold out; memory: the highest. Sent: what clients send up and get down in the whole run. GMAC: forward passes of training only.</p>

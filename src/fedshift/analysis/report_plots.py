@@ -24,9 +24,9 @@ CLASS_COLOURS = [*COLOURS[:6], "#8c959f", "#6f42c1", "#b08800", "#005f5f"]
 def learning_curves(root: Path, collected: Collected) -> dict[str, go.Figure]:
     """One figure per value of the further axes (its name is the key): held-out domains side by side, one line per method.
 
-    A line is the mean over seeds, its band one standard deviation; dashes at the right edge are published values.
+    A line is the mean over seeds, its band one standard deviation; dotted lines are published values.
     """
-    frame, targets = with_average(curves(collected), collected.keys)
+    frame, targets = with_average(curves(collected), collected)
     if frame.empty:
         return {}
     return {
@@ -92,7 +92,7 @@ def _line(
         "legendgroup": method, "mode": "lines", "line": {"color": look["color"], "dash": look["dash"], "width": 1.8},
     }  # fmt: skip
     quiet = {"legendgroup": method, "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
-    edge = [*(mean + spread), *(mean - spread)[::-1]]
+    edge = [*(mean + spread).clip(upper=100), *(mean - spread).clip(lower=0)[::-1]]
     around = [*mean.index, *mean.index[::-1]]
     traces = [
         go.Scatter(
@@ -113,8 +113,9 @@ def _line(
         )
     if paper is not None:
         last = mean.index.max()
-        dashed = {"color": look["color"], "dash": "dash", "width": 1}
-        traces.append(go.Scatter(x=[0, last], y=[paper, paper], line=dashed, **quiet))
+        dotted = {"color": look["color"], "dash": "dot", "width": 1}
+        told = {"hoverinfo": None, "hovertemplate": "published: %{y}", "name": method}
+        traces.append(go.Scatter(x=[0, last], y=[paper, paper], line=dotted, **{**quiet, **told}))
     return traces
 
 
@@ -173,6 +174,7 @@ def _plain(figure: go.Figure, height: int) -> go.Figure:
         "zeroline": False,
         "ticks": "outside",
         "ticklen": 3,
+        "automargin": True,
     }
     figure.update_xaxes(**axis).update_yaxes(**axis)
     figure.update_annotations(font_size=13)

@@ -42,28 +42,17 @@ def command(
     from fedshift.data.partition import partition
     from fedshift.registry import get
     from fedshift.resolve import params
-    from fedshift.spec import parse
+    from fedshift.spec import Division, closed
 
     plugin = get("partitions", scheme, "--scheme")
     made = params(plugin, dict(_pair(text) for text in given), "--param")
     chosen = {key: value for key, value in vars(made).items() if value != getattr(plugin.Params(), key)}
-    spec = {
-        "data": {
-            "dataset": name,
-            "release": release,
-            "target": target,
-            "prepare": {"px": px},
-            "input_px": px,
-        },
+    division = {
+        "data": {"dataset": name, "release": release, "target": target, "prepare": {"px": px}},
         "partition": {"scheme": scheme, "params": chosen, "fractions": fractions.split(",")},
         "seed": seed,
-        # a partition depends on nothing below
-        "model": {"name": ""},
-        "method": {"name": ""},
-        "local": {"batch": 1, "lr": 0},
-        "federation": {"rounds": 0},
     }
-    click.echo(partition(workspace, parse(spec, "fedshift partition")))
+    click.echo(partition(workspace, closed(Division, division, "fedshift partition")))
 
 
 def _pair(text: str) -> tuple[str, Any]:

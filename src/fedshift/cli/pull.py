@@ -9,10 +9,11 @@ from pathlib import Path
 
 import click
 
+from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 
-STAGES = ("partitions", "train", "tables", "report")
+STAGES = ("data", "partitions", "train", "tables", "report")
 SHOWN = ("tables", "report")
 
 
@@ -20,7 +21,7 @@ SHOWN = ("tables", "report")
 @click.option("--remote", help="The DVC remote; default: the project's.")
 @click.pass_obj
 def command(workspace: Workspace, remote: str | None) -> None:
-    """Get partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell Snakemake that they are up to date.
+    """Get decoded images, partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell Snakemake that they are up to date.
 
     Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the remote has them.
     """
@@ -33,6 +34,9 @@ def command(workspace: Workspace, remote: str | None) -> None:
             "did not end well: see above",
             "Remotes: dvc remote list. What was never made (dvc repro) and pushed cannot be pulled.",
         )
+    click.echo(
+        f"{restore(workspace)} runs made elsewhere are known here from now on (without their weights)."
+    )
     # A clone has neither times nor records that Snakemake could trust: --touch --forceall writes both. Where experiments or
     # code have changed since these results were made, that would certify old tables as new ones.
     if _run(workspace.root, "dvc", "status", "--quiet", *SHOWN):

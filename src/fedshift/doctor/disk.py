@@ -1,0 +1,33 @@
+"""Disk: free space where results lie, against what the planned runs still need."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+from fedshift import planfile
+from fedshift.doctor.finding import Finding
+from fedshift.planfile import Request
+from fedshift.workspace import Workspace
+
+SPARE_GB = 5.0
+
+
+def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+    """Needs a plan to know what is to be done; without one, a little must be free."""
+    root = workspace.root
+    free = shutil.disk_usage(root).free / 1e9
+    path = planfile.location(root, asked)
+    if not path.is_file():
+        enough = free > SPARE_GB
+        found = f"{free:.1f} GB free; what is needed: fedshift plan"
+        yield Finding("disk", "ok" if enough else "wrong", found, "" if enough else "Free space.")
+        return
+    left = [run for run in planfile.runs(path) if planfile.outcome(root, run)[0] != "finished"]
+    need = sum(run.disk_mb for run in left) / 1e3
+    found = f"{free:.1f} GB free; {len(left)} runs to do need up to {need:.1f} GB"
+    if free < need + SPARE_GB:
+        cure = "Free space, or move results/ to a larger disk and link it."
+        yield Finding("disk", "wrong", found, cure)
+    else:
+        yield Finding("disk", "ok", found)

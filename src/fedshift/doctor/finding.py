@@ -1,0 +1,35 @@
+"""What a check finds, and how it asks programs."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["ok", "absent", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: the part looked at; ok (there), absent (not there, not needed) or wrong (broken, or needed and not there); what was found; the cure."""
+
+    part: str
+    state: State
+    found: str
+    cure: str = ""
+
+
+def told_by(*command: str, cwd: Path | None = None) -> str | None:
+    """What a command prints; None where it fails or hangs."""
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def words(path: str) -> list[str]:
+    """The words of a file; none where there is none."""
+    file = Path(path)
+    return file.read_text().split() if file.is_file() else []

@@ -1,0 +1,125 @@
+"""Slurm: whether a controller answers, and whether it has what the profile and the planned jobs ask for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from fedshift import job, planfile
+from fedshift.doctor.finding import Finding, told_by
+from fedshift.planfile import Request
+from fedshift.workspace import Workspace
+
+OWN = "slurm/cluster.yaml"
+
+
+class Partition(NamedTuple):
+    """A partition's best node: memory (MB) and GPUs; minutes that a job may take (None: any)."""
+
+    name: str
+    up: bool
+    minutes: int | None
+    memory: int
+    gpus: bool
+
+
+def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+    """One line for the cluster, one for each thing that the profile asks for in vain."""
+    if not shutil.which("sinfo"):
+        yield Finding("slurm", "absent", "not on this machine: use --profile profiles/local")
+        return
+    told = told_by("sinfo", "-h", "-o", "%P|%a|%l|%m|%G")
+    if told is None:
+        found = "installed, but its controller does not answer"
+        yield Finding("slurm", "wrong", found, "Ask the administrators; try: sinfo")
+        return
+    partitions, default = _partitions(told)
+    profile = _profile(workspace.root)
+    name = str(profile["resources"].get("slurm_partition") or default)
+    if name not in partitions:
+        cure = f"Set slurm_partition in {OWN} to one of: {', '.join(partitions)}."
+        yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
+    else:
+        found = f"partitions {', '.join(partitions)}; jobs go to {name}"
+        yield Finding("slurm", "ok", found)
+        yield from _asked_in_vain(workspace, asked, partitions[name])
+    yield from _accounting(profile)
+
+
+def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -> Iterator[Finding]:
+    where = f"partition '{partition.name}'"
+    if not partition.up:
+        yield Finding("slurm", "wrong", f"{where} is down", f"Choose another one in {OWN}.")
+    if asked.device == "cuda" and not partition.gpus:
+        cure = f"Choose another one in {OWN}, or `device: cpu`."
+        yield Finding("slurm", "wrong", f"{where} has no GPU, and jobs ask for one", cure)
+    path = planfile.location(workspace.root, asked)
+    runs = planfile.runs(path) if path.is_file() else []
+    packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
+    minutes = max((job.minutes(members, asked.parallel) for members in packs), default=0)
+    memory = max((job.mem_mb(members, asked.parallel) for members in packs), default=0)
+    if partition.minutes is not None and minutes > partition.minutes:
+        found = (
+            f"{where} ends jobs after {partition.minutes} minutes, the longest one planned asks for {minutes}"
+        )
+        cure = "Make jobs shorter: a smaller `pack` in params.yaml, or a partition with more time."
+        yield Finding("slurm", "wrong", found, cure)
+    if memory > partition.memory:
+        found = f"{where} has nodes of {partition.memory} MB, the largest job planned asks for {memory}"
+        yield Finding("slurm", "wrong", found, "A smaller `parallel` in params.yaml, or larger nodes.")
+
+
+def _accounting(profile: dict[str, Any]) -> Iterator[Finding]:
+    config = told_by("scontrol", "show", "config") or ""
+    kept = re.search(r"^AccountingStorageType\s*=\s*(\S+)", config, re.MULTILINE)
+    if profile["status"] == "sacct" and (kept is None or "none" in kept[1]):
+        found = "the profile asks sacct, but accounting is off: it would wait for ever"
+        yield Finding("slurm", "wrong", found, "Set `slurm-status-command: squeue` in slurm/config.yaml.")
+    enforced = re.search(r"^AccountingStorageEnforce\s*=.*associations", config, re.MULTILINE)
+    if enforced and "slurm_account" not in profile["resources"]:
+        cure = f"Set slurm_account in {OWN} (sacctmgr show assoc user=$USER)."
+        yield Finding("slurm", "wrong", "this cluster wants an account, and the profile names none", cure)
+
+
+def _partitions(told: str) -> tuple[dict[str, Partition], str]:
+    """By name, nodes of several kinds taken together; and the default one's name."""
+    found: dict[str, Partition] = {}
+    default = ""
+    for line in told.splitlines():
+        name, state, limit, memory, gres = line.split("|")
+        default = name.rstrip("*") if name.endswith("*") else default
+        name = name.rstrip("*")
+        known = found.get(name)
+        found[name] = Partition(
+            name,
+            state == "up",
+            _minutes(limit),
+            max(int(memory.rstrip("+")), known.memory if known else 0),
+            "gpu" in gres or bool(known and known.gpus),
+        )
+    return found, default or next(iter(found), "")
+
+
+def _minutes(limit: str) -> int | None:
+    """Slurm's [days-]hours:minutes:seconds or minutes:seconds."""
+    if not (parts := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)):
+        return None
+    days, hours, minutes, _ = (int(part or 0) for part in parts.groups())
+    return (days * 24 + hours) * 60 + minutes
+
+
+def _profile(root: Path) -> dict[str, Any]:
+    """What slurm/config.yaml gives every job and how it asks for states; the user's own file wins."""
+    config, own = _yaml(root / "slurm" / "config.yaml"), _yaml(root / OWN)
+    resources = {**(config.get("default-resources") or {}), **own}
+    return {"resources": resources, "status": config.get("slurm-status-command")}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}

@@ -1,0 +1,51 @@
+"""Doctor against a real Slurm: the profile as it comes, and what it asks for in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedshift.doctor import slurm
+from fedshift.plan import plan
+from fedshift.planfile import Request
+from fedshift.workspace import Workspace
+from tests.slurm.cluster import Cluster
+from tests.slurm.conftest import cluster  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.slurm
+
+
+def test_profile_against_a_live_cluster(
+    cluster: Cluster,  # noqa: F811
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    (project / "slurm").mkdir()
+    config, own = project / "slurm" / "config.yaml", project / "slurm" / "cluster.yaml"
+    config.write_text("slurm-status-command: squeue\n")
+    workspace, asked = Workspace(project), Request(("demo",), device="cuda")
+    plan(workspace, asked)
+
+    def told() -> list[tuple[str, str]]:
+        return [(finding.state, finding.found) for finding in slurm.check(workspace, asked)]
+
+    assert told() == [("ok", "partitions gpu; jobs go to gpu")]
+    config.write_text("slurm-status-command: sacct\n")
+    assert "accounting is off" in told()[-1][1]
+    config.write_text("slurm-status-command: squeue\n")
+    cluster.call("scontrol", "update", "PartitionName=gpu", "MaxTime=3")
+    try:
+        assert "ends jobs after 3 minutes" in told()[-1][1]
+    finally:
+        cluster.call("scontrol", "update", "PartitionName=gpu", "MaxTime=INFINITE")
+    own.write_text("slurm_partition: bigger\n")
+    assert told() == [("wrong", "the profile's partition 'bigger' is not on this cluster")]
+    cluster.call("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    try:
+        own.write_text("slurm_partition: gpu\n")
+        assert told()[-1] == ("wrong", "partition 'gpu' is down")
+    finally:
+        cluster.call("scontrol", "update", "PartitionName=gpu", "State=UP")

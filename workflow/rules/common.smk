@@ -1,0 +1,144 @@
+# What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
+# for which experiments.
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+from snakemake.exceptions import WorkflowError
+
+SOURCES = str(Path(workflow.basedir) / "src")
+sys.path.insert(0, SOURCES)
+from fedshift import job, planfile
+from fedshift.errors import FedshiftError
+from fedshift.files import sha256
+
+ROOT = Path.cwd()
+# Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
+# re-runs nothing.
+BIN = str(Path(sys.executable).parent)
+os.environ.update(
+    PATH=os.pathsep.join([BIN, *filter(None, [os.environ.get("PATH")])]),
+    PYTHONPATH=os.pathsep.join([SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])]),
+)
+
+
+def the_plan(request):
+    """The plan's path: in a job the one that it was started with, else the one of this request, made if absent."""
+    if given := os.environ.get("FEDSHIFT_PLAN"):
+        planfile.check(ROOT, Path(given), request)
+        return Path(given)
+    path = planfile.location(ROOT, request)
+    if not path.is_file():
+        chosen = ["--pack", str(request.pack), "--device", request.device]
+        chosen += ["--parallel", str(request.parallel), *request.experiments]
+        if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
+            raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
+    os.environ.update(FEDSHIFT_PLAN=str(path))
+    return path
+
+
+def the_cluster():
+    """What this cluster calls things: resources of the Slurm plugin by name. A copy of slurm/cluster.example.yaml."""
+    path = Path("slurm/cluster.yaml")
+    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+
+
+def active_environment(wildcards):
+    """Where Snakemake was installed, there its jobs run: the active conda environment; in a virtual environment, none to name."""
+    return os.environ.get("CONDA_PREFIX")
+
+
+CLUSTER = the_cluster()
+try:
+    REQUEST = planfile.Request.of(config)
+    PLAN = the_plan(REQUEST)
+    RUNS = planfile.runs(PLAN)
+    CELLS = planfile.cells(PLAN)
+    IMAGES = {images.prepared: images for images in planfile.images(PLAN)}
+except FedshiftError as error:
+    raise WorkflowError(str(error)) from None
+
+PACKS = defaultdict(list)
+for run in RUNS:
+    PACKS[run.pack].append(run)
+RUN = {run.digest: run for run in RUNS}
+PARTITIONED = {run.partition: run for run in RUNS}
+ANALYSIS = planfile.sources_key("analysis")
+
+
+def images_of(wildcards):
+    return IMAGES[f"data/prepared/{wildcards.recipe}"]
+
+
+def run_of(wildcards):
+    """A run that trains on this partition."""
+    return PARTITIONED[f"data/partitions/{wildcards.recipe}.parquet"]
+
+
+def partition_options(wildcards):
+    spec = json.loads(run_of(wildcards).spec)
+    data, split = spec["data"], spec["partition"]
+    options = ["--release", data["release"], "--px", data["prepare"]["px"], "--seed", spec["seed"]]
+    options += ["--scheme", split["scheme"], "--fractions", ",".join(map(str, split["fractions"]))]
+    options += [word for key, value in split["params"].items() for word in ("--param", f"{key}={value}")]
+    options += ["--target", data["target"]] if data["target"] is not None else []
+    return shlex.join(map(str, [data["dataset"], *options]))
+
+
+def data_of(wildcards):
+    members = PACKS[wildcards.pack]
+    return ancient(sorted({run.prepared for run in members} | {run.partition for run in members}))
+
+
+def at_once(wildcards):
+    return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
+
+
+def runtime(wildcards, attempt):
+    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, attempt)
+
+
+def mem_mb(wildcards, attempt):
+    return job.mem_mb(PACKS[wildcards.pack], REQUEST.parallel, attempt)
+
+
+def results_of(experiment):
+    tables = f"results/tables/{experiment}"
+    return [
+        f"{tables}/table.csv",
+        f"{tables}/check.passed",
+        f"results/figures/{experiment}",
+        f"results/report/{experiment}/index.html",
+    ]
+
+
+def cells_of(wildcards):
+    return [cell for cell in CELLS if cell.experiment == wildcards.experiment]
+
+
+def packs_of(wildcards):
+    return sorted({f"results/packs/{RUN[cell.digest].pack}.json" for cell in cells_of(wildcards)})
+
+
+def runs_of(wildcards):
+    """Hash of the experiment's runs: others are other results, whatever the times of the files say."""
+    return sha256(repr([(cell.label, cell.axes, RUN[cell.digest].name) for cell in cells_of(wildcards)]))
+
+
+def key_of(experiment):
+    """Hash of what decides how an experiment's results are shown."""
+    return planfile.inputs_key(ROOT, planfile.Request((experiment,)))
+
+
+def shown_by(wildcards):
+    return sha256(ANALYSIS + key_of(wildcards.experiment))
+
+
+def reported(wildcards):
+    """The experiments on a report's page."""
+    return REQUEST.experiments if wildcards.set == "all" else [wildcards.set]
