@@ -1,242 +1,277 @@
-"""Are writers slowed by the follower, and how far is MLflow behind? Many processes write segments while `fedshift track` publishes.
+"""Are runs slowed by the follower, does each point arrive once, and how late? Many processes write while `fedshift track` publishes.
 
-Each writer stands for a training run: it sleeps a round's time, adds the records of a round, and writes a segment at most every
-`--segment` seconds, as `fedshift train` does. First without a follower, then with one; `--kill` stops the server in the middle
-with kill -9 and starts it again after `--away` seconds. The delay of a point is the time at which it is seen in MLflow's database
-(looked at twice a second) less the time of its record: waiting for the segment to be closed is part of it.
-Slowing is the median over writers of their wall time with the follower, over that without. CPU time of a writer tells what the
-machine's load does not.
+A writer stands for a training run. For each round it sleeps `--pause` seconds (the device's work; `--spin` burns CPU besides), then
+does what `fedshift train` does: add the round's records (the rows of `--clients` clients that keep no model of their own), close a
+segment each `--segment` seconds (default: that of `fedshift train`), and at last merge the segments and write a summary. Writers
+close their segments at different times, as runs do. Four calls measure, each appends a line to FILE; the fifth prints what FILE holds:
+
+  python benchmarks/tracking.py alone FILE       writers without a follower
+  python benchmarks/tracking.py followed FILE    with a follower and, but for --store sqlite, an MLflow server, on the same machine
+  python benchmarks/tracking.py killed FILE      the server is killed -9 when half is written and started again after --away seconds
+  python benchmarks/tracking.py summary FILE     slowing of each writer, with its noise; delays
+
+The delay of a point is the time at which it is seen in MLflow's database (looked at twice a second) less the time of its record;
+besides, less the time at which its segment was closed, before which nobody can see it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import signal
-import socket
 import sqlite3
 import statistics
 import subprocess
 import sys
 import time
-import urllib.request
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, nullcontext
 from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from fedshift import planfile
-from fedshift.experiments import protocol
-from fedshift.files import write_bytes, write_json
+from fedshift.federation.records import Records
+from fedshift.files import atomic_path, write_bytes, write_json
 from fedshift.planfile import Cell, Run
+from fedshift.points import final_points, points
 
-ROOT = Path(__file__).parents[1]
-ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.tracking.server import SETTINGS, Server
+
+SUMMARY = {
+    "best_round": {},
+    "costs": {"seconds": 1.0},
+    "environment": {"device": "cpu"},
+    "policy": {"bn": "none"},
+}
+Told = tuple[float, float, float]
+
+barrier: Barrier
 
 
-def write(directory: Path, rounds: int, pause: float, every: float, clients: int) -> tuple[float, float]:
-    """One writer; returns its wall and CPU seconds."""
-    from fedshift.federation.records import Records
+def prepare(given: Barrier) -> None:
+    global barrier
+    barrier = given
 
-    records, began, cpu, saved = Records(), time.monotonic(), time.process_time(), time.monotonic()
-    first = 1
-    for finished in range(1, rounds + 1):
-        time.sleep(pause)
-        for k in range(clients):
-            records.add(finished, "train", "", k, "train", {"loss": 1 / finished}, n=1)
-            records.add(finished, "post_agg", "global", k, "test", {"accuracy": 1 - 1 / finished}, n=1)
-        records.add(finished, "post_agg", "global", -1, "target", {"accuracy": 1 - 2 / finished}, n=1)
-        records.add(finished, "cost", "", -1, "", {"bytes_up": 1.0})
-        if time.monotonic() - saved >= every or finished == rounds:
+
+# ---- a writer
+
+
+def write(directory: Path, given: argparse.Namespace, k: int) -> Told:
+    """One run; returns its wall seconds, those of them not asleep, and its CPU seconds."""
+    barrier.wait()
+    records, first, asleep = Records(), 1, 0.0
+    began, cpu = time.monotonic(), time.process_time()
+    saved = began - given.segment * k / given.writers
+    for finished in range(1, given.rounds + 1):
+        rest = time.monotonic()
+        time.sleep(given.pause)
+        asleep += time.monotonic() - rest
+        for _ in range(given.spin):
+            pass
+        add(records, finished, k, given)
+        if time.monotonic() - saved >= given.segment or finished == given.rounds:
             write_bytes(directory / "segments" / f"{first:06d}-{finished:06d}.parquet", records.pack())
             records.rows, first, saved = [], finished + 1, time.monotonic()
-    return time.monotonic() - began, time.process_time() - cpu
+    segments = [pq.read_table(path) for path in sorted(directory.glob("segments/*.parquet"))]
+    with atomic_path(directory / "metrics.parquet") as temporary:
+        pq.write_table(pa.concat_tables(segments), temporary, compression="zstd")
+    write_json(directory / "summary.json", SUMMARY)
+    wall = time.monotonic() - began
+    return wall, wall - asleep, time.process_time() - cpu
 
 
-METRICS = 4  # points a round: train/loss, id/acc, ood/acc, cost/bytes
+def add(records: Records, finished: int, k: int, given: argparse.Namespace) -> None:
+    """A round's rows, as the round loop records them."""
+    value = k + 1 / finished
+    scores = {"accuracy": value, "loss": -value}
+    for client in range(given.clients):
+        records.add(finished, "train", "", client, "train", {"loss": value + client}, n=1)
+    records.add(finished, "cost", "", -1, "", {"bytes_down": value, "bytes_up": value, "images": value})
+    for client, split in itertools.product(range(given.clients), ("val", "test")):
+        records.add(finished, "post_agg", "global", client, split, scores, n=1)
+    records.add(finished, "post_agg", "global", -1, "target", scores, n=1)
+    records.add(finished, "machine", "", -1, "", {"seconds": given.pause, "peak_memory_mb": value})
 
 
-def finish(directory: Path) -> None:
-    """Merge the segments and leave a summary, so that the follower ends."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(
-        pa.concat_tables([pq.read_table(path) for path in sorted(directory.glob("segments/*.parquet"))]),
-        directory / "metrics.parquet",
-    )
-    summary = {"best_round": {}, "costs": {}, "environment": {"device": "cpu"}, "policy": {"bn": "none"}}
-    write_json(directory / "summary.json", summary)
+# ---- one measurement
 
 
-def planned(root: Path, writers: int, rounds: int) -> tuple[Path, list[Run]]:
+def planned(root: Path, given: argparse.Namespace) -> tuple[Path, list[Run]]:
     """A plan of runs that nobody trains: the follower reads it."""
-    spec = json.dumps(protocol(ROOT, "digits").spec)
     runs = [
         Run(**{
             **dict.fromkeys(Run._fields, 0),
             "digest": f"{k:016x}", "code": "0" * 8, "directory": f"results/runs/{k}", "dataset": "digits", "method": "fedavg",
-            "target": "plain", "seed": k, "spec": spec, "pack": "0" * 16, "rounds": rounds,
+            "target": "plain", "seed": k, "spec": "{}", "pack": "0" * 16, "rounds": given.rounds,
         })
-        for k in range(writers)
+        for k in range(given.writers)
     ]  # fmt: skip
-    path = root / "plan.db"
-    path.unlink(missing_ok=True)
-    cells = [
-        Cell("benchmark", "fedavg", json.dumps({"target": "plain", "seed": run.seed}), run.digest)
-        for run in runs
+    cells = [Cell("benchmark", "fedavg", json.dumps({"seed": run.seed}), run.digest) for run in runs]
+    planfile.write(root / "plan.db", {}, runs, cells, [])
+    return root / "plan.db", runs
+
+
+def start_follower(root: Path, plan: Path, uri: str) -> subprocess.Popen[bytes]:
+    """A follower that has read the plan."""
+    command = [
+        sys.executable,
+        "-m",
+        "fedshift",
+        "--root",
+        str(root),
+        "track",
+        "--follow",
+        "--plan",
+        str(plan),
     ]
-    planfile.write(path, {}, runs, cells, [])
-    return path, runs
+    with open(root / "track.log", "wb") as log:
+        follower = subprocess.Popen(
+            command, env={**os.environ, **SETTINGS, "MLFLOW_TRACKING_URI": uri}, stdout=log, stderr=log
+        )
+    while not (root / "results" / ".track.lock").exists():
+        time.sleep(0.1)
+    return follower
 
 
-class Server:
-    """`mlflow server` on SQLite, to be killed."""
-
-    def __init__(self, root: Path) -> None:
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.root, self.uri = root, f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--backend-store-uri",
-            f"sqlite:///{self.root}/mlflow.db",
-        ]
-        command += ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-        with open(self.root / "server.log", "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=self.root,
-                env={**os.environ, **ENVIRONMENT},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def wait(self) -> None:
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=2).read()
-                return
-            except OSError:
-                time.sleep(0.5)
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def look(database: Path, after: int) -> list[tuple[int, int, str]]:
-    """New points since row `after`: (row, time of the record in ms, metric)."""
+def look(database: Path, after: int) -> list[tuple[Any, ...]]:
+    """New points since row `after`: (row, digest, metric, round, ms, value)."""
+    query = """SELECT metrics.rowid, tags.value, metrics.key, metrics.step, metrics.timestamp, metrics.value
+               FROM metrics JOIN tags ON tags.run_uuid = metrics.run_uuid AND tags.key = 'digest'
+               WHERE metrics.rowid > ? ORDER BY metrics.rowid"""
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=5)) as opened:
-            query = "SELECT rowid, timestamp, key FROM metrics WHERE rowid > ? ORDER BY rowid"
             return opened.execute(query, (after,)).fetchall()
     except sqlite3.OperationalError:
-        return []
+        return []  # not there yet, or being restored after a kill
 
 
-def measure(
-    given: argparse.Namespace, root: Path, follow: bool
-) -> tuple[list[tuple[float, float]], dict[str, Any]]:
-    """Wall and CPU seconds of the writers; with a follower, what arrived and when."""
-    plan, runs = planned(root, given.writers, given.rounds)
-    server, follower = Server(root), None
-    if follow and given.store == "server":
-        server.start()
-        server.wait()
-    uri = server.uri if given.store == "server" else f"sqlite:///{root}/mlflow.db"
-    if follow:
-        environment = {**os.environ, **ENVIRONMENT, "MLFLOW_TRACKING_URI": uri}
-        command = [
-            sys.executable,
-            "-m",
-            "fedshift",
-            "--root",
-            str(root),
-            "track",
-            "--follow",
-            "--plan",
-            str(plan),
-        ]
-        with open(root / "track.log", "wb") as log:
-            follower = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        while not (root / "results" / ".track.lock").exists():
-            time.sleep(0.1)
-    delays: list[float] = []
-    row, began, state = 0, time.time(), "up"
-    half = given.rounds * given.pause / 2
-    with get_context("spawn").Pool(given.writers) as pool:
-        tasks = [
-            (root / run.directory, given.rounds, given.pause, given.segment, given.clients) for run in runs
-        ]
-        pending = pool.starmap_async(write, tasks, chunksize=1)
+def measure(given: argparse.Namespace, root: Path) -> dict[str, Any]:
+    """Play writers, and follower and server where asked for."""
+    plan, runs = planned(root, given)
+    served = given.mode != "alone" and given.store == "server"
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["tracking"])
+    together = context.Barrier(given.writers + 1)
+    with (
+        Server(root) if served else nullcontext() as server,
+        context.Pool(given.writers, prepare, (together,)) as pool,
+    ):
+        uri = server.uri if server else f"sqlite:///{root}/mlflow.db"
+        follower = start_follower(root, plan, uri) if given.mode != "alone" else None
+        pending = pool.starmap_async(
+            write, [(root / run.directory, given, run.seed) for run in runs], chunksize=1
+        )
+        together.wait()
+        kill_at = (
+            time.monotonic() + given.rounds * given.pause / 2 if given.mode == "killed" else float("inf")
+        )
+        start_at = float("inf")
+        seen: list[tuple[Any, ...]] = []
         while not pending.ready() or (follower and follower.poll() is None):
-            if pending.ready():
-                for run in runs:
-                    if not (root / run.directory / "summary.json").exists():
-                        finish(root / run.directory)
-            if follow and given.kill and state == "up" and time.time() - began > half:
-                server.kill()
-                state, back = "down", time.time() + given.away
-            if state == "down" and time.time() > back:
-                server.start()
-                state = "back"
-            if follow:
-                for place, stamp, key in look(root / "mlflow.db", row):
-                    row = place
-                    if not key.startswith("final/"):
-                        delays.append(time.time() - stamp / 1000)
             time.sleep(0.5)
-        walls = pending.get()
-    if follow and given.store == "server":
-        server.kill()
-    return walls, {
-        "delays": delays,
-        "errors": (root / "track.log").read_text().count("tried again") if follow else 0,
+            if time.monotonic() > kill_at and server:
+                server.kill()
+                kill_at, start_at = float("inf"), time.monotonic() + given.away
+            if time.monotonic() > start_at and server:
+                server.launch()
+                start_at = float("inf")
+            if follower:
+                now = time.time()
+                seen += [(now, *row) for row in look(root / "mlflow.db", seen[-1][1] if seen else 0)]
+        told = pending.get()
+    writers = {
+        "wall": [one[0] for one in told],
+        "busy": [one[1] for one in told],
+        "cpu": [one[2] for one in told],
     }
+    return {**writers, **(arrived(root, runs, seen) if follower else {})}
+
+
+def arrived(root: Path, runs: list[Run], seen: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """What came, against what was written; how late."""
+    wanted: Counter[tuple[Any, ...]] = Counter()
+    closed: dict[tuple[str, int], float] = {}
+    for run in runs:
+        table = pq.read_table(root / run.directory / "metrics.parquet")
+        shown = [*points(table), *final_points(SUMMARY, table)]
+        wanted.update((run.digest, one.name, one.round, one.time, one.value) for one in shown)
+        for path in (root / run.directory / "segments").iterdir():
+            first, last = map(int, path.stem.split("-"))
+            closed |= {(run.digest, finished): path.stat().st_mtime for finished in range(first, last + 1)}
+    there = Counter(tuple(row) for _, _, *row in seen)
+    rounds = [one for one in seen if not one[3].startswith("final/")]
+    return {
+        "points": there.total(),
+        "wanted": wanted.total(),
+        "each_once": there == wanted and max(there.values()) == 1,
+        "tried_again": (root / "track.log").read_text().count("will try again"),
+        "since_record": spread([now - ms / 1000 for now, _, _, _, _, ms, _ in rounds]),
+        "since_segment": spread([now - closed[digest, step] for now, _, digest, _, step, _, _ in rounds]),
+    }
+
+
+def spread(delays: list[float]) -> dict[str, float]:
+    delays = sorted(delays)
+    return {"median": statistics.median(delays), "p99": delays[int(0.99 * len(delays))], "max": delays[-1]}
+
+
+# ---- what was measured
+
+
+def summary(lines: list[dict[str, Any]]) -> None:
+    """Each writer against the mean of its own walls alone; the noise is that of each `alone` against the other ones."""
+    alone = [line["wall"] for line in lines if line["mode"] == "alone"]
+    for place, line in enumerate(lines):
+        others = [walls for walls in alone if walls is not line["wall"]] or alone
+        base = [statistics.mean(walls) for walls in zip(*others, strict=True)]
+        slowed = [100 * (wall / least - 1) for wall, least in zip(line["wall"], base, strict=True)]
+        print(
+            f"{place} {line['mode']:8} wall {statistics.median(line['wall']):.2f} s, busy {statistics.median(line['busy']):.2f}, "
+            f"CPU {statistics.median(line['cpu']):.2f} | slowed: median {statistics.median(slowed):+.3f}%, "
+            f"writers {min(slowed):+.3f} to {max(slowed):+.3f}% | load {line['load']:.1f}"
+        )
+        if "points" in line:
+            once = "each once" if line["each_once"] else "WRONG"
+            print(
+                f"           points: {line['points']} of {line['wanted']}, {once}; tried again: {line['tried_again']}"
+            )
+            for since in ("record", "segment"):
+                late = ", ".join(f"{name} {value:.1f}" for name, value in line[f"since_{since}"].items())
+                print(f"           delay since the {since}, s: {late}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("mode", choices=["alone", "followed", "killed", "summary"])
+    parser.add_argument("file", type=Path)
     parser.add_argument("--writers", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=500)
-    parser.add_argument("--pause", type=float, default=0.3, help="seconds of a round")
-    parser.add_argument("--segment", type=float, default=5.0, help="least seconds between segments")
+    parser.add_argument("--pause", type=float, default=0.4, help="seconds of a round")
+    parser.add_argument("--spin", type=int, default=0, help="turns of an empty loop in a round")
+    parser.add_argument("--segment", type=float, default=30.0, help="least seconds between segments")
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--store", choices=["sqlite", "server"], default="server")
-    parser.add_argument("--kill", action="store_true", help="kill -9 the server in the middle")
     parser.add_argument("--away", type=float, default=25.0, help="seconds until it is started again")
     given = parser.parse_args()
-    if given.kill and given.store != "server":
-        parser.error("--kill needs --store server")
-    with TemporaryDirectory() as bare, TemporaryDirectory() as followed:
-        (before, _), (after, seen) = measure(given, Path(bare), False), measure(given, Path(followed), True)
-    walls = [statistics.median(wall for wall, _ in side) for side in (before, after)]
-    cpus = [statistics.median(cpu for _, cpu in side) for side in (before, after)]
-    delays, wanted = sorted(seen["delays"]), given.writers * given.rounds * METRICS
-    print(
-        f"writers' wall s, median: {walls[0]:.2f} alone, {walls[1]:.2f} with the follower: {walls[1] / walls[0] - 1:+.2%}"
-    )
-    print(f"writers' wall s, worst:  {max(before)[0]:.2f} alone, {max(after)[0]:.2f} with the follower")
-    print(f"writers' CPU s, median:  {cpus[0]:.3f} alone, {cpus[1]:.3f} with the follower")
-    print(
-        f"points: {len(delays)} of {wanted} ({'each once' if len(delays) == wanted else 'WRONG'}), soft errors: {seen['errors']}"
-    )
-    print(
-        f"delay s: median {statistics.median(delays):.1f}, p99 {delays[int(0.99 * len(delays))]:.1f}, max {delays[-1]:.1f}"
-    )
-    print(f"load: {os.getloadavg()[0]:.1f}")
+    if given.mode == "killed" and given.store != "server":
+        parser.error("there is no server to kill in --store sqlite")
+    if given.mode == "summary":
+        summary([json.loads(line) for line in given.file.read_text().splitlines()])
+        return
+    with TemporaryDirectory() as folder:
+        line = {"mode": given.mode, **measure(given, Path(folder)), "load": os.getloadavg()[0]}
+    with open(given.file, "a") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":

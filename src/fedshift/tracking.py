@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ import pyarrow.parquet as pq
 
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
-from fedshift.planfile import Cell, Run
+from fedshift.followed import Followed
 from fedshift.points import COLUMNS, final_points, points
+from fedshift.views import saved_view
 
-# Before the import, which reads them: a server that is away must answer within seconds, not after four minutes of retries.
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+# Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
+# and the client would send `create_run` again after a timeout, though the server may have done it.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -42,19 +44,6 @@ except ImportError:
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 SIDECAR = "mlflow.json"
-# MLflow's own choice, by a hash of the run's id, may give neighbours the same colour.
-COLOURS = (
-    "#1f77b4",
-    "#ff7f0e",
-    "#2ca02c",
-    "#d62728",
-    "#9467bd",
-    "#8c564b",
-    "#e377c2",
-    "#7f7f7f",
-    "#bcbd22",
-    "#17becf",
-)
 UNTRUSTED = 2  # errors in a row after which a pass ends: the server is away rather than one run bad
 
 
@@ -66,78 +55,6 @@ def address(root: Path) -> str:
 def shown_address(uri: str) -> str:
     """`uri` without its password."""
     return re.sub(r"//[^/@]*@", "//...@", uri)
-
-
-# ---- what a run is called
-
-
-@dataclass(frozen=True)
-class Followed:
-    """A planned run, the experiments that use it, and what makes it a variant of its method there."""
-
-    run: Run
-    experiments: tuple[str, ...]
-    variant: str
-    axes: dict[str, str]
-    colour: str
-
-    @property
-    def page(self) -> str:
-        """The MLflow experiment: `<data set>/<first experiment that uses the run>`."""
-        return f"{self.run.dataset}/{self.experiments[0].replace('/', '-')}"
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """What is both a parameter (to compare by) and a tag (to search by)."""
-        run = self.run
-        named = {"method": run.method, "dataset": run.dataset, "target": run.target, "seed": str(run.seed)}
-        return {**named, "variant": self.variant}
-
-    @property
-    def tags(self) -> dict[str, str]:
-        run = self.run
-        used = {"experiments": ", ".join(self.experiments), "mlflow.runColor": self.colour}
-        return {**self.labels, "digest": run.digest, "code": run.code, **used}
-
-    @property
-    def params(self) -> dict[str, str]:
-        """Labels, axes, and the resolved spec without what an axis says already."""
-        said = {"seed", "data.target", "data.dataset", "method.name"}
-        spec = {key: value for key, value in _flat(json.loads(self.run.spec)).items() if key not in said}
-        return {
-            **{key: value for key, value in spec.items() if key.rpartition(".")[2] not in self.axes},
-            **self.axes,
-            **self.labels,
-        }
-
-
-def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
-    """Runs with the names that experiments give them; where several use a run, the first one's."""
-    uses: dict[str, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        uses[cell.digest].append(cell)
-    used = [run for run in runs if run.digest in uses]
-    return [_followed(run, uses[run.digest], COLOURS[k % len(COLOURS)]) for k, run in enumerate(used)]
-
-
-def _followed(run: Run, cells: list[Cell], colour: str) -> Followed:
-    axes = {
-        key: str(value) for key, value in json.loads(cells[0].axes).items() if key not in ("target", "seed")
-    }
-    variant = ", ".join([cells[0].label, *(f"{key}={value}" for key, value in axes.items())])
-    return Followed(run, tuple(dict.fromkeys(cell.experiment for cell in cells)), variant, axes, colour)
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    named: dict[str, str] = {}
-    for key, inner in value.items():
-        named |= (
-            _flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {f"{prefix}{key}": str(inner)}
-        )
-    return named
-
-
-# ---- publishing
 
 
 @dataclass
@@ -179,9 +96,7 @@ class Follower:
             try:
                 yield self._publish(one)
                 in_a_row = 0
-            except (
-                Exception
-            ) as error:  # whatever it is - the store away, locked, half up - a follower waits and tries again
+            except Exception as error:  # the store away, locked, half up: a follower waits and tries again
                 self.failures[one.run.name] += 1
                 self.problem = f"{one.run.directory}: {str(error).strip() or type(error).__name__}"
                 in_a_row += 1
@@ -190,6 +105,8 @@ class Follower:
 
     def _publish(self, one: Followed) -> int:
         directory = self.root / one.run.directory
+        if not directory.is_dir():
+            return 0
         path = directory / SIDECAR
         sent = self._sent(path)
         before = sent.rounds
@@ -216,7 +133,10 @@ class Follower:
         self, one: Followed, sent: Sent, status: str, told: dict[str, Any], records: pa.Table | None
     ) -> None:
         self.client = self.client or MlflowClient(self.uri)
-        sent.run_id = sent.run_id or self._run(one, records)
+        known = [] if sent.run_id and status == sent.status else self._known(one)
+        params: list[Param] = []
+        if not sent.run_id:
+            sent.run_id, params = self._run(one, known, records)
         shown, tags, end = [], {}, None
         if records is not None:
             new = records.filter(pc.greater(records["round"], sent.rounds))
@@ -228,7 +148,10 @@ class Follower:
         if status == "FAILED":
             tags = {"failure": f"{told['kind']}: {told['text']}"[:1000]}
         metrics = [Metric(point.name, point.value, point.time, point.round) for point in shown]
-        self.client.log_batch(sent.run_id, metrics, tags=[RunTag(key, value) for key, value in tags.items()])
+        self._tidy(known, sent)
+        self.client.log_batch(
+            sent.run_id, metrics, params, [RunTag(key, value) for key, value in tags.items()]
+        )
         if status != sent.status:
             if status == "RUNNING":
                 self.client.update_run(sent.run_id, status)
@@ -238,30 +161,41 @@ class Follower:
         if records is not None:
             sent.rounds = max(sent.rounds, pc.max(records["round"]).as_py())
 
-    def _run(self, one: Followed, records: pa.Table | None) -> str:
-        """The run's id in the store: found by its tags, else created."""
+    def _known(self, one: Followed) -> list[Any]:
+        """The store's runs with this digest and code, those with metrics first."""
         assert self.client is not None
-        pages = [page.experiment_id for page in self.client.search_experiments()]
+        self._page(one.page)
         query = f"tags.digest = '{one.run.digest}' and tags.code = '{one.run.code}'"
-        known = self.client.search_runs(pages, query, max_results=1)
+        found = self.client.search_runs(list(self.pages.values()), query)
+        return sorted(found, key=lambda run: (-len(run.data.metrics), run.info.run_id))
+
+    def _run(self, one: Followed, known: list[Any], records: pa.Table | None) -> tuple[str, list[Param]]:
+        """The id of the run, created where the store has none, and the parameters that it does not have yet."""
+        assert self.client is not None
         if known:
             run_id, there = known[0].info.run_id, known[0].data.params
         else:
             start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
-            name = f"{one.variant} | {one.run.target} | seed {one.run.seed}"
-            run_id, there = (
-                self.client.create_run(self._page(one.page), start, one.tags, name).info.run_id,
-                {},
-            )
-        missing = [Param(key, value) for key, value in one.params.items() if key not in there]
-        self.client.log_batch(run_id, params=missing)
-        return run_id
+            page = self._page(one.page)
+            run_id, there = self.client.create_run(page, start, one.tags, one.name).info.run_id, {}
+        return run_id, [Param(key, value) for key, value in one.params.items() if key not in there]
+
+    def _tidy(self, known: list[Any], sent: Sent) -> None:
+        """Drop the reason of a failure that is over, and empty doubles: a server that hung may have created a run after all."""
+        assert self.client is not None
+        for run in known:
+            if run.info.run_id != sent.run_id and not run.data.metrics:
+                self.client.delete_run(run.info.run_id)
+            elif run.info.run_id == sent.run_id and "failure" in run.data.tags:
+                self.client.delete_tag(sent.run_id, "failure")
 
     def _page(self, name: str) -> str:
+        """The id of an MLflow experiment, created where there is none; `pages` then holds every one that the store has."""
         assert self.client is not None
         if name not in self.pages:
-            known = self.client.get_experiment_by_name(name)
-            self.pages[name] = known.experiment_id if known else self.client.create_experiment(name)
+            self.pages = {page.name: page.experiment_id for page in self.client.search_experiments()}
+        if name not in self.pages:
+            self.pages[name] = self.client.create_experiment(name, tags=dict([saved_view()]))
         return self.pages[name]
 
 

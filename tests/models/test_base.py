@@ -7,9 +7,10 @@ import torch
 
 from fedshift import registry
 from fedshift.errors import FedshiftError
+from fedshift.federation.network import Network, begin
 from fedshift.models.base import Model
 
-INPUT = {"alexnet_bn": 64}
+INPUT = {"alexnet_bn": 64, "vit_small": 64}
 
 
 def build(name: str, classes: int = 7, px: int | None = None) -> Model:
@@ -26,7 +27,11 @@ def one_thread():
 
 
 def test_registry_finds_exactly_the_networks():
-    assert registry.names("models") == ["alexnet_bn", "digits_cnn", "hfedf_cnn", "resnet18"]
+    fdse, stablefdg = ["alexnet_bn", "resnet50", "vit_small"], ["resnet18", "digits_dg_cnn"]
+    figure14 = ["lenet", "mobilenet", "densenet", "vgg"]
+    assert registry.names("models") == tuple(
+        sorted(["digits_cnn", "hfedf_cnn", *fdse, *stablefdg, *figure14])
+    )
     assert registry.title("models", "hfedf_cnn").startswith("The client CNN of hFedF")
 
 
@@ -39,10 +44,11 @@ class TestEveryModel:
         assert out.feature.shape == (3, model.feature_dim) and out.logits.shape == (3, 7)
         torch.testing.assert_close(out.logits, model.head(model.neck(model.body(x))), rtol=0, atol=0)
 
-    def test_indicator_is_a_convolution_weight_of_the_first_stage(self, name):
+    def test_indicator_is_a_weight_of_the_first_stage(self, name):
         model = build(name)
         assert model.indicator.startswith("stages.stage1.")
-        assert dict(model.named_parameters())[model.indicator].ndim == 4
+        convolutions = any(isinstance(module, torch.nn.Conv2d) for module in model.modules())
+        assert dict(model.named_parameters())[model.indicator].ndim == (4 if convolutions else 2)
 
     def test_stop_is_a_prefix_and_after_sees_the_stage(self, name):
         model = build(name).eval()
@@ -88,6 +94,20 @@ class TestEveryModel:
         model.min_px = 1
         with pytest.raises(RuntimeError):  # the bound is tight: PyTorch itself refuses one pixel less
             model(torch.randn(2, 3, cls.min_px - 1, cls.min_px - 1))
+
+    def test_trains_in_its_flat_vector_and_starts_the_same_for_the_same_seed(self, name):
+        cls, px = registry.get("models", name), INPUT.get(name, 32)
+        model, layout, row = begin(lambda: cls(7, px), seed=3)
+        torch.manual_seed(99)
+        assert torch.equal(begin(lambda: cls(7, px), seed=3)[2], row)
+        assert not torch.equal(begin(lambda: cls(7, px), seed=4)[2], row)
+        network = Network(model.train(), layout, torch.device("cpu")).bind(row)
+        x = torch.randn(8, 3, px, px).contiguous(memory_format=torch.channels_last)
+        torch.nn.functional.cross_entropy(model(x).logits, torch.arange(8) % 7).backward()
+        assert network.aliased() and network.g.isfinite().all()
+        for entry in layout.entries:
+            if entry.offset < layout.P:
+                assert entry.view(network.g).count_nonzero() > 0, entry.name
 
     def test_bf16_channels_last_is_close_to_fp32(self, name):
         model = build(name).eval()

@@ -1,32 +1,31 @@
-"""A real MLflow server on SQLite that tests may kill, and runs that the verbs have trained."""
+"""Runs that the verbs have trained, the follower, and what MLflow's database holds."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from fedshift import planfile
-from fedshift.cli import main
 from fedshift.planfile import Run
+from fedshift.points import points
+from tests.tracking.server import Server
+from tests.verbs import done, fedshift
 
 ROOT = Path(__file__).parents[2]
-SRC = ROOT / "src"
-SMALL = {"local": {"lr": 0.05, "epochs": 1}, "federation": {"rounds": 5}}
+SMALL = {"local": {"lr": 0.05, "epochs": 1}, "federation": {"rounds": 4}}
 SEEDS = {
     "title": "Seeds",
     "protocol": "digits",
@@ -40,56 +39,10 @@ ABLATION = {
     "protocol": "digits",
     "spec": SMALL,
     "methods": {"fedprox": None},
-    "axes": {"target": ["plain"], "seed": [0], "method.params.mu": [0.001, 0.1, 10.0]},
+    "axes": {"target": ["plain"], "seed": [0], "method.params.mu": [0.01, 0.1, 1.0]},
     "tables": {},
 }
-
-
-class Server:
-    """`mlflow server` in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.folder, self.database = folder, folder / "mlflow.db"
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-        command = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--backend-store-uri",
-            f"sqlite:///{self.database}",
-        ]
-        command += ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-        with open(self.folder / "server.log", "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env={**os.environ, **settings},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=2).read()
-                return
-            except OSError:
-                time.sleep(0.3)
-        pytest.fail(f"no MLflow server within 120 s: {(self.folder / 'server.log').read_text()[-2000:]}")
-
-    def kill(self) -> None:
-        """kill -9, its workers too."""
-        assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+Stored = list[tuple[str, str, int, int, float]]
 
 
 @dataclass(frozen=True)
@@ -117,41 +70,25 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    one = Server(tmp_path_factory.mktemp("server"))
-    one.start()
-    yield one
-    one.kill()
-
-
-def fedshift(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--root", str(root), *arguments])
+    """One server; who kills it starts it again."""
+    with Server(tmp_path_factory.mktemp("server")) as one:
+        yield one
 
 
 def train(project: Path, name: str, experiment: dict[str, object]) -> list[Run]:
     """Train an experiment by the verbs, with a segment of records for every round."""
     (project / "experiments" / f"{name}.yaml").write_text(yaml.safe_dump(experiment))
-    path = project / fedshift(project, "plan", name, "--print", "path").output.strip()
+    path = project / done(fedshift(project, "plan", name, "--print", "path")).strip()
     runs = planfile.runs(path)
     for seed in sorted({run.seed for run in runs}):
-        made = fedshift(
-            project,
-            "partition",
-            "digits",
-            "--target",
-            "plain",
-            "--fractions",
-            ".8,.1,.1",
-            "--seed",
-            str(seed),
-        )
-        assert made.exit_code == 0, made.output
+        split = ("--target", "plain", "--fractions", ".8,.1,.1", "--seed", str(seed))
+        done(fedshift(project, "partition", "digits", *split))
     digests = [run.digest for run in runs]
-    done = fedshift(project, "train", "--plan", str(path), "--checkpoint-seconds", "0", *digests)
-    assert done.exit_code == 0, done.output
+    done(fedshift(project, "train", "--plan", str(path), "--checkpoint-seconds", "0", *digests))
     return runs
 
 
-def stored(database: Path) -> list[tuple[str, str, int, int, float]]:
+def stored(database: Path) -> Stored:
     """Every point in MLflow's database, sorted: (digest, metric, step, time, value)."""
     query = """SELECT tags.value, metrics.key, metrics.step, metrics.timestamp, metrics.value
                FROM metrics JOIN tags ON tags.run_uuid = metrics.run_uuid AND tags.key = 'digest'"""
@@ -159,8 +96,38 @@ def stored(database: Path) -> list[tuple[str, str, int, int, float]]:
         return sorted(opened.execute(query).fetchall())
 
 
-def track(root: Path, uri: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(SRC), "MLFLOW_TRACKING_URI": uri}
+def names(database: Path) -> list[tuple[str, str, str]]:
+    """Every run in MLflow's database that is not deleted: (digest-code, status, reason of a failure)."""
+    query = """SELECT digest.value || '-' || code.value, status, coalesce(failure.value, '') FROM runs
+               JOIN tags digest ON digest.run_uuid = runs.run_uuid AND digest.key = 'digest'
+               JOIN tags code ON code.run_uuid = runs.run_uuid AND code.key = 'code'
+               LEFT JOIN tags failure ON failure.run_uuid = runs.run_uuid AND failure.key = 'failure'
+               WHERE lifecycle_stage = 'active'"""
+    with closing(sqlite3.connect(database)) as opened:
+        return sorted(opened.execute(query).fetchall())
+
+
+def complete(database: Path, root: Path, runs: list[Run]) -> Stored:
+    """What the database holds, which must be every point of these finished runs, each once."""
+    there = [one for one in stored(database) if one[0] in {run.digest for run in runs}]
+    rounds = Counter(one for one in there if not one[1].startswith("final/"))
+    wanted: Counter[tuple[str, str, int, int, float]] = Counter()
+    for run in runs:
+        shown = points(pq.read_table(root / run.directory / "metrics.parquet"))
+        wanted.update((run.digest, one.name, one.round, one.time, one.value) for one in shown)
+    assert wanted and rounds == wanted
+    assert max(rounds.values()) == 1
+    final = Counter((digest, metric) for digest, metric, *_ in there if metric.startswith("final/"))
+    assert {digest for digest, _ in final} == {run.digest for run in runs}
+    assert max(final.values()) == 1
+    found = [name for name, *_ in names(database)]
+    assert [found.count(run.name) for run in runs] == [1] * len(runs)
+    return there
+
+
+def track(root: Path, uri: str, *arguments: str, **settings: str) -> subprocess.Popen[str]:
+    """`fedshift track` in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MLFLOW_TRACKING_URI": uri, **settings}
     command = [sys.executable, "-m", "fedshift", "--root", str(root), "track", *arguments]
     return subprocess.Popen(
         command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -171,3 +138,10 @@ def finish(process: subprocess.Popen[str], code: int = 0) -> str:
     output, _ = process.communicate(timeout=120)
     assert process.returncode == code, output
     return output
+
+
+def until(happened: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,20 +1,21 @@
-"""The pages of docs/tracking.md, drawn by a headless browser against a real server. FEDSHIFT_SCREENSHOTS=FOLDER keeps the pictures."""
+"""The pages of docs/tracking.md, drawn by a headless browser against a real server. FEDSHIFT_SCREENSHOTS=docs/images keeps the pictures."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from PIL import Image
 
-from tests.tracking.conftest import Server, Trained, finish, track
+from fedshift.views import saved_view
+from tests.tracking.conftest import Trained, complete, finish, track
+from tests.tracking.server import Server
 
-WIDTH, HEIGHT, SHOWN = 1800, 2700, 1345  # to the right of SHOWN is MLflow's assistant
+WIDTH, SHOWN = 1800, 1345  # pixels; to the right of SHOWN is MLflow's assistant
+TABLE, CHART = 560, 1100
 
 
 @pytest.fixture(scope="module")
@@ -28,47 +29,57 @@ def browser() -> str:
     return path
 
 
-def open_page(browser: str, url: str, folder: Path, *what: str) -> str:
-    """What Chromium prints of a page. It runs below `folder` and asks nobody but the server."""
+def draw(browser: str, url: str, folder: Path, picture: Path, height: int) -> str:
+    """Draw a page; returns its text. Chromium runs below `folder` and asks nobody but the server."""
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-    options += [f"--window-size={WIDTH},{HEIGHT}", f"--user-data-dir={folder / 'chromium'}"]
-    options += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
+    options += [f"--window-size={WIDTH},{height}", f"--user-data-dir={folder / 'chromium'}"]
+    options += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=20000"]
     options += [
         "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
     ]
-    command = [browser, *options, "--virtual-time-budget=20000", *what, url]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder).stdout
+    command = [browser, *options, f"--screenshot={picture}", "--dump-dom", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder)
+    image = Image.open(picture).convert("RGB").crop((0, 0, SHOWN, height))
+    assert len(image.getcolors(1 << 24) or []) > 300, f"{picture} is empty"
+    image.quantize(256).save(picture, optimize=True)
+    assert picture.stat().st_size < 200_000
+    return done.stdout
 
 
 def test_pages(browser: str, trained: Trained, server: Server, tmp_path: Path) -> None:
+    """Run table, one method's seeds, method against method on one target, an ablation: by the view that the follower makes."""
     from mlflow import MlflowClient
 
-    finish(track(trained.copy(tmp_path / "project"), server.uri, "seeds", "ablation"))
+    project = trained.copy(tmp_path / "project")
+    finish(track(project, server.uri, "seeds", "ablation"))
+    there = complete(server.database, project, trained.runs)
     client = MlflowClient(server.uri)
     seeds, ablation = (
         client.get_experiment_by_name(f"digits/{name}").experiment_id for name in ("seeds", "ablation")
     )
-
-    def compared(page: str, query: str) -> str:
-        found = [run.info.run_id for run in client.search_runs([page], query)]
-        return f"compare-runs?runs={quote(json.dumps(found))}&experiments={quote(json.dumps([page]))}"
-
-    def charts(page: str, query: str) -> str:
-        return f"experiments/{page}/runs?searchFilter={quote(query)}&compareRunsMode=CHART"
-
+    client.set_experiment_tag(seeds, *saved_view("fedavg", "tags.method = 'fedavg'"))
+    client.set_experiment_tag(seeds, *saved_view("plain", "tags.target = 'plain' and tags.seed = '0'"))
     pages = {
-        "runs": f"experiments/{seeds}/runs",
-        "seeds": charts(seeds, "tags.method = 'fedavg'"),
-        "methods": charts(seeds, "tags.target = 'plain'"),
-        "ablation": compared(ablation, "tags.method = 'fedprox'"),
+        "runs": (seeds, "fedshift", TABLE),
+        "seeds": (seeds, "fedavg", CHART),
+        "methods": (seeds, "plain", CHART),
+        "ablation": (ablation, "fedshift", CHART),
     }
-    folder = Path(os.environ.get("FEDSHIFT_SCREENSHOTS", tmp_path))
-    for name, page in pages.items():
-        picture = folder / f"mlflow-{name}.png"
-        open_page(browser, f"{server.uri}/#/{page}", tmp_path, f"--screenshot={picture}")
-        image = Image.open(picture).convert("RGB").crop((0, 0, SHOWN, HEIGHT if "CHART" in page else 950))
-        assert len(image.getcolors(1 << 24) or []) > 300, f"{picture} is empty"
-        image.quantize(256).save(picture, optimize=True)
-    text = open_page(browser, f"{server.uri}/#/{pages['runs']}", tmp_path, "--dump-dom")
-    for run in trained.runs:
-        assert run.method == "fedprox" or f"{run.method} | plain | seed {run.seed}" in text
+    folder = Path(os.environ.get("FEDSHIFT_SCREENSHOTS", tmp_path)).absolute()
+    text = {}
+    for name, (page, view, height) in pages.items():
+        url = f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning&viewStateShareKey={view}"
+        mode = "&compareRunsMode=CHART" if height == CHART else ""
+        text[name] = draw(browser, url + mode, tmp_path, folder / f"mlflow-{name}.png", height)
+    runs = {f"{run.method} | plain | seed {run.seed}": run for run in trained.runs if run.method != "fedprox"}
+    final = {digest: value for digest, metric, _, _, value in there if metric == "final/ood_acc"}
+    for name, run in runs.items():
+        assert name in text["runs"] and str(final[run.digest])[:6] in text["runs"]
+        assert (name in text["seeds"]) == (run.method == "fedavg")
+        assert (name in text["methods"]) == (run.seed == 0)
+    for mu in (0.01, 0.1, 1.0):
+        assert f"fedprox, mu={mu} | plain | seed 0" in text["ablation"]
+    for name in ("seeds", "methods", "ablation"):
+        assert all(
+            f">{metric}<" in text[name] for metric in ("ood/acc", "id/acc", "final/ood_acc", "final/id_acc")
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="Train, validation and test share of every part.",
 )
+@click.option("--split", type=click.Choice(["random", "official"]), default="random", show_default=True)
+@click.option(
+    "--groups",
+    type=click.Choice(["apart", "together"]),
+    default="apart",
+    show_default=True,
+    help="Whether duplicates stay on one side of a split.",
+)
+@click.option("--target-split", type=click.Choice(["all", "test"]), default="all", show_default=True)
+@click.option(
+    "--modify",
+    "changes",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="A change made afterwards, with its parameters: 'few_shot_target={\"each\": 5}'; may be repeated.",
+)
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -37,26 +54,57 @@ def command(
     target: str | None,
     seed: int,
     fractions: str,
+    split: str,
+    groups: str,
+    target_split: str,
+    changes: tuple[str, ...],
 ) -> None:
     """Write who holds which sample of data set NAME, with a picture of it."""
     from fedshift.data.partition import partition
     from fedshift.registry import get
-    from fedshift.resolve import params
     from fedshift.spec import Division, closed
 
     plugin = get("partitions", scheme, "--scheme")
-    made = params(plugin, dict(_pair(text) for text in given), "--param")
-    chosen = {key: value for key, value in vars(made).items() if value != getattr(plugin.Params(), key)}
+    chosen = _chosen(plugin, dict(_pair(text, "--param") for text in given), "--param")
+    modify = {}
+    for name_of, value in (_pair(text, "--modify") for text in changes):
+        modify[name_of] = _chosen(get("modifiers", name_of, "--modify"), _json(value), f"--modify {name_of}")
     division = {
         "data": {"dataset": name, "release": release, "target": target, "prepare": {"px": px}},
-        "partition": {"scheme": scheme, "params": chosen, "fractions": fractions.split(",")},
+        "partition": {
+            "scheme": scheme,
+            "params": chosen,
+            "fractions": fractions.split(","),
+            "split": split,
+            "groups": groups,
+            "target_split": target_split,
+            "modify": modify,
+        },
         "seed": seed,
     }
     click.echo(partition(workspace, closed(Division, division, "fedshift partition")))
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:
+    """What differs from the plug-in's defaults."""
+    from fedshift.resolve import params
+
+    made = params(plugin, given, where)
+    return {key: value for key, value in vars(made).items() if value != getattr(plugin.Params(), key)}
+
+
+def _pair(text: str, option: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"'{text}' is not KEY=VALUE", param_hint="--param")
+        raise click.BadParameter(f"'{text}' is not KEY=VALUE", param_hint=option)
     return key, value
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.BadParameter(f"'{text}' is not JSON: {error}", param_hint="--modify") from None
+    if not isinstance(value, dict):
+        raise click.BadParameter(f"'{text}' is not a JSON object", param_hint="--modify")
+    return value

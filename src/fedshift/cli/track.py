@@ -66,7 +66,8 @@ def command(
     snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log.
     No run waits for MLflow, and each point is published once, whatever is restarted.
     """
-    from fedshift.tracking import Follower, address, followed, shown_address
+    from fedshift.followed import followed
+    from fedshift.tracking import Follower, address, shown_address
 
     if path is None:
         asked = request(workspace.root, names)
@@ -76,6 +77,8 @@ def command(
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace.root, runs, address(workspace.root))
+    if follow:
+        os.nice(19)  # whatever trains on this machine goes first
     with _alone(workspace.results / ".track.lock", beside):
         _work(follower, follow, beside, every)
     counts = list(follower.status.values())
@@ -94,14 +97,15 @@ def command(
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
     total = sum(one.run.rounds for one in follower.runs)
     alone_since: float | None = None
+    told = ""
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
             if alone_since is None and not (follow and _waits(follower, beside)):
                 alone_since = time.monotonic()
             for rounds in follower.sweep():
                 bar.update(rounds)
-            if follower.problem:
-                tqdm.write(f"{time.strftime('%H:%M:%S')} tried again: {follower.problem.splitlines()[0]}")
+            if follower.problem != told and (told := follower.problem):
+                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {told.splitlines()[0]}")
             patience = PATIENCE if follow else 2 * every
             if alone_since is not None and (
                 not follower.problem or time.monotonic() - alone_since > patience

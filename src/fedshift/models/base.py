@@ -37,7 +37,9 @@ class Model(nn.Module):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     min_px: ClassVar[int] = 1  # the smallest input side, pixels
-    indicator: ClassVar[str]  # the weight whose drift FedRD measures: the last convolution of stage1
+    indicator: ClassVar[str]  # the weight whose drift FedRD measures, in stage1
+    weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file
+    pieces: ClassVar[Mapping[str, str]] = MappingProxyType({})  # our module -> what such a file calls it
 
     stages: nn.ModuleDict
     neck: nn.Module
@@ -78,6 +80,14 @@ class Model(nn.Module):
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()
+
+    @classmethod
+    def published(cls, entry: str) -> str | None:
+        """What a file of published weights calls an entry; None for one that it does not fill, such as the head."""
+        for ours, theirs in cls.pieces.items():
+            if entry.startswith(f"{ours}."):
+                return theirs + entry.removeprefix(ours)
+        return None
 
     def forward(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING) -> Out:
         feature = self.neck(self.body(x, after))

@@ -1,4 +1,8 @@
-"""Convolution or linear layer, batch normalisation, ReLU: the blocks that FDSE decomposes."""
+"""Convolution or linear layer, batch normalisation, ReLU: the blocks that FDSE decomposes.
+
+`decomposes` of any module names two of its children, a layer and the batch normalisation after it ("" where there is none), that a
+method may replace by one block.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from torch import nn
 
 class ConvBlock(nn.Sequential):
     """Conv (with bias), BN, ReLU: [B, inputs, h, w] to [B, outputs, h', w']."""
+
+    decomposes = ("conv", "bn")
 
     conv: nn.Conv2d
     bn: nn.BatchNorm2d
@@ -20,6 +26,8 @@ class ConvBlock(nn.Sequential):
 
 class LinearBlock(nn.Sequential):
     """Linear (with bias), BN, ReLU: [B, inputs] to [B, outputs]."""
+
+    decomposes = ("fc", "bn")
 
     fc: nn.Linear
     bn: nn.BatchNorm1d

@@ -1,0 +1,63 @@
+"""FDSE-Adaption: the erasers learn the target domain (Wang et al., CVPR 2025, Algorithm 3).
+
+The personal halves of the blocks descend the consistency term alone, which needs no labels: BN_DSE is in training mode, all else is
+frozen and in evaluation mode. The global statistics are those of BN_DFE; the running ones start there and go on over all epochs.
+
+Not in the paper ("several epochs"): epochs, step size and batch. The term is that of Eq. 4-7 for every form that training had, with
+the run's own beta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedshift.adaptation.base import Adaptation, Batches
+from fedshift.equations import equation
+from fedshift.errors import FedshiftError
+from fedshift.federation.layout import Layout
+from fedshift.federation.network import Network
+from fedshift.methods.fdse import Alignment
+from fedshift.models.layers.dse import DSEBlock
+
+
+@dataclass(frozen=True)
+class Params:
+    """epochs: passes over the images; lr: step size; batch: images at once."""
+
+    epochs: int = 5
+    lr: float = 0.01
+    batch: int = 50
+
+
+@equation("FDSE", "Alg. 3, line 7")
+def descend(w: Tensor, g: Tensor, lr: float) -> Tensor:
+    """w - lr g: plain gradient descent, without weight decay or clipping."""
+    return w - lr * g
+
+
+class FDSEAdaption(Adaptation):
+    """Trains what has the role "dse"."""
+
+    name = "fdse"
+    Params = Params
+
+    def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
+        model = network.model.eval().requires_grad_(False)
+        blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
+        if not blocks:
+            what = "the model has no DSE module to adapt"
+            raise FedshiftError("adaptation fdse", what, "Choose a run of the method fdse.")
+        for block in blocks:
+            block.dse.train().requires_grad_(True)
+        own = (layout.role("dse") & layout.trainable).to(network.w.device)
+        alignment = Alignment(network.model, self.method.hp.beta)
+        for _ in range(self.hp.epochs):
+            for x in batches(self.hp.batch):
+                network.g.zero_()
+                model(x)
+                alignment.term().backward()
+                with torch.no_grad():
+                    network.w[own.at] = descend(network.w[own.at], network.g[own.at], self.hp.lr)

@@ -1,0 +1,96 @@
+"""What a planned run is called in MLflow: its page, its name, what it is searched and compared by (docs/tracking.md)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fedshift.planfile import Cell, Run
+
+# MLflow's own choice, by a hash of the run's id, may give neighbours the same colour.
+COLOURS = (
+    "#1f77b4",
+    "#ff7f0e",
+    "#2ca02c",
+    "#d62728",
+    "#9467bd",
+    "#8c564b",
+    "#e377c2",
+    "#7f7f7f",
+    "#bcbd22",
+    "#17becf",
+)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A planned run, the experiments that use it, and what makes it a variant of its method there."""
+
+    run: Run
+    experiments: tuple[str, ...]
+    variant: str
+    axes: dict[str, str]
+    colour: str
+
+    @property
+    def page(self) -> str:
+        """The MLflow experiment: `<data set>/<first experiment that uses the run>`."""
+        return f"{self.run.dataset}/{self.experiments[0].replace('/', '-')}"
+
+    @property
+    def name(self) -> str:
+        """What MLflow's tables and legends show."""
+        return f"{self.variant} | {self.run.target} | seed {self.run.seed}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What is both a parameter (to compare by) and a tag (to search by)."""
+        run = self.run
+        named = {"method": run.method, "dataset": run.dataset, "target": run.target, "seed": str(run.seed)}
+        return {**named, "variant": self.variant}
+
+    @property
+    def tags(self) -> dict[str, str]:
+        run = self.run
+        used = {"experiments": ", ".join(self.experiments), "mlflow.runColor": self.colour}
+        return {**self.labels, "digest": run.digest, "code": run.code, **used}
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Labels, axes, and the resolved spec without what an axis says already."""
+        said = {"seed", "data.target", "data.dataset", "method.name"}
+        spec = {key: value for key, value in _flat(json.loads(self.run.spec)).items() if key not in said}
+        return {
+            **{key: value for key, value in spec.items() if key.rpartition(".")[2] not in self.axes},
+            **self.axes,
+            **self.labels,
+        }
+
+
+def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
+    """Runs with the names that experiments give them; where several use a run, the first one's."""
+    uses: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        uses[cell.digest].append(cell)
+    used = [run for run in runs if run.digest in uses]
+    return [_followed(run, uses[run.digest], COLOURS[k % len(COLOURS)]) for k, run in enumerate(used)]
+
+
+def _followed(run: Run, cells: list[Cell], colour: str) -> Followed:
+    axes = {
+        key: str(value) for key, value in json.loads(cells[0].axes).items() if key not in ("target", "seed")
+    }
+    variant = ", ".join([cells[0].label, *(f"{key}={value}" for key, value in axes.items())])
+    return Followed(run, tuple(dict.fromkeys(cell.experiment for cell in cells)), variant, axes, colour)
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    named: dict[str, str] = {}
+    for key, inner in value.items():
+        named |= (
+            _flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {f"{prefix}{key}": str(inner)}
+        )
+    return named

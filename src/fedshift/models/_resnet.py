@@ -1,0 +1,48 @@
+"""ResNets in torchvision's layout: what resnet18 and resnet50 share."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from torch import nn
+from torchvision.models import ResNet
+from torchvision.models.resnet import BasicBlock, Bottleneck
+
+from fedshift.models.base import Model
+from fedshift.models.layers.pooling import GlobalAverage
+
+
+class TorchvisionResNet(Model):
+    """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is `stage1`, `fc` is `head`."""
+
+    block: ClassVar[type[BasicBlock] | type[Bottleneck]]
+    blocks: ClassVar[list[int]]  # of the four stages
+    indicator = "stages.stage1.1.conv2.weight"  # by this name in FedRD's code
+    pieces = MappingProxyType(
+        {"stages.stem.0": "conv1", "stages.stem.1": "bn1"}
+        | {f"stages.stage{i}": f"layer{i}" for i in (1, 2, 3, 4)}
+    )
+
+    def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        super().__init__(classes, input_px, **params)
+        net = ResNet(self.block, self.blocks, num_classes=classes)
+        self.stages = nn.ModuleDict(
+            {
+                "stem": nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool),
+                "stage1": net.layer1,
+                "stage2": net.layer2,
+                "stage3": net.layer3,
+                "stage4": net.layer4,
+            }
+        )
+        self.neck = GlobalAverage()
+        self.feature_dim = net.fc.in_features
+        self.head = net.fc
+
+    def initialise(self, module: nn.Module) -> None:
+        """Convolutions start as torchvision's do: Kaiming normal by fan-out (He et al. 2015)."""
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        else:
+            super().initialise(module)

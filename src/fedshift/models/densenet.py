@@ -1,0 +1,55 @@
+"""DenseNet-121 in torchvision's layout.
+
+Huang et al., "Densely Connected Convolutional Networks" (CVPR 2017): 6,961,031 parameters at 7 classes, 57.8 M multiply-adds for
+an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the variants.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+from torchvision.models import densenet121
+
+from fedshift.models.base import Model
+from fedshift.models.layers.pooling import GlobalAverage
+
+
+class DenseNet(Model):
+    """A stem and four dense blocks, the first three with the transition that halves the map: 128, 256, 512 and 1,024 channels."""
+
+    name = "densenet"
+    min_px = 29
+    indicator = "stages.stage1.transition1.conv.weight"
+    weights = MappingProxyType({"imagenet": "densenet121-a639ec97.pth"})
+    pieces = MappingProxyType(
+        dict.fromkeys(["stages.stem", *(f"stages.stage{i}" for i in (1, 2, 3, 4))], "features")
+    )
+
+    def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        super().__init__(classes, input_px, **params)
+        net = densenet121(weights=None, num_classes=classes)
+        names, cuts = ("stem", "stage1", "stage2", "stage3", "stage4"), (0, 4, 6, 8, 10, 12)
+        self.stages = nn.ModuleDict(
+            {name: net.features[cuts[i] : cuts[i + 1]] for i, name in enumerate(names)}
+        )
+        self.neck = nn.Sequential(nn.ReLU(), GlobalAverage())
+        self.head = net.classifier
+        self.feature_dim = net.classifier.in_features
+
+    @classmethod
+    def published(cls, entry: str) -> str | None:
+        """torchvision's file says `denselayer1.norm.1` for `denselayer1.norm1`: it is older than its module."""
+        name = super().published(entry)
+        return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
+
+    def initialise(self, module: nn.Module) -> None:
+        """As torchvision's: Kaiming normal by fan-in for convolutions, a head without bias at the start."""
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight)
+            return
+        super().initialise(module)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)

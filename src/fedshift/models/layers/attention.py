@@ -1,0 +1,110 @@
+"""StableFDG's attention-based feature highlighter (Sec. 3.2): a second feature in which what a class has in common weighs more.
+
+The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all that one image needs of another is its mean query [d].
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+
+Similarity = Literal["cosine", "dot"]
+Partner = Callable[[Tensor], Tensor]
+
+
+def itself(query: Tensor) -> Tensor:
+    """Self-attention: every image is its own partner, as in every test."""
+    return query
+
+
+@equation("StableFDG", "Eq. 6, 8")
+def attention(query: Tensor, key: Tensor) -> Tensor:
+    """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the mean query [B, d]."""
+    return torch.einsum("bd,bdp->bp", query, key).softmax(1)
+
+
+@equation("StableFDG", "Eq. 7")
+def highlighted(scores: Tensor, z: Tensor) -> Tensor:
+    """A [B, C]: the mean of z [B, C, h, w] with weights `scores` [B, hw]."""
+    return torch.einsum("bp,bcp->bc", scores, z.flatten(2).to(scores.dtype))
+
+
+@equation("StableFDG", "Sec. 3.2")
+def partners(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """For labels [B]: the next sample of the same class, cyclic [B], and whether it is the sample itself [B]."""
+    other = torch.empty_like(labels)
+    for label in labels.unique():
+        members = (labels == label).nonzero().flatten()
+        other[members] = members.roll(-1)
+    return other, other == torch.arange(len(labels))
+
+
+class Neck(nn.Sequential):
+    """A network's neck, and beside its feature [B, F] the highlighted one: [B, C, h, w] to [B, F + C].
+
+    For ResNets the neck is the global average, as in the paper; other networks keep their own. Its tensors keep their names.
+    """
+
+    def __init__(self, neck: nn.Module) -> None:
+        parts = list(neck) if isinstance(neck, nn.Sequential) else [neck]
+        super().__init__(*parts)
+        self._parts = len(parts)
+
+    def scores(self, z: Tensor, partner: Partner) -> Tensor:
+        """The weight of each position, [B, hw]."""
+        raise NotImplementedError
+
+    def forward(self, z: Tensor, partner: Partner = itself) -> Tensor:
+        """partner: makes the queries that are used from the images' own mean queries, both [B, d]."""
+        feature = z
+        for part in itertools.islice(self, self._parts):
+            feature = part(feature)
+        return torch.cat([feature, highlighted(self.scores(z, partner), z).to(feature.dtype)], 1)
+
+
+class Highlighter(Neck):
+    """Queries and keys are 1x1 convolutions of the map; cosine: both of length 1 at each position (released code).
+
+    dead_v: the released code's unused value map and 1x1 convolution, for its number of parameters.
+    """
+
+    def __init__(
+        self, neck: nn.Module, channels: int, d: int, similarity: Similarity, dead_v: bool = False
+    ) -> None:
+        super().__init__(neck)
+        self._cosine = similarity == "cosine"
+        self.query, self.key = nn.Conv2d(channels, d, 1), nn.Conv2d(channels, d, 1)
+        if dead_v:
+            self.value, self.out = nn.Conv2d(channels, d, 1), nn.Conv2d(1, 1, 1)
+
+    def queries(self, z: Tensor) -> Tensor:
+        """The mean over space of theta_q z, [B, d]."""
+        return self._embedded(self.query, z).mean(2)
+
+    def scores(self, z: Tensor, partner: Partner) -> Tensor:
+        return attention(partner(self.queries(z)), self._embedded(self.key, z))
+
+    def _embedded(self, convolution: nn.Module, z: Tensor) -> Tensor:
+        embedded = convolution(z).flatten(2)
+        embedded = embedded.to(torch.promote_types(embedded.dtype, torch.float32))
+        return F.normalize(embedded, dim=1) if self._cosine else embedded
+
+
+class ConvolutionHighlighter(Neck):
+    """Table 16's baseline of the same size: two 1x1 convolutions make the scores, without queries [the paper does not show its form]."""
+
+    def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
+        super().__init__(neck)
+        self.score = nn.Sequential(
+            nn.Conv2d(channels, width, 1), nn.ReLU(inplace=True), nn.Conv2d(width, 1, 1)
+        )
+
+    def scores(self, z: Tensor, partner: Partner) -> Tensor:
+        return self.score(z).flatten(1).float().softmax(1)

@@ -1,0 +1,128 @@
+"""Steps 1 to 4 of StableFDG: whose style a client gets, which samples take it, which are added, how far their styles go.
+
+Functions of tensors and of the numbers drawn for them. Style information Phi is [4, C]: mu_n, sigma_n, and the variances of both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+from fedshift.models.layers.style import EPSILON, Form, Style
+
+SHIFTED = 16  # of a batch, in the released code
+
+
+@equation("StableFDG", "Eq. 2-3")
+def information(styles: Style, form: Form) -> Tensor:
+    """Phi [4, C] of a client whose samples have `styles` [n, C]: both means and both variances; biased, or unbiased + 1e-6 (official)."""
+    n = len(styles.mu)
+    official = form == "official" and n > 1
+    variances = [one.var(0, correction=int(official)) + EPSILON * official for one in styles]
+    return torch.stack([*(one.mean(0) for one in styles), *variances])
+
+
+@equation("StableFDG", "Step 1")
+def ring(clients: int, m: int, rng: torch.Generator) -> Tensor:
+    """Whose styles each client gets, [K, min(m, K - 1)]: of those that follow it in a random ring.
+
+    So no client gets its own, none is left out, and every other client is equally likely.
+    """
+    order = torch.randperm(clients, generator=rng)
+    given = torch.empty(clients, min(m, clients - 1), dtype=torch.int64)
+    for step in range(given.shape[1]):
+        given[order, step] = order.roll(-1 - step)
+    return given
+
+
+@equation("StableFDG", "Table 9", sharing="largest_distance")
+def farthest(phi: Tensor, m: int) -> Tensor:
+    """The min(m, K - 1) clients whose Phi [K, 4, C] lies farthest from each client's own, [K, m]."""
+    distance = torch.cdist(phi.flatten(1), phi.flatten(1)).fill_diagonal_(-1)
+    return distance.topk(min(m, len(phi) - 1)).indices
+
+
+@equation("StableFDG", "Step 2, k-means++")
+def seeds(features: Tensor, race: Tensor) -> Tensor:
+    """k-means++ seeding of features [B, F] into k different samples [k]; race [k, B]: standard exponential draws.
+
+    The first is uniform, each next proportional to its squared distance to the nearest chosen one; all distances 0: uniform among the
+    rest. The smallest race / weight wins, which is a draw in proportion to the weights and needs no wait for the device.
+    """
+    squared = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist").square()
+    nearest = torch.ones_like(squared[0])
+    free = torch.ones_like(nearest)
+    chosen = []
+    for number, draws in enumerate(race):
+        weight = torch.where((free * nearest).any(), nearest, 1.0)
+        one = torch.where(free > 0, weight / draws, -1.0).argmax()
+        free = free.index_fill(0, one, 0.0)
+        distances = squared.index_select(0, one[None])[0]
+        nearest = distances if number == 0 else nearest.minimum(distances)
+        chosen.append(one)
+    return torch.stack(chosen)
+
+
+@equation("StableFDG", "Step 2, released", shift="official")
+def centres(features: Tensor, chosen: Tensor) -> Tensor:
+    """Features [B, F] after one Lloyd iteration from the seeds `chosen` [k]: the centres [k, F]."""
+    start = features[chosen]
+    member = F.one_hot(torch.cdist(features, start).argmin(1), len(start)).to(features.dtype)
+    size = member.sum(0)[:, None]
+    return torch.where(size > 0, member.T @ features / size.clamp(min=1), start)
+
+
+@equation("StableFDG", "Step 2")
+def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
+    """New styles [B, C] from m received ones, phi [m, 4, C]: mu_n' + eps_mu and sigma_n' + eps_sigma >= 0, eps ~ N(0, Sigma_n').
+
+    pick [B]: which of the m each sample takes; noise [2, B, C]: standard normal.
+    """
+    mu, sigma, mu_variance, sigma_variance = phi[pick].unbind(1)
+    return Style(mu + noise[0] * mu_variance.sqrt(), (sigma + noise[1] * sigma_variance.sqrt()).clamp(min=0))
+
+
+@equation("StableFDG", "Step 3")
+def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
+    """Indices [size] of the samples to add so that the classes among `labels` [B] become as equal as possible, ascending by class.
+
+    Again and again every smallest class gets one, random ones if fewer remain; which sample of a class is uniform.
+    """
+    classes, counts = labels.unique(return_counts=True)
+    total, left = counts.clone(), size
+    while left:
+        smallest = (total == total.min()).nonzero().flatten()
+        if len(smallest) > left:
+            smallest = smallest[torch.randperm(len(smallest), generator=rng)[:left]]
+        total[smallest] += 1
+        left -= len(smallest)
+    added = []
+    for label, count, more in zip(classes, counts.tolist(), (total - counts).tolist(), strict=True):
+        members = (labels == label).nonzero().flatten()
+        added.append(members[torch.randint(count, (more,), generator=rng)])
+    return torch.cat(added)
+
+
+@equation("StableFDG", "Step 3, random", oversampling="random")
+def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
+    """Indices [size], uniform over the batch, with repetition."""
+    return torch.randint(batch, (size,), generator=rng)
+
+
+@equation("StableFDG", "Eq. 4-5")
+def explored(own: Style, source: Tensor, alpha: float) -> Style:
+    """Styles [B + size, C] that go alpha times as far again from the mean style of the batch `own` [B, C] for the added samples.
+
+    source [B + size]: the sample that each row is a copy of, the batch itself first. A new sigma may be negative.
+    """
+    batch = len(own.mu)
+    added = own.of(source[batch:])
+    pairs = zip(own, added, strict=True)
+    return Style(*(torch.cat([one, new + alpha * (new - one.mean(0))]) for one, new in pairs))
+
+
+Shift = Literal["seeds", "random", "official"]

@@ -1,0 +1,123 @@
+"""A hypernetwork in one flat vector: from a client's embedding to its whole model, and from a cotangent back.
+
+hFedF's Table 8: embeddings [N, e], hidden linear layers of 50 with LeakyReLU .01 between them and nothing after the last, then one
+linear head for each layer of the client's model. PyTorch's start of Linear(50, n), U(-1 / sqrt 50, 1 / sqrt 50), does not depend on
+n, so the heads side by side are one map to all P trainable entries. Outputs lie in the order of a row: convolution weights
+channels_last.
+
+The head is linear: the gradient of client i's cotangent v_i is the outer product of v_i with the hidden features, and v_i for the
+bias. So inner products of gradients need no gradient of that size, and their weighted sum is one matrix product; autograd is
+left with the embeddings and the hidden layers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+
+WIDTH = 50
+
+
+class Hypernetwork:
+    """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer, head [F, P], its bias [P].
+
+    Without a hidden layer the head maps the embedding itself (F = e), else F = 50.
+    """
+
+    def __init__(self, clients: int, dim: int, hidden: int, outputs: int) -> None:
+        self.dim = dim
+        widths = [dim] + [WIDTH] * hidden
+        layers = [shape for a, b in itertools.pairwise(widths) for shape in ((b, a), (b,))]
+        self.shapes = [(clients, dim), *layers, (widths[-1], outputs), (outputs,)]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.size, self.inner = sum(self.sizes), sum(self.sizes[:-2])
+
+    def views(self, h: Tensor) -> list[Tensor]:
+        """All tensors by their shape, sharing memory with h [size]; the first ones only for its beginning h [inner]."""
+        sizes = self.sizes if len(h) == self.size else self.sizes[:-2]
+        return [part.view(shape) for part, shape in zip(h.split(sizes), self.shapes, strict=False)]
+
+    def embeddings(self, h: Tensor) -> Tensor:
+        """[N, e], sharing memory with h."""
+        return self.views(h)[0]
+
+    def features(self, inner: Tensor, clients: list[int]) -> Tensor:
+        """The input of the head for some clients, [K, F], from the first `inner` entries of h."""
+        embeddings, *layers = self.views(inner)
+        x = embeddings[clients]
+        for i, (weight, bias) in enumerate(zip(layers[::2], layers[1::2], strict=True)):
+            x = F.linear(F.leaky_relu(x, 0.01) if i else x, weight, bias)
+        return x
+
+    def draw(self, rng: torch.Generator, dtype: torch.dtype, deviation: Tensor | None = None) -> Tensor:
+        """A start: embeddings N(0, 1), layers as torch starts Linear; with `deviation` [P], heads scaled so that the outputs have it."""
+        h = torch.empty(self.size, dtype=dtype)
+        embeddings, *layers = views = self.views(h)
+        embeddings.normal_(generator=rng)
+        *hidden, head, head_bias = layers
+        for weight, bias in zip(hidden[::2], hidden[1::2], strict=True):
+            _uniform(weight, bias, weight.shape[1], rng)
+        _uniform(head, head_bias, len(head), rng)
+        if deviation is not None:
+            x = self.features(h[: self.inner], list(range(len(views[0]))))
+            drawn = (x.square().sum(1).mean() + 1).sqrt() / math.sqrt(3 * len(head))
+            head.mul_(deviation / drawn)
+            head_bias.mul_(deviation / drawn)
+        return h
+
+
+def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) -> None:
+    bound = 1 / math.sqrt(fan_in)
+    weight.uniform_(-bound, bound, generator=rng)
+    bias.uniform_(-bound, bound, generator=rng)
+
+
+@equation("hFedF", "Eq. 4")
+def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
+    """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part."""
+    *_, head, bias = net.views(h)
+    return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """The gradients of K clients over all of h, in factors: inner [K, inner], features [K, F] and cotangents [K, P] of the head."""
+
+    inner: Tensor
+    features: Tensor
+    cotangents: Tensor
+
+    def gram(self) -> Tensor:
+        """<g_i, g_j>, [K, K]."""
+        heads = self.cotangents @ self.cotangents.T * (self.features @ self.features.T + 1)
+        return heads + self.inner @ self.inner.T
+
+    def combined(self, weights: Tensor) -> Tensor:
+        """sum_i weights[i] g_i, [size]; weights [K]."""
+        (_, inner), (features, outputs) = self.inner.shape, (self.features.shape[1], self.cotangents.shape[1])
+        g = self.inner.new_empty(inner + (features + 1) * outputs)
+        at, head, bias = g.split([inner, features * outputs, outputs])
+        torch.mv(self.inner.T, weights, out=at)
+        torch.mm((self.features * weights[:, None]).T, self.cotangents, out=head.view(features, outputs))
+        torch.mv(self.cotangents.T, weights, out=bias)
+        return g
+
+
+@equation("hFedF", "Eq. 6")
+def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tensor) -> Pullback:
+    """g_i = (d phi_i / d (theta, nu))^T v_i for K clients with cotangents v [K, P]."""
+    *_, head, _ = net.views(h)
+    leaf = h[: net.inner].clone().requires_grad_()
+    features = net.features(leaf, clients)
+    arriving = cotangents @ head.T
+    inner = [
+        torch.autograd.grad(features[i], leaf, arriving[i], retain_graph=True)[0] for i in range(len(clients))
+    ]
+    return Pullback(torch.stack(inner), features.detach(), cotangents)

@@ -1,0 +1,38 @@
+"""Layers between the stages of a network; the names of what is there do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from fedshift.models.base import Model
+
+
+@torch.no_grad()
+def channels(model: Model) -> dict[str, int]:
+    """The channels of the map after every stage."""
+    found: dict[str, int] = {}
+
+    def note(stage: str, x: Tensor) -> Tensor:
+        found[stage] = x.shape[1]
+        return x
+
+    device = next(model.parameters()).device
+    after = {stage: lambda x, stage=stage: note(stage, x) for stage in model.stages}
+    model.eval()
+    model.body(torch.zeros(1, 3, model.min_px, model.min_px, device=device), after)
+    model.train()
+    return found
+
+
+def insert(model: Model, layers: Mapping[str, nn.Module], suffix: str) -> Model:
+    """Put layers[stage] behind that stage, as a stage "<stage>_<suffix>" of its own."""
+    stages: dict[str, nn.Module] = {}
+    for name, stage in model.stages.items():
+        stages[name] = stage
+        if name in layers:
+            stages[f"{name}_{suffix}"] = layers[name]
+    model.stages = nn.ModuleDict(stages)
+    return model

@@ -1,0 +1,52 @@
+"""VGG-11 with batch normalisation and one linear layer.
+
+Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015): 9,229,575 parameters at 7
+classes, 152.8 M multiply-adds for an image of 32 px. The eight convolutions are torchvision's `vgg11_bn`; its linear layers of
+4,096, made for maps of 7 x 7, give way to global average pooling. One of the networks of hFedF's Figure 14, which does not name the
+variants.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+from torchvision.models.vgg import cfgs, make_layers
+
+from fedshift.models.base import Model
+from fedshift.models.layers.pooling import GlobalAverage
+
+CUTS = (0, 4, 8, 15, 22, 29)  # of torchvision's `features`: after each max pooling
+
+
+class VGG(Model):
+    """Five stages of 3x3 convolutions, each ended by max pooling: 64, 128, 256, 512 and 512 channels."""
+
+    name = "vgg"
+    min_px = 32
+    indicator = "stages.stage1.0.weight"
+    weights = MappingProxyType({"imagenet": "vgg11_bn-6002323d.pth"})
+    pieces = MappingProxyType({f"stages.stage{i}": "features" for i in (1, 2, 3, 4, 5)})
+
+    def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        super().__init__(classes, input_px, **params)
+        features = make_layers(cfgs["A"], batch_norm=True)
+        self.stages = nn.ModuleDict(
+            {f"stage{i}": features[CUTS[i - 1] : CUTS[i]] for i in range(1, len(CUTS))}
+        )
+        self.neck = GlobalAverage()
+        self.feature_dim = 512
+        self.head = nn.Linear(self.feature_dim, classes)
+
+    def initialise(self, module: nn.Module) -> None:
+        """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero bias for the head."""
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, 0, 0.01)
+        else:
+            super().initialise(module)
+            return
+        assert module.bias is not None
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,197 @@
+"""Real runs, adapted by the command line: what is read back, on which images, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from fedshift import kept
+from fedshift.adapt import Images, Task, target
+from fedshift.assemble import assemble
+from fedshift.data.partition import divide, partition
+from fedshift.data.prepare import load_index
+from fedshift.errors import FedshiftError
+from fedshift.identity import identify
+from fedshift.registry import get, names
+from fedshift.resolve import resolve
+from fedshift.run import Machine, train
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+from tests.verbs import done, fedshift, refused
+
+CPU = torch.device("cpu")
+
+
+def spec(method: str, **blocks: dict[str, Any]) -> RunSpec:
+    chosen = {
+        "data": {"dataset": "digits", "target": "texture"},
+        "model": {"name": "digits_cnn"},
+        "method": {"name": method},
+        "local": {"batch": 64, "lr": 0.05},
+        "federation": {"rounds": 1},
+    }
+    merged = {name: {**chosen.get(name, {}), **blocks.get(name, {})} for name in chosen | blocks}
+    return resolve(parse(merged, "test"))
+
+
+def trained(root: Path, run: RunSpec) -> Path:
+    partition(Workspace(root), run)
+    train(Workspace(root), run, Machine(CPU))
+    identity = identify(run)
+    return Workspace(root).run(run, identity.digest, identity.code)
+
+
+def results(root: Path) -> list[Path]:
+    return sorted((root / "results" / "adapted").glob("*/*.json"))
+
+
+def test_every_adaptation_is_found_by_its_name():
+    assert names("adaptations") == ("fdse", "fedbn")
+    assert {get("adaptations", name).name for name in names("adaptations")} == {"fdse", "fedbn"}
+
+
+@pytest.mark.parametrize(
+    ("method", "adaptation"), [("fdse", "fdse"), ("fedbn", "fedbn"), ("fedavg", "fedbn")]
+)
+def test_run_is_adapted_once(method, adaptation, project):
+    directory = trained(project, spec(method))
+    command = [
+        "adapt",
+        directory.name[:9],
+        adaptation,
+        "--select",
+        "last",
+        "--full-domain",
+        "--param",
+        "epochs=1",
+    ]
+    shown = done(fedshift(project, *command))
+    (path,) = results(project)
+    assert path.parent.name == directory.name and path.stem.startswith(f"{adaptation}-")
+    assert str(path) in shown
+    told = json.loads(path.read_text())
+    metrics = pd.read_parquet(directory / "metrics.parquet").query(
+        "split == 'target' and stage == 'post_agg' and round == 1"
+    )
+    recorded = metrics.set_index("metric")["value"]
+    assert told["n"] == metrics["n"].iloc[0] and told["task"]["params"]["epochs"] == 1
+    assert told["before"]["accuracy"] == recorded["accuracy"]  # the model that the run itself tested
+    assert told["before"]["loss"] == pytest.approx(recorded["loss"], rel=1e-6)
+    assert told["after"]["loss"] != told["before"]["loss"]
+    summary = json.loads((directory / "summary.json").read_text())
+    assert told["weights"] == summary["hashes"]["weights_last"]
+    written = path.stat().st_mtime_ns
+    assert done(fedshift(project, *command)) == shown
+    assert results(project) == [path] and path.stat().st_mtime_ns == written
+    done(fedshift(project, *command[:-1], "epochs=2"))
+    assert len(results(project)) == 2
+
+
+def test_the_target_tests_on_the_split_that_it_would_have_as_a_client(project):
+    run = spec("fedavg")
+    partition(Workspace(project), run)
+    index = load_index(Workspace(project).prepared(run.data))
+    chosen = target(Workspace(project), run, Task("fedbn", {}))
+    everybody = divide(index, spec("fedavg", data={"target": None}))
+    rows = everybody[(everybody["domain"] == "texture") & (everybody["split"] == "test")]
+    assert chosen.tolist() == rows["sample"].tolist()
+    domain = int((index["domain"] == "texture").sum())
+    assert len(chosen) == int(0.2 * domain) // 2
+    assert len(target(Workspace(project), run, Task("fedbn", {}, images="full_domain"))) == domain
+
+
+def test_batches_keep_their_order_and_leave_out_a_single_image(project):
+    run = spec("fedavg")
+    partition(Workspace(project), run)
+    samples = assemble(Workspace(project), run, CPU)[0].turn.samples
+    index = torch.arange(40, 53)
+    images = Images(samples, index)
+    first, again = list(images(6)), list(images(6))
+    assert [len(x) for x in first] == [6, 6] and [len(x) for x in images(5)] == [5, 5, 3]
+    assert torch.equal(torch.cat(first), samples.evaluate(samples.take(index[:12])[0]))
+    assert torch.equal(torch.cat(first), torch.cat(again))
+
+
+def test_domain_without_a_test_part_is_refused(project):
+    run = spec("fedavg", partition={"fractions": [0.9, 0.1, 0.0]})
+    with pytest.raises(FedshiftError, match=r"'texture' has no test part.*\n  Use --full-domain"):
+        target(Workspace(project), run, Task("fedbn", {}))
+
+
+def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch):
+    """Shared entries, and each client's own ones, come back where they were."""
+    from fedshift import run as module
+
+    ended = []
+    write = module._write_weights
+    monkeypatch.setattr(
+        module,
+        "_write_weights",
+        lambda federation, folder: ended.append(federation) or write(federation, folder),
+    )
+    run = spec("fdse")
+    directory = trained(project, run)
+    (state,) = (federation.state for federation in ended)
+    summary = json.loads((directory / "summary.json").read_text())
+    rows = kept.rows(directory, summary, "last", state.layout)
+    assert rows.keys() == {"shared", "own"}
+    assert torch.equal(rows["shared"][state.shared.at], state.row[state.shared.at])
+    assert rows["shared"][state.kept.mask].isnan().all()
+    assert torch.equal(rows["own"][:, state.kept.at], state.own)
+    federation, _, _ = assemble(Workspace(project), run, CPU)
+    (row,) = kept.unseen(federation, directory, summary, "last")
+    assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
+    torch.testing.assert_close(row[state.kept.at], state.own.mean(0))
+
+
+def test_generated_models_come_back(project):
+    run = spec("hfedf", model={"name": "hfedf_cnn"}, local={"batch": 256})
+    directory = trained(project, run)
+    federation, _, _ = assemble(Workspace(project), run, CPU)
+    summary = json.loads((directory / "summary.json").read_text())
+    models = kept.unseen(federation, directory, summary, "last")
+    assert models.shape == (3, federation.layout.size) and models.isfinite().all()
+    refused(
+        fedshift(project, "adapt", directory.name, "fedbn", "--full-domain"),
+        "no batch normalisation to adapt",
+    )
+
+
+def test_what_cannot_be_adapted_says_why(project):
+    directory = trained(project, spec("fedavg"))
+    run = directory.name
+    refused(fedshift(project, "adapt", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
+    refused(fedshift(project, "adapt", run, "fedbm"), "unknown adaptation 'fedbm'", "Did you mean 'fedbn'?")
+    refused(fedshift(project, "adapt", "0000", "fedbn"), "no finished run is called '0000'")
+    refused(fedshift(project, "adapt", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'")
+    refused(
+        fedshift(project, "adapt", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
+    )
+    refused(fedshift(project, "adapt", run, "fedbn", "--param", "epochs"), "has no '='")
+    weights = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
+    entries = load_file(weights)
+    entries["shared/head.bias"] += 1
+    save_file(entries, weights)
+    refused(fedshift(project, "adapt", run, "fedbn", "--select", "last"), "has been changed since the run")
+    weights.unlink()
+    refused(
+        fedshift(project, "adapt", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
+    )
+    assert results(project) == []
+
+
+def test_runs_without_weights_or_target_are_refused(project):
+    nothing = trained(project, spec("fedavg", evaluation={"keep": "none"}))
+    refused(fedshift(project, "adapt", nothing.name, "fedbn"), "kept no weights", "evaluation.keep: post_agg")
+    none = trained(project, spec("fedavg", data={"target": None}, federation={"rounds": 0}))
+    refused(fedshift(project, "adapt", none.name, "fedbn"), "holds out no domain to adapt to")
+    both = nothing.name[0] if nothing.name[0] == none.name[0] else ""
+    refused(
+        fedshift(project, "adapt", both, "fedbn"), "begins several finished runs", nothing.name, none.name
+    )

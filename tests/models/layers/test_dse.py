@@ -1,0 +1,286 @@
+"""FDSE's blocks: the released ones number by number, their shapes, and what they make of every network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedshift import registry
+from fedshift.federation.ledger import macs_per_image, state_dict_bytes
+from fedshift.models.layers.blocks import ConvBlock, LinearBlock
+from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose
+from tests.reference import Reference
+
+FIRST = Decomposition(padding="v1")
+SECOND = Decomposition(activation="none", fc_identity=True, concat_bias="shared", padding="head")
+NAMES = {
+    "v1": {
+        "dfe.conv": "Vshare",
+        "dse.bn": "norm_V",
+        "dse.conv": "Up",
+        "dse.bias.bias": "Vbias",
+        "dfe.bn": "bn",
+    },
+    "head": {
+        "dfe.conv": "dfe_conv",
+        "dse.bn": "dse_bn",
+        "dse.conv": "dse_conv",
+        "dfe.bias.bias": "dfe_bias",
+        "dfe.bn": "dfe_bn",
+    },
+}
+
+
+def block(outputs: int, how: Decomposition, linear: bool = False) -> DSEBlock:
+    """The block that takes the place of a convolution (3 to `outputs`, kernel 3, stride 2) or of a linear layer (6 to `outputs`)."""
+    torch.manual_seed(0)
+    module = LinearBlock(6, outputs) if linear else ConvBlock(3, outputs, 3, stride=2, padding=1)
+    assert decompose(module, how) == 1
+    made = module.get_submodule("fc" if linear else "conv")
+    assert isinstance(made, DSEBlock)
+    return made
+
+
+def network(name: str, classes: int, px: int, how: Decomposition | None = None) -> nn.Module:
+    """A network on the meta device, decomposed if it is said how."""
+    with torch.device("meta"):
+        model: nn.Module = registry.get("models", name)(classes, px)
+        if how is not None:
+            decompose(model, how)
+    return model
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("release", ["v1", "head"])
+@pytest.mark.parametrize("kind", ["conv", "lin"])
+def test_released_blocks(release: str, kind: str) -> None:
+    """Forward in training and evaluation, and the statistics that a batch leaves."""
+    ref, case = Reference("fdse_block.npz"), f"{release}{kind}"
+    how = (
+        FIRST if release == "v1" else Decomposition(activation="none", fc_identity=True, concat_bias="shared")
+    )
+    made = block(4, how, linear=kind == "lin").double()
+
+    def theirs(ours: str) -> str:
+        prefix = next(prefix for prefix in NAMES[release] if ours.startswith(prefix))
+        return NAMES[release][prefix] + ours.removeprefix(prefix)
+
+    state = made.state_dict()
+    before = {name: ref.given(f"{case}/sd0/{theirs(name)}") for name in state}
+    made.load_state_dict({name: value.reshape(state[name].shape) for name, value in before.items()})
+    x = ref.given(f"{case}/x")
+    ref.equals(f"{case}/y_train", F.relu(made(x)))
+    for name, value in made.state_dict().items():
+        if "running" in name:
+            ref.equals(f"{case}/sd1/{theirs(name)}", value)
+    ref.equals(f"{case}/y_eval_after", F.relu(made.eval()(x)))
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize(("G", "outputs"), [(1, 4), (2, 4), (2, 5), (3, 4), (4, 4), (8, 4)])
+@pytest.mark.parametrize("identity", [False, True])
+def test_any_number_of_outputs(linear: bool, G: int, outputs: int, identity: bool) -> None:
+    made = block(outputs, Decomposition(G=G, fc_identity=identity), linear)
+    x = torch.randn(3, 6) if linear else torch.randn(3, 3, 8, 8)
+    y = made(x)
+    assert y.shape == ((3, outputs) if linear else (3, outputs, 4, 4))
+    assert made.dse.bn.num_features == -(-outputs // G)
+    (y * torch.randn_like(y)).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in made.parameters() if p.numel())
+
+
+def test_the_parts_of_a_convolution_block_by_hand() -> None:
+    """The first half of the channels is the activation itself; each of the others is a 3x3 filter of its own channel alone."""
+    made = block(4, Decomposition())
+    with torch.no_grad():
+        made.dse.bias.bias.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    x = torch.randn(3, 3, 8, 8)
+    features = F.relu(made.dse.bn(made.dfe.conv(x)))
+    expanded = [F.conv2d(features[:, i : i + 1], made.dse.conv.weight[i : i + 1], padding=1) for i in (0, 1)]
+    expected = torch.cat([features, *expanded], 1) + torch.tensor([1.0, 2.0, 3.0, 4.0]).view(4, 1, 1)
+    made(x)
+    torch.testing.assert_close(made.deskewed, expected)
+    dense = block(4, Decomposition(activation="none"))
+    dense(x)
+    assert (dense.deskewed < -0.1).any() and (made.deskewed[:, 0] >= 1).all()
+
+
+def test_the_parts_of_a_linear_block_by_hand() -> None:
+    """Without identity output j is feature j // G times a weight; with it the features come first."""
+    x = torch.randn(5, 6)
+    for identity in (False, True):
+        made = block(4, Decomposition(fc_identity=identity), linear=True)
+        features = F.relu(made.dse.bn(made.dfe.conv(x)))
+        weight = made.dse.conv.weight.flatten()
+        expected = (
+            torch.cat([features, features * weight], 1)
+            if identity
+            else features.repeat_interleave(2, 1) * weight
+        )
+        made(x)
+        torch.testing.assert_close(made.deskewed, expected)
+
+
+def test_without_expansion() -> None:
+    """G = 1: ReLU(BN_DFE(bias + ReLU(BN_DSE(conv x))))."""
+    made = block(4, Decomposition(G=1)).eval()
+    with torch.no_grad():
+        for bn in (made.dfe.bn, made.dse.bn):
+            bn.running_mean.normal_()
+            bn.weight.normal_()
+        made.dse.bias.bias.normal_()
+    x = torch.randn(3, 3, 8, 8)
+    inner = F.relu(made.dse.bn(made.dfe.conv(x))) + made.dse.bias.bias.view(-1, 1, 1)
+    torch.testing.assert_close(made(x), made.dfe.bn(inner))
+
+
+def test_keeps_the_input_of_the_last_normalisation_only_while_the_erasing_half_trains() -> None:
+    made, x = block(4, Decomposition()), torch.randn(3, 3, 8, 8)
+    made(x)
+    torch.testing.assert_close(made.dfe.bn.running_mean, 0.1 * made.deskewed.mean((0, 2, 3)))
+    made.eval()(x)
+    assert made.deskewed is None
+    made.dse.train()  # as in adaptation at test time: everything else in evaluation mode
+    before = made.dfe.bn.running_mean.clone()
+    made(x)
+    assert made.deskewed is not None and made.deskewed.requires_grad
+    assert made.dfe.bn.running_mean.equal(before)
+
+
+def test_every_tensor_is_said_to_be_shared_or_personal() -> None:
+    for owner in ("shared", "personal", "none"):
+        made = block(4, Decomposition(concat_bias=owner))
+        assert {name.split(".")[0] for name in made.state_dict()} == {"dfe", "dse"}
+        assert (made.dfe.role, made.dse.role, made.unit) == ("dfe", "dse", True)
+        biases = [name for name in made.state_dict() if name.endswith("bias.bias")]
+        assert biases == {"shared": ["dfe.bias.bias"], "personal": ["dse.bias.bias"], "none": []}[owner]
+
+
+def test_bf16_is_close_to_fp32() -> None:
+    made = block(8, Decomposition())
+    x = torch.randn(8, 3, 16, 16)
+    exact = made(x)
+    made.to(memory_format=torch.channels_last)
+    with torch.autocast("cpu", torch.bfloat16):
+        near = made(x.to(memory_format=torch.channels_last))
+        assert made.deskewed.dtype == torch.bfloat16 and near.dtype == torch.bfloat16
+    assert 0 < (near - exact).abs().max() < 0.05 * exact.abs().max()
+
+
+@pytest.mark.parametrize("value", [{"G": 0}, {"dw": 2}, {"dw": -1}])
+def test_impossible_sizes(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="G must be positive and dw positive and odd"):
+        Decomposition(**value)
+
+
+# ---- networks
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "px", "how", "blocks", "count"),
+    [
+        ("alexnet_bn", 10, 256, Decomposition(), 7, 6_509_034),
+        ("alexnet_bn", 10, 256, FIRST, 7, 6_509_034),
+        ("alexnet_bn", 10, 256, SECOND, 7, 6_508_010),
+        ("alexnet_bn", 10, 256, Decomposition(concat_bias="none"), 7, 6_509_034 - 3_200),
+        ("resnet50", 10, 224, Decomposition(), 16, 21_119_306),
+        ("vit_small", 7, 256, Decomposition(), 6, 1_096_327 - 6 * (129 * 64) + 6 * (129 * 32 + 64 + 64 + 64 + 128)),
+        ("digits_cnn", 10, 32, Decomposition(), 4, None),
+    ],
+)  # fmt: skip
+def test_parameters(
+    name: str, classes: int, px: int, how: Decomposition, blocks: int, count: int | None
+) -> None:
+    model = network(name, classes, px, how)
+    assert sum(isinstance(module, DSEBlock) for module in model.modules()) == blocks
+    if count is not None:
+        assert parameters(model) == count
+    assert parameters(model) < parameters(network(name, classes, px))
+
+
+@pytest.mark.parametrize(
+    ("name", "px"), [("alexnet_bn", 64), ("digits_cnn", 32), ("resnet50", 64), ("vit_small", 64)]
+)
+def test_every_network_still_runs(name: str, px: int) -> None:
+    """And every activation stays where it was: no ReLU before a residual sum."""
+    torch.manual_seed(0)
+    model = registry.get("models", name)(10, px)
+    decompose(model, Decomposition())
+    out = model(torch.randn(4, 3, px, px))
+    assert out.logits.shape == (4, 10) and out.feature.shape == (4, model.feature_dim)
+    out.logits.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    if name in ("resnet50", "vit_small"):
+        seen: list[Tensor] = []
+        first = next(module for module in model.modules() if isinstance(module, DSEBlock))
+        first.register_forward_hook(lambda module, given, y: seen.append(y.clone()))
+        model(torch.randn(4, 3, px, px))
+        assert (seen[0] < 0).any()
+
+
+# ---- Table 4: AlexNet of 10 classes, 50 images of 256 px
+
+
+def bn_elements(model: nn.Module, px: int) -> int:
+    """Numbers that batch normalisation normalises in one image."""
+    total = 0
+
+    def count(module: nn.Module, given: tuple[Tensor, ...], y: Tensor) -> None:
+        nonlocal total
+        total += y.numel()
+
+    hooks = [
+        m.register_forward_hook(count)
+        for m in model.modules()
+        if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)
+    ]
+    model.eval()(torch.empty(1, 3, px, px, device="meta"))
+    for hook in hooks:
+        hook.remove()
+    return total
+
+
+@pytest.mark.parametrize(
+    ("how", "conv_and_linear", "with_4", "with_5"),
+    [
+        (None, 4.395, 4.408, 4.411),
+        (FIRST, 2.220, 2.239, 2.244),
+        (Decomposition(fc_identity=True, activation="none", concat_bias="shared"), 2.212, 2.231, 2.236),
+        (SECOND, 1.675, 1.692, 1.696),
+        (Decomposition(), 2.212, 2.231, 2.236),
+    ],
+)
+def test_multiply_adds(
+    how: Decomposition | None, conv_and_linear: float, with_4: float, with_5: float
+) -> None:
+    """Published: 4.41 and 2.24 (x 1e10), which count 4 or 5 operations for each normalised number besides. To the last digit counted."""
+    model = network("alexnet_bn", 10, 256, how)
+    counted, normalised = 50 * macs_per_image(model, 256), 50 * bn_elements(model, 256)
+    assert counted / 1e10 == pytest.approx(conv_and_linear, abs=1e-3)
+    assert (counted + 4 * normalised) / 1e10 == pytest.approx(with_4, abs=1e-3)
+    assert (counted + 5 * normalised) / 1e10 == pytest.approx(with_5, abs=1e-3)
+
+
+def test_multiply_adds_of_the_first_release_exactly() -> None:
+    """Per block: m outputs of the layer, T - m depthwise of 9 (linear: T of 1); maps of 64, 31 and 15."""
+    convolutions = [(3, 32, 11, 64), (64, 96, 5, 31), (192, 192, 3, 15), (384, 128, 3, 15), (256, 128, 3, 15)]
+    expected = sum((inputs * k * k * m + m * 9) * side**2 for inputs, m, k, side in convolutions)
+    expected += 9216 * 512 + 1024 + 1024 * 512 + 1024 + 1024 * 10
+    assert macs_per_image(network("alexnet_bn", 10, 256, FIRST), 256) == expected
+
+
+@pytest.mark.parametrize(
+    ("classes", "how", "mib"),
+    [(10, None, 49.517), (7, None, 49.505), (10, FIRST, 24.867), (10, Decomposition(), 24.867), (7, FIRST, 24.855), (10, SECOND, 24.863)],
+)  # fmt: skip
+def test_bytes_of_a_complete_state(classes: int, how: Decomposition | None, mib: float) -> None:
+    """Published: 49.52 and 24.87 MiB."""
+    assert state_dict_bytes(network("alexnet_bn", classes, 256, how)) / 2**20 == pytest.approx(mib, abs=5e-4)

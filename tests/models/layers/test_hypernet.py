@@ -1,0 +1,124 @@
+"""The hypernetwork in a flat vector: sizes, start, and gradients in factors against full autograd."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation.layout import Layout
+from fedshift.models.layers.autoencoder import Autoencoder, unit_range
+from fedshift.models.layers.hypernet import Hypernetwork, generate, pullback
+from fedshift.registry import get
+
+
+@pytest.mark.parametrize(
+    ("classes", "hidden", "size"),
+    [
+        (7, 4, 47_345_902),
+        (65, 4, 48_106_108),
+        (5, 4, 47_319_688),
+        (7, 3, 47_345_902 - 2_550),
+    ],
+)
+def test_sizes_of_table_8(classes: int, hidden: int, size: int) -> None:
+    with torch.device("meta"):
+        layout = Layout(get("models", "hfedf_cnn")(classes, 32))
+    assert Hypernetwork(3, 1, hidden, layout.P).size == size
+
+
+@pytest.mark.parametrize(("dim", "size"), [(1, 13_492), (4, 25_783)])
+def test_size_of_the_autoencoder(dim: int, size: int) -> None:
+    assert sum(p.numel() for p in Autoencoder(dim).parameters()) == size == Autoencoder.size(dim)
+
+
+@pytest.mark.parametrize("hidden", [0, 1, 4])
+@pytest.mark.parametrize("clients", [[0, 1, 2, 3], [2, 0], [1]])
+def test_gradients_in_factors_equal_autograd(hidden: int, clients: list[int]) -> None:
+    net, rng = Hypernetwork(4, 2, hidden, 37), torch.Generator().manual_seed(0)
+    h = net.draw(rng, torch.float64).requires_grad_()
+    v = torch.randn(len(clients), 37, dtype=torch.float64, generator=rng)
+    full = torch.stack(
+        [
+            torch.autograd.grad(generate(net, h, client) @ one, h)[0]
+            for client, one in zip(clients, v, strict=True)
+        ]
+    )
+    pulled = pullback(net, h.detach(), clients, v)
+    weights = torch.rand(len(clients), dtype=torch.float64, generator=rng)
+    torch.testing.assert_close(pulled.gram(), full @ full.T, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(pulled.combined(weights), weights @ full, rtol=1e-12, atol=1e-12)
+    assert not h.detach().is_set_to(pulled.inner)
+
+
+def test_another_clients_embedding_has_no_gradient() -> None:
+    net = Hypernetwork(3, 2, 4, 11)
+    h = net.draw(torch.Generator().manual_seed(0), torch.float32)
+    pulled = pullback(net, h, [2, 0], torch.ones(2, 11))
+    moved = pulled.inner[:, :6].view(2, 3, 2).ne(0).any(2)
+    assert moved.tolist() == [[False, False, True], [True, False, False]]
+
+
+def test_the_network_is_table_8() -> None:
+    """Linear, LeakyReLU .01, ..., nothing after the last hidden layer: written out."""
+    net = Hypernetwork(3, 1, 4, 7)
+    h = net.draw(torch.Generator().manual_seed(3), torch.float64)
+    nu, w1, b1, w2, b2, w3, b3, w4, b4, head, bias = net.views(h)
+    assert [tuple(t.shape) for t in (nu, w1, w2, w4, head, bias)] == [
+        (3, 1), (50, 1), (50, 50), (50, 50), (50, 7), (7,),
+    ]  # fmt: skip
+
+    def leaky(x: Tensor) -> Tensor:
+        return torch.where(x > 0, x, 0.01 * x)
+
+    x = leaky(w1 @ nu[1] + b1)
+    x = leaky(w2 @ x + b2)
+    x = leaky(w3 @ x + b3)
+    torch.testing.assert_close(generate(net, h, 1), head.T @ (w4 @ x + b4) + bias)
+
+
+def test_start_is_torchs_for_every_layer() -> None:
+    net = Hypernetwork(2000, 1, 4, 2000)
+    nu, w1, b1, w2, b2, *_, head, bias = net.views(net.draw(torch.Generator().manual_seed(0), torch.float32))
+    assert nu.mean().item() == pytest.approx(0, abs=0.1)
+    assert nu.std().item() == pytest.approx(1, abs=0.1)
+    assert 0.8 < w1.abs().max() <= 1
+    assert 0.8 < b1.abs().max() <= 1
+    for tensor in (w2, b2, head, bias):
+        assert 0.9 / math.sqrt(50) < tensor.abs().max() <= 1 / math.sqrt(50)
+    assert head.std().item() == pytest.approx(1 / math.sqrt(150), rel=0.01)
+
+
+def test_scaled_heads_give_outputs_the_wanted_deviation() -> None:
+    wanted = torch.cat([torch.full((4000,), 0.02), torch.full((4000,), 0.5)])
+    net = Hypernetwork(3, 1, 4, 8000)
+    h = net.draw(torch.Generator().manual_seed(0), torch.float32, wanted)
+    made = torch.stack([generate(net, h, k) for k in range(3)])
+    assert made[:, :4000].square().mean().sqrt().item() == pytest.approx(0.02, rel=0.03)
+    assert made[:, 4000:].square().mean().sqrt().item() == pytest.approx(0.5, rel=0.03)
+
+
+def test_an_autoencoder_is_trained_in_place_and_reconstructs() -> None:
+    torch.manual_seed(0)
+    start = Autoencoder.draw(2, torch.Generator().manual_seed(5))
+    assert start.equal(Autoencoder.draw(2, torch.Generator().manual_seed(5)))
+    assert not start.equal(Autoencoder.draw(2, torch.Generator().manual_seed(6)))
+    vector = start.clone()
+    net, x = Autoencoder.on(vector), torch.rand(1, 3, 1, 1).expand(20, 3, 32, 32).contiguous()
+    before = (net(x) - x).square().mean().item()
+    net.fit(x, epochs=100)
+    assert (net(x) - x).square().mean().item() < before / 4
+    assert not vector.equal(start)
+    assert net.encode(x).shape == (20, 2)
+    assert Autoencoder.on(vector)(x).equal(net(x))
+
+
+def test_unit_range_maps_each_channel_by_its_extremes() -> None:
+    pixels = torch.rand(8, 3, 4, 4)
+    pixels[0, :, 0, 0], pixels[0, :, 0, 1] = 0, 1
+    shift, scale = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.3, 0.4]).view(3, 1, 1)
+    normalised = (pixels - shift) / scale
+    torch.testing.assert_close(unit_range(normalised)(normalised), pixels, rtol=0, atol=1e-6)
+    assert unit_range(torch.ones(1, 3, 2, 2))(torch.ones(1, 3, 2, 2)).eq(0).all()

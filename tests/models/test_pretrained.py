@@ -1,0 +1,199 @@
+"""Published weights from a file in torchvision's format: what they fill, and every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import Tensor
+from torchvision.models.vgg import cfgs, make_layers
+
+from fedshift import registry
+from fedshift.assemble import assemble
+from fedshift.data.partition import partition
+from fedshift.errors import FedshiftError
+from fedshift.federation.network import begin
+from fedshift.files import sha256_file
+from fedshift.identity import digest
+from fedshift.models.base import Model
+from fedshift.pretrained import read, weights_file
+from fedshift.resolve import resolve
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+
+PUBLISHED = [name for name in registry.names("models") if registry.get("models", name).weights]
+
+
+def theirs(name: str) -> dict[str, Tensor]:
+    """What torchvision's file holds, drawn: for 1,000 classes, with DenseNet's keys as they were when it was published."""
+    torch.manual_seed(1)
+    if name == "vgg":
+        return {f"features.{key}": value for key, value in make_layers(cfgs["A"], True).state_dict().items()}
+    make = {"mobilenet": "mobilenet_v2", "densenet": "densenet121"}.get(name, name)
+    state = getattr(torchvision.models, make)(weights=None).state_dict()
+    for key in list(state):
+        if ".denselayer" in key:
+            for part in ("norm1", "norm2", "conv1", "conv2"):
+                if f".{part}." in key:
+                    state[key.replace(part, f"{part[:-1]}.{part[-1]}")] = state.pop(key)
+    return state
+
+
+def save(folder: Path, name: str, state: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state in a file that is named by its hash, which the network's class then declares."""
+    folder.mkdir(exist_ok=True)
+    torch.save(state, folder / "new.pth")
+    path = folder / f"{name}-{sha256_file(folder / 'new.pth')[:8]}.pth"
+    (folder / "new.pth").rename(path)
+    monkeypatch.setattr(registry.get("models", name), "weights", {"imagenet": path.name})
+    monkeypatch.setenv("FEDSHIFT_WEIGHTS", str(folder))
+    return path
+
+
+def meta(name: str, px: int = 64) -> Model:
+    with torch.device("meta"):
+        return registry.get("models", name)(7, px)
+
+
+def test_networks_with_published_weights_declare_torchvisions_files():
+    classes = {"mobilenet": "MobileNet_V2", "densenet": "DenseNet121", "vgg": "VGG11_BN"}
+    classes |= {"resnet18": "ResNet18", "resnet50": "ResNet50"}
+    assert sorted(classes) == PUBLISHED
+    for name, theirs in classes.items():
+        url = getattr(torchvision.models, f"{theirs}_Weights").IMAGENET1K_V1.url
+        assert registry.get("models", name).weights == {"imagenet": url.rpartition("/")[2]}
+        assert url.startswith("https://download.pytorch.org/models/")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_start_is_theirs_but_for_the_head(name, tmp_path, monkeypatch):
+    state = theirs(name)
+    path = save(tmp_path, name, state, monkeypatch)
+    model, layout, drawn = begin(lambda: registry.get("models", name)(7, 64), seed=0)
+    weights = read(meta(name), "imagenet")
+    assert weights.sha256 == sha256_file(path)
+    row = weights.start(layout, drawn.clone())
+    head = layout.under("head").mask
+    assert torch.equal(row[head], drawn[head])
+    filled = {entry.name for entry in layout.entries if not entry.name.startswith("head.")}
+    assert set(weights.entries) == filled
+    used = {model.published(entry): value for entry, value in weights.entries.items()}
+    assert all(torch.equal(state[key], value) for key, value in used.items())
+    classifier = ("fc.", "classifier.")
+    assert set(used) == {
+        key for key in state if not key.startswith(classifier) and not key.endswith("num_batches_tracked")
+    }
+
+
+def test_network_computes_what_torchvisions_computes(tmp_path, monkeypatch):
+    state = theirs("densenet")
+    save(tmp_path, "densenet", state, monkeypatch)
+    their = torchvision.models.densenet121(weights=None)
+    their.load_state_dict(
+        {
+            key.replace("norm.", "norm").replace("conv.", "conv") if ".denselayer" in key else key: value
+            for key, value in state.items()
+        }
+    )
+    ours = registry.get("models", "densenet")(7, 64)
+    ours.load_state_dict(read(meta("densenet"), "imagenet").entries, strict=False)
+    x = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected = their.eval().features(x)
+        torch.testing.assert_close(ours.eval().body(x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_absent_file_names_file_folder_and_alternative(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDSHIFT_WEIGHTS", str(tmp_path))
+    with pytest.raises(FedshiftError) as error:
+        read(meta("resnet18"), "imagenet")
+    for part in (
+        f"{tmp_path}/resnet18-f37072fd.pth",
+        "https://download.pytorch.org/models/resnet18-f37072fd.pth",
+        "model.init: scratch",
+    ):
+        assert part in str(error.value)
+    assert error.value.retry  # with the file in its place the same run succeeds
+
+
+def test_folder_is_torchs_cache_where_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDSHIFT_WEIGHTS", raising=False)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    cls = registry.get("models", "resnet50")
+    assert weights_file(cls, "imagenet") == tmp_path / "hub" / "checkpoints" / "resnet50-0676ba61.pth"
+
+
+def test_another_file_of_that_name_is_refused(tmp_path, monkeypatch):
+    path = save(tmp_path, "mobilenet", theirs("mobilenet"), monkeypatch)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FedshiftError, match=f"is another file: .* not {path.stem.rpartition('-')[2]}"):
+        read(meta("mobilenet"), "imagenet")
+
+
+@pytest.mark.parametrize("wrong", ["absent", "shape"])
+def test_file_without_an_entry_is_refused(wrong, tmp_path, monkeypatch):
+    state = theirs("mobilenet")
+    value = state.pop("features.3.conv.2.weight")
+    if wrong == "shape":
+        state["features.3.conv.2.weight"] = value[1:]
+    save(tmp_path, "mobilenet", state, monkeypatch)
+    expected = (
+        r"has no 'features.3.conv.2.weight' of shape \(24, 144, 1, 1\) for 'stages.stage1.3.conv.2.weight'"
+    )
+    with pytest.raises(FedshiftError, match=expected):
+        read(meta("mobilenet"), "imagenet")
+
+
+def test_method_that_replaces_a_published_layer_is_told(tmp_path, monkeypatch):
+    save(tmp_path, "mobilenet", theirs("mobilenet"), monkeypatch)
+
+    def build():
+        model = registry.get("models", "mobilenet")(7, 64)
+        model.stages["stage4"] = torch.nn.Conv2d(96, 1280, 1)
+        return model
+
+    _, layout, row = begin(build, seed=0)
+    with pytest.raises(FedshiftError, match=r"has 'stages.stage4.14.* which the method replaces"):
+        read(meta("mobilenet"), "imagenet").start(layout, row)
+
+
+def spec(model: str, init: str) -> RunSpec:
+    blocks = {
+        "data": {"dataset": "digits", "target": "texture"},
+        "model": {"name": model, "init": init},
+        "method": {"name": "fedavg"},
+        "local": {"batch": 64, "lr": 0.05},
+        "federation": {"rounds": 1},
+    }
+    return resolve(parse(blocks, "test"), "test")
+
+
+def test_run_starts_from_them(project, tmp_path, monkeypatch):
+    path = save(tmp_path / "weights", "mobilenet", theirs("mobilenet"), monkeypatch)
+    run = spec("mobilenet", "imagenet")
+    partition(Workspace(project), run)
+    federation, hashes, _ = assemble(Workspace(project), run, torch.device("cpu"))
+    drawn, scratch, _ = assemble(Workspace(project), spec("mobilenet", "scratch"), torch.device("cpu"))
+    assert hashes == {**scratch, "start": sha256_file(path)}
+    named, other = (one.layout.named(one.state.row) for one in (federation, drawn))
+    for entry in ("head.weight", "head.bias"):
+        assert torch.equal(named[entry], other[entry])
+    assert torch.equal(named["stages.stem.0.0.weight"], torch.load(path)["features.0.0.weight"])
+
+
+def test_digest_covers_the_declared_hash(monkeypatch):
+    before = digest(spec("mobilenet", "imagenet"))
+    assert before != digest(spec("mobilenet", "scratch"))
+    monkeypatch.setattr(registry.get("models", "mobilenet"), "weights", {"imagenet": "mobilenet_v2-0.pth"})
+    assert digest(spec("mobilenet", "imagenet")) != before
+
+
+def test_network_without_published_weights_says_so_before_anything_runs():
+    with pytest.raises(FedshiftError, match=r"model.init: unknown start of lenet 'imagenet'\n  .*scratch"):
+        spec("lenet", "imagenet")
+    with pytest.raises(FedshiftError, match="unknown init 'imagenet'"):
+        weights_file(registry.get("models", "lenet"), "imagenet")

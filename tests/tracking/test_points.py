@@ -1,0 +1,66 @@
+"""What is shown of a run's records, and under which names."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from fedshift.federation.records import SCHEMA
+from fedshift.followed import followed
+from fedshift.planfile import Cell, Run
+from fedshift.points import Point, points
+
+
+def row(
+    finished: int, stage: str, client: int, split: str, metric: str, value: float, model: str = "global"
+) -> dict[str, object]:
+    place = {"round": finished, "stage": stage, "model": model, "row": 0, "client": client, "split": split}
+    return {**place, "metric": metric, "value": value, "n": 1, "time": 1000.0 + finished + client / 10}
+
+
+def test_points_are_means_over_clients_and_sums_of_bytes() -> None:
+    rows = [
+        row(3, "post_agg", 0, "test", "accuracy", 0.5),
+        row(3, "post_agg", 1, "test", "accuracy", 1.0),
+        row(3, "post_agg", 1, "val", "accuracy", 0.25),
+        row(3, "post_agg", -1, "target", "accuracy", 0.125),
+        row(3, "cost", -1, "", "bytes_up", 7.0),
+        row(3, "cost", -1, "", "bytes_down", 8.0),
+    ]
+    assert set(points(pa.Table.from_pylist(rows, SCHEMA))) == {
+        Point("id/acc", 3, 0.75, 1003100),
+        Point("val/acc", 3, 0.25, 1003100),
+        Point("ood/acc", 3, 0.125, 1002900),
+        Point("cost/bytes", 3, 15.0, 1002900),
+    }
+
+
+def test_without_a_test_split_validation_is_in_distribution_and_own_models_go_first() -> None:
+    rows = [
+        row(1, "post_agg", 0, "val", "accuracy", 0.1),
+        row(1, "post_train", 0, "val", "accuracy", 0.9, "personal"),
+    ]
+    assert points(pa.Table.from_pylist(rows, SCHEMA)) == [Point("id/acc", 1, 0.9, 1001000)]
+
+
+def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
+    spec = {"seed": 3, "data": {"target": "photo"}, "local": {"lr": 0.1}, "method": {"params": {"mu": 0.5}}}
+    fields = {**dict.fromkeys(Run._fields, 0), "digest": "d", "code": "c", "dataset": "pacs"}
+    run = Run(**{**fields, "method": "fedprox", "target": "photo", "seed": 3, "spec": json.dumps(spec)})  # type: ignore[arg-type]
+    axes = json.dumps({"target": "photo", "seed": 3, "mu": 0.5})
+    cells = [Cell("hfedf/table2", "prox", axes, "d"), Cell("other", "fedprox", axes, "d")]
+    (one,) = followed([run, run._replace(digest="unused")], cells)
+    labels = {
+        "method": "fedprox",
+        "dataset": "pacs",
+        "target": "photo",
+        "seed": "3",
+        "variant": "prox, mu=0.5",
+    }
+    assert one.params == {**labels, "mu": "0.5", "local.lr": "0.1"}
+    assert (
+        one.tags.items()
+        >= {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}.items()
+    )
+    assert (one.page, one.name) == ("pacs/hfedf-table2", "prox, mu=0.5 | photo | seed 3")

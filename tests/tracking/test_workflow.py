@@ -1,0 +1,122 @@
+"""The follower that snakemake starts, while another process locks the store; then `make ui` on the same folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fedshift import planfile
+from tests.tracking.conftest import complete, finish, names, stored, track, until
+from tests.tracking.server import Server
+from tests.workflow.checkout import Checkout, tiny
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def checkout(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """fedavg and fedprox on digits, one round; fedprox fails."""
+    experiments = {"demo": tiny("Demo", "fedavg", "fedprox")}
+    made = Checkout.made(tmp_path_factory.mktemp("tracked"), experiments, "experiments: [demo]\npack: 2\n")
+    made.edit(
+        "src/fedshift/methods/fedprox.py",
+        "g.add_(C.w - C.w0, alpha=self.hp.mu)",
+        'raise ValueError("mu is broken")',
+    )
+    (made.root / "data" / "prepared").mkdir(parents=True)
+    shutil.copytree(digits / "data" / "prepared" / "digits", made.root / "data" / "prepared" / "digits")
+    return made
+
+
+def test_fedshift_track_0_starts_no_follower(checkout: Checkout) -> None:
+    done = checkout.snakemake("partitions", FEDSHIFT_TRACK="0")
+    assert done.returncode == 0, done.stdout
+    assert "rule partition:" in done.stdout  # so that onstart was met
+    assert not (checkout.root / "logs" / "track.log").exists()
+    assert not (checkout.root / "mlflow.db").exists()
+
+
+def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkout) -> None:
+    """The lock is held from before snakemake starts until it has ended and the follower has complained."""
+    database, log = checkout.root / "mlflow.db", checkout.root / "logs" / "track.log"
+    with closing(sqlite3.connect(database, isolation_level=None)) as holder:
+        holder.execute("PRAGMA user_version = 1")
+        holder.execute("BEGIN EXCLUSIVE")
+        done = checkout.snakemake("metrics", FEDSHIFT_TRACK="1", MLFLOW_TRACKING_URI="")
+        fedavg, fedprox = sorted(planfile.runs(checkout.plan), key=lambda run: run.method)
+        assert (checkout.root / fedavg.directory / "summary.json").is_file(), done.stdout
+        until(lambda: "will try again" in log.read_text(), 60)
+        assert "locked" in log.read_text()
+        holder.execute("ROLLBACK")
+    with open(checkout.root / "results" / ".track.lock") as lock:
+        until(lambda: _free(lock.fileno()), 90)  # the follower has ended
+    assert names(database) == sorted(
+        [(fedavg.name, "FINISHED", ""), (fedprox.name, "FAILED", "ValueError: mu is broken")]
+    )
+    there = complete(database, checkout.root, [fedavg])
+    assert stored(database) == there
+    again = track(checkout.root, "", "demo", PYTHONPATH=str(checkout.root / "src"))  # its own, broken fedprox
+    assert "1 finished, 0 unfinished and 1 failed of 2" in finish(again)
+    assert stored(database) == there
+    assert len(names(database)) == 2
+
+
+def _free(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    return True
+
+
+def test_make_ui_serves_this_machine_and_ends_with_make(checkout: Checkout) -> None:
+    """On a port of choice; what the follower has published is there; one SIGTERM ends all of it."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not on PATH")
+    shutil.copy2(Path(__file__).parents[2] / "Makefile", checkout.root)
+    free = Server(checkout.root)  # not started: for its port alone
+    installed = f"VENV={sys.prefix}"
+    command = ["make", "-o", f"{sys.prefix}/.installed", "ui", installed, f"PORT={free.port}"]
+    environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    with open(checkout.root / "ui.log", "wb") as log:
+        make = subprocess.Popen(
+            command, cwd=checkout.root, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        until(lambda: make.poll() is not None or _answers(f"{free.uri}/health"), 60)
+        with urllib.request.urlopen(f"{free.uri}/", timeout=10) as page:
+            assert page.status == 200 and b"<html" in page.read()
+        asked = urllib.request.Request(
+            f"{free.uri}/api/2.0/mlflow/experiments/search",
+            json.dumps({"max_results": 10}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            found = [one["name"] for one in json.load(answer)["experiments"]]
+        assert "digits/demo" in found
+        make.send_signal(signal.SIGTERM)
+        make.wait(timeout=20)
+        until(lambda: not _answers(f"{free.uri}/health"), 10)
+    finally:
+        if make.poll() is None or _answers(f"{free.uri}/health"):
+            os.killpg(make.pid, signal.SIGKILL)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=2).read()
+    except OSError:
+        return False
+    return True
