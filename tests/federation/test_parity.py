@@ -11,17 +11,18 @@ from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model, Out
-from tests.conftest import vectors
 from tests.federation.toys import Untouched, finish, method, quadratics, small, spec
+from tests.reference import Reference
 
-CLOSE = {"rel": 0, "abs": 1e-9}
-REFERENCE = vectors("fedavg_family_quadratic")
+FAMILY = "fedavg_family_quadratic.json"
 
 
 def federation(name: str, rounds: int, sizes: list[int] | None = None, **hp: float) -> Federation:
     """The reference's two clients under a method."""
-    start, lr, steps = REFERENCE["w0"], REFERENCE["eta"], REFERENCE["K"]
-    return quadratics(method(name, **hp), REFERENCE["h"], REFERENCE["c"], start, lr, steps, rounds, sizes)
+    ref = Reference(FAMILY)
+    h, c = ref.given("h").tolist(), ref.given("c").tolist()
+    start, lr, steps = ref.given("w0"), ref.given("eta"), ref.given("K")
+    return quadratics(method(name, **hp), h, c, start, lr, steps, rounds, sizes)
 
 
 def after_training(run: Federation, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
@@ -39,39 +40,44 @@ def after_training(run: Federation, monkeypatch: pytest.MonkeyPatch) -> list[lis
     return [seen[i : i + 2] for i in range(0, len(seen), 2)]
 
 
+@pytest.mark.parity
 def test_fedavg(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = federation("fedavg", 1)
-    assert after_training(run, monkeypatch) == [pytest.approx(REFERENCE["local"], **CLOSE)]
-    assert run.server.row.item() == pytest.approx(REFERENCE["fedavg_uniform"], **CLOSE)
-    weighted = finish(federation("fedavg", 1, sizes=[3, 1]))
-    assert weighted.server.row.item() == pytest.approx(REFERENCE["fedavg_weighted_3_1"], **CLOSE)
+    ref, run = Reference(FAMILY), federation("fedavg", 1)
+    ref.equals("local", after_training(run, monkeypatch)[0])
+    ref.equals("fedavg_uniform", run.server.row[0])
+    ref.equals("fedavg_weighted_3_1", finish(federation("fedavg", 1, sizes=[3, 1])).server.row[0])
 
 
-@pytest.mark.parametrize("mu", REFERENCE["fedprox"])
-def test_fedprox(mu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert after_training(federation("fedprox", 1, mu=float(mu)), monkeypatch) == [
-        pytest.approx(REFERENCE["fedprox"][mu], **CLOSE)
-    ]
-
-
-def test_scaffold(monkeypatch: pytest.MonkeyPatch) -> None:
-    for rounds, expected in enumerate(REFERENCE["scaffold"], start=1):
+@pytest.mark.parity
+def test_fedprox(monkeypatch: pytest.MonkeyPatch) -> None:
+    for mu, expected in Reference(FAMILY).given("fedprox").items():
         with monkeypatch.context() as patch:
-            run = federation("scaffold", rounds)
-            assert after_training(run, patch)[-1] == pytest.approx(expected["y"], **CLOSE)
-        assert run.server.row.item() == pytest.approx(expected["x"], **CLOSE)
-        assert run.server.slot.c.item() == pytest.approx(expected["c"], **CLOSE)
-        assert run.state.slots["ck"].flatten().tolist() == pytest.approx(expected["ci"], **CLOSE)
-        assert run.state.slots["ck"].mean().item() == pytest.approx(expected["c"], **CLOSE)
-    assert REFERENCE["scaffold_round1_equals_fedavg"] is True
-    assert finish(federation("scaffold", 1)).server.row.equal(finish(federation("fedavg", 1)).server.row)
+            got = after_training(federation("fedprox", 1, mu=float(mu)), patch)
+        assert got == [pytest.approx(expected, rel=0, abs=1e-9)]
 
 
+@pytest.mark.parity
+def test_scaffold(monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = Reference(FAMILY)
+    for t in map(int, ref.keys("scaffold")):
+        with monkeypatch.context() as patch:
+            run = federation("scaffold", t + 1)
+            ref.equals(f"scaffold.{t}.y", after_training(run, patch)[-1])
+        ref.equals(f"scaffold.{t}.x", run.server.row[0])
+        ref.equals(f"scaffold.{t}.c", run.server.slot.c[0])
+        ref.equals(f"scaffold.{t}.c", run.state.slots["ck"].mean())
+        ref.equals(f"scaffold.{t}.ci", run.state.slots["ck"].flatten())
+    same = finish(federation("scaffold", 1)).server.row.equal(finish(federation("fedavg", 1)).server.row)
+    ref.equals("scaffold_round1_equals_fedavg", same)
+
+
+@pytest.mark.parity
 def test_ditto() -> None:
-    for rounds, expected in enumerate(REFERENCE["ditto"], start=1):
-        run = finish(federation("ditto", rounds, lam=REFERENCE["ditto_lambda"]))
-        assert run.server.row.item() == pytest.approx(expected["global_"], **CLOSE)
-        assert run.state.slots["v"].flatten().tolist() == pytest.approx(expected["personal"], **CLOSE)
+    ref = Reference(FAMILY)
+    for t in map(int, ref.keys("ditto")):
+        run = finish(federation("ditto", t + 1, lam=ref.given("ditto_lambda")))
+        ref.equals(f"ditto.{t}.global_", run.server.row[0])
+        ref.equals(f"ditto.{t}.personal", run.state.slots["v"].flatten())
 
 
 def test_limits_hold_bit_for_bit() -> None:
@@ -104,13 +110,11 @@ class Normed(Model):
         return Out(x, self.norm(x))
 
 
+@pytest.mark.parity
 def test_batch_norm_statistics_of_fedbn_follow_the_reference() -> None:
     """One local epoch of two batches moves a client's own statistics: r <- .9 r + .1 m, with the unbiased variance."""
-    reference = vectors("bn_adaptation")
-    values, nobody = (
-        torch.tensor(reference["batches"], dtype=torch.float64),
-        torch.empty(0, dtype=torch.int64),
-    )
+    ref = Reference("bn_adaptation.json")
+    values, nobody = ref.given("batches"), torch.empty(0, dtype=torch.int64)
     run = spec(local={"batch": 4, "lr": 0.0}, federation={"rounds": 1})
     order = schedule(8, run.local, run.seed, 0, 0, batch_norm=True).order
     index = order.argsort()  # so that the drawn order shows the batches as the reference has them
@@ -125,9 +129,9 @@ def test_batch_norm_statistics_of_fedbn_follow_the_reference() -> None:
     )
     finish(made)
     own = dict(zip(("weight", "bias", "mean", "var"), made.state.own[0].split(2), strict=True))
-    assert reference["momentum"] == 0.1
-    assert own["mean"].tolist() == pytest.approx(reference["running_mean_after_1_epoch"], **CLOSE)
-    assert own["var"].tolist() == pytest.approx(reference["running_var_after_1_epoch"], **CLOSE)
+    ref.equals("momentum", made.turn.networks["first"].model.norm.momentum)
+    ref.equals("running_mean_after_1_epoch", own["mean"])
+    ref.equals("running_var_after_1_epoch", own["var"])
 
 
 CALLED = {

@@ -19,15 +19,23 @@ NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
 
 
 class Index:
-    """A set of positions in a row. `row[i.at]` is a view where the positions are contiguous, a gather elsewhere."""
+    """A set of `size` positions in a row of `total`. `row[i.at]` is a view where they are contiguous, a gather elsewhere."""
 
-    def __init__(self, mask: Tensor) -> None:
-        self.mask = mask
-        positions = mask.nonzero().flatten()
-        self.size = len(positions)
+    def __init__(self, positions: Tensor, total: int) -> None:
+        self._positions, self.total, self.size = positions, total, len(positions)
         first = int(positions[0]) if self.size else 0
         contiguous = self.size == 0 or int(positions[-1]) - first + 1 == self.size
         self.at: slice | Tensor = slice(first, first + self.size) if contiguous else positions
+
+    @classmethod
+    def where(cls, mask: Tensor) -> Index:
+        """The positions at which `mask` [total] is true."""
+        return cls(mask.nonzero().flatten(), len(mask))
+
+    @property
+    def mask(self) -> Tensor:
+        """[total], true at the positions; on the CPU."""
+        return torch.zeros(self.total, dtype=torch.bool).index_fill_(0, self._positions, True)
 
     def to(self, device: torch.device) -> Index:
         """The same set with its positions on `device`."""
@@ -36,13 +44,13 @@ class Index:
         return self
 
     def __and__(self, other: Index) -> Index:
-        return Index(self.mask & other.mask)
+        return Index.where(self.mask & other.mask)
 
     def __or__(self, other: Index) -> Index:
-        return Index(self.mask | other.mask)
+        return Index.where(self.mask | other.mask)
 
     def __invert__(self) -> Index:
-        return Index(~self.mask)
+        return Index.where(~self.mask)
 
 
 @dataclass(frozen=True)
@@ -95,16 +103,16 @@ class Layout:
 
     @property
     def everything(self) -> Index:
-        return Index(torch.ones(self.size, dtype=torch.bool))
+        return Index(torch.arange(self.size), self.size)
 
     @property
     def nothing(self) -> Index:
-        return Index(torch.zeros(self.size, dtype=torch.bool))
+        return Index(torch.arange(0), self.size)
 
     @property
     def trainable(self) -> Index:
         """The positions of `W`."""
-        return Index(torch.arange(self.size) < self.P)
+        return Index(torch.arange(self.P), self.size)
 
     def where(self, *kinds: str) -> Index:
         """The positions of all entries of these kinds."""
@@ -120,9 +128,12 @@ class Layout:
 
     def units(self, index: Index) -> list[Index]:
         """`index` cut by unit, in the order of the model; units without a position in it are left out."""
-        names = dict.fromkeys(entry.unit for entry in self.entries)
-        parts = [index & self.select(lambda entry, name=name: entry.unit == name) for name in names]  # type: ignore[misc]
-        return [part for part in parts if part.size]
+        mask, parts = index.mask, dict[str, list[Tensor]]()
+        for entry in self.entries:
+            inside = entry.offset + mask[entry.slice].nonzero().flatten()
+            parts.setdefault(entry.unit, []).append(inside)
+        joined = (torch.cat(places) for places in parts.values())
+        return [Index(positions, self.size) for positions in joined if len(positions)]
 
     def tail(self, role: str) -> int:
         """Where the trainable entries of a role begin, which must be the last ones."""
@@ -136,7 +147,7 @@ class Layout:
         mask = torch.zeros(self.size, dtype=torch.bool)
         for entry in self.entries:
             mask[entry.slice] = wanted(entry)
-        return Index(mask)
+        return Index.where(mask)
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """Every entry of a row by name, in logical shape, sharing memory."""
