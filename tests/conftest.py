@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,11 +19,6 @@ def shared() -> Path:
             pytest.fail(f"{path}/data does not exist, and FEDSHIFT_REQUIRE_SHARED=1")
         pytest.skip(f"{path}/data does not exist")
     return path
-
-
-def vectors(name: str) -> Any:
-    """Reference values from tests/vectors/<name>.json."""
-    return json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text())
 
 
 @pytest.fixture(scope="session")

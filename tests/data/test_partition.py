@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,9 @@ from fedshift.data.scheme import generator, permutation
 from fedshift.errors import FedshiftError
 from fedshift.spec import RunSpec, parse
 from fedshift.workspace import Workspace
+from tests.reference import Reference
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "hfedf_data_split.json").read_text())
+REFERENCE = Reference("hfedf.json")
 HFEDF = {"A": 2048, "C": 2344, "P": 1670}
 PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
 OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
@@ -59,17 +58,21 @@ def sizes(table: pd.DataFrame) -> pd.DataFrame:
     return pd.crosstab(table["client"], table["split"])
 
 
-@pytest.mark.parametrize("case", VECTORS)
+@pytest.mark.parity
+@pytest.mark.parametrize("case", REFERENCE.keys("data_split"))
 def test_algorithm_5_deals_as_in_the_paper(case: str) -> None:
-    expected = VECTORS[case]
-    clients, d = int(case[1]), int(case[5])
+    path, clients, d = f"data_split.{case}", int(case[1]), int(case[5])
     parts = count_parts(list(HFEDF.values()), clients, d)
-    assert dict(zip(HFEDF, parts, strict=True)) == expected["parts"]
-    names = [
+    for domain, count in zip(HFEDF, parts, strict=True):
+        REFERENCE.equals(f"{path}.parts.{domain}", count)
+    REFERENCE.equals(f"{path}.a", min(parts))
+    REFERENCE.equals(f"{path}.b", sum(parts) - min(parts) * len(parts))
+    hands = [
         [f"{list(HFEDF)[domain]}{part + 1}/{parts[domain]}" for domain, part in hand]
         for hand in deal(parts, clients, d)
     ]
-    assert names == list(expected["clients"].values())
+    expected = [REFERENCE.given(f"{path}.clients.{k}") for k in REFERENCE.keys(f"{path}.clients")]
+    assert hands == expected
 
 
 @given(domains=st.integers(1, 8), clients=st.integers(1, 12), d=st.integers(1, 8))

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from fedshift.equations import equation
 from fedshift.models.layers.style import EPSILON, Form, Style
 
+Shift = Literal["seeds", "random", "official"]
 SHIFTED = 16  # of a batch, in the released code
 
 
@@ -123,6 +124,3 @@ def explored(own: Style, source: Tensor, alpha: float) -> Style:
     added = own.of(source[batch:])
     pairs = zip(own, added, strict=True)
     return Style(*(torch.cat([one, new + alpha * (new - one.mean(0))]) for one, new in pairs))
-
-
-Shift = Literal["seeds", "random", "official"]
