@@ -1,0 +1,68 @@
+"""FedDyn: a dynamic regulariser aligns the clients' optima with the federation's (Acar et al. 2021, Algorithm 1).
+
+Parameters only; statistics are averaged plainly. The average is uniform. Clipping acts on the gradient of the whole local objective.
+The released code scales alpha by a client's size; alpha is the same for all here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.federation.aggregate import mean
+from fedshift.federation.local import Client
+from fedshift.federation.method import Method, Slot
+from fedshift.federation.state import Server
+
+
+@dataclass(frozen=True)
+class Params:
+    """alpha: strength of the regulariser, above 0."""
+
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.alpha <= 0:
+            raise ValueError("alpha must be above 0")
+
+
+@equation("FedDyn", "Algorithm 1, local objective")
+def regularised(g: Tensor, g_k: Tensor, moved: Tensor, alpha: float) -> Tensor:
+    """The gradient [P] of f(w) - <g_k, w> + alpha / 2 ||w - w^t||^2 from g = grad f(w), in place; moved = w - w^t."""
+    return g.sub_(g_k).add_(moved, alpha=alpha)
+
+
+@equation("FedDyn", "Algorithm 1, client state")
+def next_gradient(g_k: Tensor, moved: Tensor, alpha: float) -> Tensor:
+    """g_k - alpha (w_k - w^t), [P]: the local gradient where the local objective is stationary."""
+    return g_k - alpha * moved
+
+
+@equation("FedDyn", "Algorithm 1, server state")
+def next_h(h: Tensor, moved: Tensor, alpha: float, N: int) -> Tensor:
+    """h - alpha / N sum over the round's clients of (w_k - w^t): h [P], moved [K, P], N all clients."""
+    return h - alpha / N * moved.sum(0)
+
+
+class FedDyn(Method):
+    """Clients keep g_k, the server h; the new model is mean(w_k) - h / alpha."""
+
+    name = "feddyn"
+    Params = Params
+    slots = (Slot("h", "w", "server"), Slot("gk", "w", "client"))
+    weights = "uniform"
+
+    def grad(self, C: Client, g: Tensor) -> None:
+        regularised(g, C.slot.gk, C.w - C.w0, self.hp.alpha)
+
+    def end(self, C: Client) -> None:
+        C.slot.gk.copy_(next_gradient(C.slot.gk, C.w - C.w0, self.hp.alpha))
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        W, alpha = S.layout.W, self.hp.alpha
+        S.slot.h.copy_(next_h(S.slot.h, rows[:, W] - S.row[W], alpha, S.N))
+        S.row.copy_(mean(rows, p))
+        S.row[W] -= S.slot.h / alpha

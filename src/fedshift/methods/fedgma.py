@@ -1,0 +1,61 @@
+"""FedGMA: coordinates on which the clients' updates disagree move less (Tenison et al., "Gradient Masked Averaging", TMLR 2023).
+
+The mask acts on trainable parameters; statistics are averaged. `bench_bug` is what FedDG_Benchmark computes instead (its
+src/server.py): a hard mask less its agreement - unanimous coordinates stand still - and the threshold as the server's step.
+tau = 0 with eta = 1 is FedAvg bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.federation.aggregate import mean
+from fedshift.federation.method import Method
+from fedshift.federation.state import Server
+
+
+@dataclass(frozen=True)
+class Params:
+    """tau: agreement from which a coordinate moves in full; eta: the server's step; bench_bug: FedDG_Benchmark's mask and step."""
+
+    tau: float = 0.3
+    eta: float = 1.0
+    bench_bug: bool = False
+
+
+@equation("FedGMA", "agreement")
+def agreement(D: Tensor) -> Tensor:
+    """|mean_k sign(D_k)|: updates D [K, P] to [P] in [0, 1]; every client counts the same."""
+    return D.sign().mean(0).abs()
+
+
+@equation("FedGMA", "mask")
+def mask(A: Tensor, tau: float) -> Tensor:
+    """1 where the agreement A [P] reaches tau, else the agreement itself."""
+    return torch.where(tau <= A, torch.ones_like(A), A)
+
+
+@equation("FedGMA", "mask of FedDG_Benchmark", bench_bug=True)
+def bench_mask(A: Tensor, tau: float) -> Tensor:
+    """What FedDG_Benchmark's code makes of the agreement A [P]: m - m A with m = 1[A >= tau]."""
+    hard = (tau <= A).to(A)
+    return hard - hard * A
+
+
+class FedGMA(Method):
+    """w += eta mask * sum_k p_k D_k, with D_k = w_k - w."""
+
+    name = "fedgma"
+    Params = Params
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        W, hp = S.layout.W, self.hp
+        average, A = mean(rows, p), agreement(rows[:, W] - S.row[W])
+        step = hp.tau * bench_mask(A, hp.tau) if hp.bench_bug else hp.eta * mask(A, hp.tau)
+        average[W] = S.row[W].lerp(average[W], step)
+        S.row.copy_(average)

@@ -1,0 +1,85 @@
+"""FedHEAL: clients send what they have moved in the same direction before, and who moves far counts more (Chen et al., CVPR 2024).
+
+Masks and updates cover statistics too, distances the trainable tensors alone (released code). A client's history counts its own
+rounds; the code counts all rounds, which is the same when everybody takes part. FLGo's port starts that count at 1.
+tau below 0 with beta = 0 is uniform FedAvg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.federation.aggregate import mean
+from fedshift.federation.method import Method, Slot
+from fedshift.federation.state import Server
+
+
+@dataclass(frozen=True)
+class Params:
+    """tau: least part of a client's rounds with this sign for an update to count; beta: momentum of the weights."""
+
+    tau: float = 0.2
+    beta: float = 0.4
+
+
+@equation("FedHEAL", "parameter consistency")
+def consistent(H: Tensor, D: Tensor, seen: Tensor, tau: float) -> Tensor:
+    """Which coordinates count, bool [K, n]: H [K, n] is the part of the `seen` [K] earlier rounds with D >= 0; all in the first round."""
+    q = torch.where(D >= 0, H, 1 - H)
+    return (q > tau) | (seen == 0)[:, None]
+
+
+@equation("FedHEAL", "sign history")
+def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
+    """H [K, n] with this round's signs: the mean over `seen` [K] + 1 rounds."""
+    n = seen[:, None]
+    return (H * n + (D >= 0).to(H)) / (n + 1)
+
+
+@equation("FedHEAL", "weight momentum")
+def momentum(dp: Tensor, distance: Tensor, beta: float) -> Tensor:
+    """The change of the weights: dp, distance [K] to [K]; no distance at all counts as nothing moved."""
+    total = distance.sum()
+    part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
+    return (1 - beta) * dp + beta * part
+
+
+@equation("FedHEAL", "aggregation")
+def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
+    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows, masks [K, n], p [K], to [n]."""
+    counted = p[:, None] * masks
+    total = counted.sum(0)
+    parts = counted / total.clamp_min(torch.finfo(total.dtype).tiny)
+    return torch.where(total > 0, mean(rows, parts), row)
+
+
+class FedHEAL(Method):
+    """The server keeps per client: sign history H, rounds seen, weight p and its change dp."""
+
+    name = "fedheal"
+    Params = Params
+    slots = (
+        Slot("H", lambda L, N: (N, L.size), "server"),
+        Slot("seen", lambda L, N: (N,), "server"),
+        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N)),
+        Slot("dp", lambda L, N: (N,), "server"),
+    )
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        k, slot = S.active, S.slot
+        D, H, seen = rows - S.row, slot.H[k], slot.seen[k]
+        masks = consistent(H, D, seen, self.hp.tau)
+        slot.H[k], slot.seen[k] = history(H, D, seen), seen + 1
+        slot.dp[k] = momentum(slot.dp[k], self._distance(S, D * masks), self.hp.beta)
+        slot.p[k] += slot.dp[k]
+        S.row.copy_(aggregated(S.row, rows, slot.p[k] / slot.p[k].sum(), masks))
+
+    def _distance(self, S: Server, D: Tensor) -> Tensor:
+        """The sum over trainable tensors of the update's norm, [K]."""
+        trainable = [entry for entry in S.layout.entries if entry.offset < S.layout.P]
+        return torch.stack([D[:, entry.slice].norm(dim=1) for entry in trainable]).sum(0)

@@ -1,0 +1,53 @@
+"""MOON: features stay near the global model's and leave those of the client's last one (Li, He and Song, CVPR 2021).
+
+A feature is the input of the last linear layer (as FLGo has it, which FDSE uses); the paper puts a projection head there. The global
+and the last local model are frozen and in eval mode; FLGo leaves them in the mode that they happen to have. The term begins with a
+client's second round: before, it has no last model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.equations import equation
+from fedshift.federation.local import Client
+from fedshift.federation.method import Method, Slot
+
+
+@dataclass(frozen=True)
+class Params:
+    """mu: weight of the contrastive term; tau: its temperature."""
+
+    mu: float = 1.0
+    tau: float = 0.5
+
+
+@equation("MOON", "model-contrastive loss")
+def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last): [B, F] each, to a scalar."""
+    nearer = F.cosine_similarity(z, z_global) - F.cosine_similarity(z, z_last)
+    return F.softplus(-nearer / tau).mean()
+
+
+class MOON(Method):
+    """Local objective f_k(w) + mu contrast."""
+
+    name = "moon"
+    Params = Params
+    slots = (Slot("last", "model", "client"),)
+
+    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        out = C.model(x)
+        loss = C.criterion(out.logits, y)
+        if not C.visits:
+            return loss
+        with torch.no_grad():
+            z_global, z_last = (C.frozen(row)(x).feature.float() for row in (C.received, C.slot.last))
+        return loss + self.hp.mu * contrast(out.feature.float(), z_global, z_last, self.hp.tau)
+
+    def end(self, C: Client) -> None:
+        C.slot.last.copy_(C.row)

@@ -1,0 +1,94 @@
+"""FedGMA: masks against the reference, and what is masked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation
+from fedshift.methods.fedgma import agreement, bench_mask, mask
+from tests.federation.toys import finish, method, small, spec
+from tests.reference import Reference
+
+ONE_ROUND = spec(federation={"rounds": 1})
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("case", ["tau0.3", "tau0.5", "tau0.7"])
+def test_masks_follow_the_reference(case: str) -> None:
+    ref = Reference("fedgma.json")
+    D, expected = ref.given("deltas"), ref.given(case)
+    A = agreement(D)
+    m = mask(A, float(case.removeprefix("tau")))
+    assert A.tolist() == pytest.approx(expected["agreement"], abs=1e-9)
+    assert m.tolist() == pytest.approx(expected["mask"], abs=1e-9)
+    assert (m * D.mean(0)).tolist() == pytest.approx(expected["update"], abs=1e-9)
+
+
+@pytest.mark.parity
+def test_what_the_benchmark_computes() -> None:
+    ref = Reference("fedgma.json")
+    D, case = ref.given("deltas"), "feddg_benchmark_as_written_tau0p5"
+    A = agreement(D)
+    ref.equals(f"{case}.agreement", A)
+    ref.equals(f"{case}.mask", bench_mask(A, 0.5))
+    ref.equals(f"{case}.update", 0.5 * bench_mask(A, 0.5) * D.mean(0))
+
+
+def test_masks_by_hand() -> None:
+    """Agreements 1, 1/3 and, where one client stands still, 2/3."""
+    A = agreement(torch.tensor([[1.0, 5.0, 2.0], [2.0, 5.0, 2.0], [3.0, -9.0, 0.0]]))
+    assert A.tolist() == pytest.approx([1, 1 / 3, 2 / 3])
+    assert mask(A, 0.5).tolist() == pytest.approx([1, 1 / 3, 1])
+    assert mask(A, 0.0).tolist() == [1, 1, 1]
+    assert mask(torch.tensor([0.5]), 0.5).tolist() == [1]
+    assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
+
+
+def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
+    """Run one round: the row before it, and the clients' rows."""
+    before, rows, train = federation.server.row.clone(), [], Client.train
+
+    def spy(self: Client) -> Tensor:
+        result = train(self)
+        rows.append(self.row.clone())
+        return result
+
+    monkeypatch.setattr(Client, "train", spy)
+    finish(federation)
+    return before, torch.stack(rows)
+
+
+@pytest.mark.parametrize("bench_bug", [False, True])
+def test_parameters_are_masked_and_statistics_averaged(
+    bench_bug: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes 12, 6 and 12 weigh the step and not the signs."""
+    federation = small(ONE_ROUND, method("fedgma", tau=0.5, eta=0.7, bench_bug=bench_bug))
+    federation.server._sizes[1] = 6
+    federation.server.start_round(0, [0, 1, 2])
+    before, rows = played(federation, monkeypatch)
+    W, B, p = federation.layout.W, federation.layout.B, torch.tensor([0.4, 0.2, 0.4])
+    A = (rows - before)[:, W].sign().sum(0).abs() / 3
+    assert 0.1 < (A < 0.5).float().mean() < 0.9
+    factor = 0.5 * (A >= 0.5) * (1 - A) if bench_bug else 0.7 * torch.where(A >= 0.5, 1.0, A)
+    expected = before[W] + factor * (p @ (rows - before)[:, W])
+    assert federation.server.row[W].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert federation.server.row[B].tolist() == pytest.approx((p @ rows[:, B]).tolist(), abs=1e-6)
+
+
+def test_threshold_0_with_step_1_is_fedavg_bit_for_bit() -> None:
+    run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
+    fedavg = finish(small(run, method("fedavg"))).server.row
+    assert finish(small(run, method("fedgma", tau=0.0))).server.row.equal(fedavg)
+    assert not finish(small(run, method("fedgma", tau=0.5))).server.row.equal(fedavg)
+
+
+def test_step_0_moves_statistics_only() -> None:
+    federation = small(ONE_ROUND, method("fedgma", eta=0.0))
+    before = federation.server.row.clone()
+    after = finish(federation).server.row
+    assert after[federation.layout.W].equal(before[federation.layout.W])
+    assert not after[federation.layout.B].equal(before[federation.layout.B])
