@@ -1,0 +1,57 @@
+"""What FDSE's released code computes in the place of Eq. 6: both forms reduce a layer to one mean and one variance over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+
+KEEP = 0.9
+EPSILON = 1e-8
+
+
+@equation("FDSE", "Eq. 6, first release", consistency="code_v1")
+def consistency_v1(
+    batch: Tensor, own_average: Tensor, own_variance: Tensor, global_average: Tensor, global_variance: Tensor
+) -> Tensor:
+    """Of one layer of d channels; all [d]. batch: this batch's channel means, the only part with a gradient.
+
+    own: the running statistics, which this batch has already updated. The variance is that of `batch` over channels, unbiased.
+    """
+    average = KEEP * own_average + (1 - KEEP) * batch.mean()
+    variance = KEEP * own_variance + (1 - KEEP) * batch.var()
+    return (global_average - average).square().mean() + (global_variance.mean() - variance.mean()).square()
+
+
+@equation("FDSE", "Eq. 6, second release", consistency="code_head")
+def consistency_head(
+    batches: Sequence[Tensor],
+    global_averages: Sequence[Tensor],
+    global_variances: Sequence[Tensor],
+    weights: Tensor,
+    memory: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Weighted sum over all layers, and the memory for the next batch. Not bounded below.
+
+    batches: the layers' channel means [d_l]; weights [L]. memory: one running mean and one running variance, two scalars that every layer
+    of every batch updates in turn; None before the first.
+    """
+    total = torch.zeros_like(weights[0])
+    for batch, average, variance, weight in zip(
+        batches, global_averages, global_variances, weights, strict=True
+    ):
+        new = batch.mean(), batch.var()
+        m, v = (
+            new
+            if memory is None
+            else (KEEP * old + (1 - KEEP) * now for old, now in zip(memory, new, strict=True))
+        )
+        shift = ((average.square() - m.square()) / (2 * v)).mean()
+        spread = (torch.log(v / (variance + EPSILON)) + variance / (v + EPSILON)).mean() / 2
+        total = total + weight * (shift + spread)
+        memory = m, v
+    assert memory is not None
+    return total, memory
