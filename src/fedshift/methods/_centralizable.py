@@ -1,0 +1,16 @@
+"""Methods that their papers also train centrally."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedshift.federation.method import Method
+
+
+class Centralizable(Method):
+    """With the parameter `centralized`: one model on the union of all clients' data, one optimiser for the whole run."""
+
+    def __init__(self, hp: Any = None) -> None:
+        super().__init__(hp)
+        if self.hp.centralized:
+            self.clients, self.optimizer_state = "pooled", "persist"

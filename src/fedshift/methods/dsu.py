@@ -1,0 +1,76 @@
+"""DSU: the style of a map becomes a draw around itself (Li et al., ICLR 2022), averaged by FedAvg.
+
+Only in training; statistics are not constants for the gradient. Each position decides by its own coin in every forward pass.
+Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each stage. Other networks have no
+stem: a position after each stage. StableFDG's code holds the layer but no network that uses it; `stages: [stage1, stage2, stage3]` is
+where it puts MixStyle.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedshift.equations import equation
+from fedshift.methods._centralizable import Centralizable
+from fedshift.models.base import Model
+from fedshift.models.layers.insert import insert
+from fedshift.models.layers.style import adain, style, widened
+
+
+@dataclass(frozen=True)
+class Params:
+    """p: probability of each coin; stages: after which, default all and before the stem's normalisation; centralized: StableFDG, Table 4a."""
+
+    p: float = 0.5
+    stages: tuple[str, ...] | None = None
+    centralized: bool = False
+
+
+@equation("DSU", "uncertain style")
+def dsu(x: Tensor, noise: Tensor) -> Tensor:
+    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C]; all variances unbiased + 1e-6."""
+    own = style(x)
+    return adain(x, own, widened(own, noise))
+
+
+class Uncertainty(nn.Module):
+    """DSU as a layer without tensors: [B, C, h, w] to the same, in training with probability p."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or torch.rand(()) >= self.p:
+            return x
+        return dsu(x, torch.randn(2, *x.shape[:2], device=x.device))
+
+
+class DSU(Centralizable):
+    """FedAvg whose clients' styles are uncertain."""
+
+    name = "dsu"
+    Params = Params
+
+    def model(self, model: Model) -> Model:
+        if self.hp.p == 0:
+            return model
+        if self.hp.stages is None and "stem" in model.stages:
+            model.stages["stem"] = _before_normalisation(model.stages["stem"], Uncertainty(self.hp.p))
+        stages = self.hp.stages or tuple(model.stages)
+        return insert(model, {stage: Uncertainty(self.hp.p) for stage in stages}, "dsu")
+
+
+def _before_normalisation(stem: nn.Module, layer: nn.Module) -> nn.Module:
+    """The stem with a layer before its batch normalisation; its modules keep their names."""
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    for name, part in stem.named_children():
+        if isinstance(part, _BatchNorm):
+            parts["dsu"] = layer
+        parts[name] = part
+    return nn.Sequential(parts)

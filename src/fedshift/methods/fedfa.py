@@ -1,0 +1,102 @@
+"""FedFA: features move by as much as the clients' feature statistics differ (Zhou & Konukoglu, ICLR 2023).
+
+Federated Feature Augmentation (ICLR 2023), the layer that FDSE's Table A7 shows; the FedFA that FDSE cites (feature anchors) is another
+method. A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4, pool5). It acts in training only, per batch by a coin of its
+own; running means are updated when it acts, as in the released code.
+`variance: per_channel` is the paper's variance over clients; the released code takes one over clients and channels, so that after the
+first round every channel gets the same factor. The average is the protocol's; FDSE's port averages uniformly (preset `released`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fedshift.equations import equation
+from fedshift.federation.method import Method
+from fedshift.federation.state import Server
+from fedshift.models.base import Model
+from fedshift.models.layers.insert import channels, insert
+from fedshift.models.layers.style import EPSILON, Style, adain, style, widened
+
+
+@dataclass(frozen=True)
+class Params:
+    """p: probability of each coin; momentum: of the clients' running means; variance: over clients, by channel or all in one."""
+
+    p: float = 0.5
+    momentum: float = 0.99
+    variance: Literal["per_channel", "official_scalar"] = "per_channel"
+
+
+@equation("FedFA", "share of a channel")
+def share(variance: Tensor) -> Tensor:
+    """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic, all channels equal: 1."""
+    u = 1 / (1 + 1 / (variance + EPSILON))
+    return len(u) * u / u.sum()
+
+
+@equation("FedFA", "augmentation")
+def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
+    """x [B, C, h, w] with both statistics moved by noise [2, B, C] sqrt((1 + gamma) V), V over the batch, gamma from variances [C]."""
+    return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
+
+
+@equation("FedFA", "variance over clients")
+def over_clients(running: Tensor, form: str) -> Tensor:
+    """The unbiased variance over clients of their running means [K, C]: by channel [C], or one over clients and channels for all."""
+    if form == "per_channel":
+        return running.var(0)
+    return running.var().expand(running.shape[1])
+
+
+class FFA(nn.Module):
+    """[B, C, h, w] to the same; keeps this client's running means and the variance of those over clients."""
+
+    running_mu: Tensor
+    running_sigma: Tensor
+    variance_mu: Tensor
+    variance_sigma: Tensor
+
+    def __init__(self, channels: int, p: float, momentum: float) -> None:
+        super().__init__()
+        self.p, self.momentum = p, momentum
+        self.register_buffer("running_mu", torch.zeros(channels))
+        self.register_buffer("running_sigma", torch.ones(channels))
+        self.register_buffer("variance_mu", torch.ones(channels))
+        self.register_buffer("variance_sigma", torch.ones(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.p or torch.rand(()) >= self.p:
+            return x
+        own = style(x)
+        for running, now in zip((self.running_mu, self.running_sigma), own.detach(), strict=True):
+            running.mul_(self.momentum).add_(now.mean(0), alpha=1 - self.momentum)
+        noise = torch.randn(2, *own.mu.shape, device=x.device)
+        return augmented(x, own, Style(self.variance_mu, self.variance_sigma), noise)
+
+
+class FedFA(Method):
+    """FedAvg with FFA layers; the server turns the clients' running means into their variance."""
+
+    name = "fedfa"
+    Params = Params
+
+    def model(self, model: Model) -> Model:
+        layers = {stage: FFA(c, self.hp.p, self.hp.momentum) for stage, c in channels(model).items()}
+        return insert(model, layers, "ffa")
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        """All tensors averaged; then the variances over clients, which one client alone leaves as they are."""
+        super().aggregate(S, rows, p, up)
+        if len(rows) < 2:
+            return
+        at = {entry.name: entry.slice for entry in S.layout.entries}
+        for statistic in ("mu", "sigma"):
+            for name in [name for name in at if name.endswith(f"_ffa.variance_{statistic}")]:
+                running = name.replace("variance", "running")
+                S.row[at[name]] = over_clients(rows[:, at[running]], self.hp.variance)

@@ -1,0 +1,222 @@
+"""StableFDG: shared, shifted and explored styles, and attention to what a class has in common (Park et al. 2023).
+
+A round: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and gets another's (Step 1); in training, half
+of a batch takes it (Step 2), samples are added to balance the classes (Step 3), their styles are extrapolated (Step 4, Eq. 4-5), all
+styles are mixed (Step 5), and the classifier sees the map's average beside an attention-weighted one (Eq. 6-8).
+
+Where text and released code differ, the default first; `preset: released` takes the code's side:
+- `sigma: biased` is Eq. 1; official: unbiased + 1e-6. Styles are measured in training mode on augmented images (code).
+- `shift: seeds`: the B/2 samples that k-means++ seeds choose keep their style. official: the last 16 of the batch take the new one and
+  the others cluster centres, in no order. The noise of Step 2 has the variance Sigma, once (code).
+- The centre of Eq. 4-5 is the batch's before samples are added (formula and code; the text says after).
+- Steps 3-4 happen at the first position whose coin succeeds; there, exploring and mixing are one AdaIN (code).
+- `similarity: cosine` (code; Eq. 6 is the plain product). `singletons: mixed` keeps Eq. 8 for a sample alone in its class; cross (code):
+  the other's query alone. That other one is from an auxiliary batch of one image per class, passed only when there is such a sample.
+  Left out: the released code also adds that batch's features to the oversampled ones (Office-Home).
+- `share_from_round: 1` (released): no sharing in the first round. There every client sends its style; here the participants do.
+- On networks other than ResNets the plain feature is their own neck's, not the global average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fedshift.federation.local import Client
+from fedshift.federation.method import Message
+from fedshift.federation.state import Server
+from fedshift.methods._centralizable import Centralizable
+from fedshift.models.base import MapFunction, Model
+from fedshift.models.layers.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
+from fedshift.models.layers.exploration import (
+    SHIFTED,
+    Shift,
+    any_samples,
+    centres,
+    explored,
+    farthest,
+    information,
+    oversampled,
+    received,
+    ring,
+    seeds,
+)
+from fedshift.models.layers.insert import channels
+from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
+
+
+@dataclass(frozen=True)
+class Params:
+    """p: of the coin of Step 2 and of each position of Steps 3-5; sigma, shift, similarity, singletons, share_from_round: see above.
+
+    styles: how many a client receives (0: no Step 2); sharing: from whom; shift: who takes it (random: Table 11); size: samples added
+    (default: as many as the batch; 0: Step 5 alone); oversampling: how chosen (Table 12); alpha: exploration level; beta: of Step 5;
+    positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions, or none; d: embedding size; dead_v: the
+    released code's unused parameters; centralized: one model on all data, without Steps 1-2.
+    """
+
+    p: float = 0.5
+    sigma: Form = "biased"
+    styles: int = 1
+    sharing: Literal["random", "largest_distance"] = "random"
+    share_from_round: int = 0
+    shift: Shift = "seeds"
+    size: int | None = None
+    oversampling: Literal["balanced", "random"] = "balanced"
+    alpha: float = 3.0
+    beta: float = 0.1
+    positions: tuple[str, ...] = ("stage1", "stage2", "stage3")
+    attention: Literal["both", "self", "cross", "convolution", "none"] = "both"
+    similarity: Similarity = "cosine"
+    singletons: Literal["mixed", "cross"] = "mixed"
+    d: int = 30
+    dead_v: bool = False
+    centralized: bool = False
+
+
+class StableFDG(Centralizable):
+    """FedAvg, uniform over the participants, with Steps 1-5 and the highlighter."""
+
+    name = "stablefdg"
+    Params = Params
+    messages = (Message("style"), Message("style", "down"))
+    weights = "uniform"
+
+    def model(self, model: Model) -> Model:
+        hp = self.hp
+        if hp.attention == "none":
+            return model
+        c = list(channels(model).values())[-1]
+        if hp.attention == "convolution":
+            model.neck = ConvolutionHighlighter(model.neck, c, 2 * hp.d)
+        else:
+            model.neck = Highlighter(model.neck, c, hp.d, hp.similarity, hp.dead_v)
+        model.feature_dim += c
+        model.head = nn.Linear(model.feature_dim, model.classes)
+        return model
+
+    def exchanges(self, t: int) -> bool:
+        hp = self.hp
+        return bool(hp.p and hp.styles and t >= hp.share_from_round and not hp.centralized)
+
+    @torch.no_grad()
+    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
+        """Step 1: Phi [4, c] of the client's samples at stage 1."""
+        if not self.exchanges(C.t):
+            return None
+        form = self.hp.sigma
+        styles = [style(C.model.body(x, stop="stage1"), form) for x, _ in C.batches()]
+        if not styles:  # batches of one image are left out
+            styles = [style(C.model.body(C.one_per_class()[0], stop="stage1"), form)]
+        return {"style": information(Style(*map(torch.cat, zip(*styles, strict=True))), form)}
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Step 1: each of K >= 2 participants gets m others' Phi, [K, m, 4, c]."""
+        phi, m = up["style"], self.hp.styles
+        if len(phi) < 2:
+            return {}
+        given = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)
+        return {"style": phi[given]}
+
+    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        steps = Steps(self.hp, C, y)
+        if self.hp.attention in ("none", "convolution"):
+            return C.criterion(C.model(x, steps.after()).logits, steps.y)
+        z = C.model.body(x, steps.after())
+        feature = C.model.neck(z, lambda query: self.queries(C, steps, query))
+        return C.criterion(C.model.head(feature), steps.y)
+
+    def queries(self, C: Client, steps: Steps, own: Tensor) -> Tensor:
+        """Eq. 8: the mean queries [B, d] that are used, (theirs + own) / 2; theirs alone: Eq. 6."""
+        if self.hp.attention == "self":
+            return own
+        other, alone = partners(steps.labels)
+        theirs = own[other.to(own.device, non_blocking=True)]
+        share = 0.0 if self.hp.attention == "cross" else 0.5
+        if not alone.any():
+            return theirs.lerp(own, share)
+        images, held = C.one_per_class()
+        auxiliary = C.model.neck.queries(C.model.body(images))  # type: ignore[operator]
+        single = alone.to(own.device, non_blocking=True)[:, None]
+        theirs = torch.where(single, auxiliary[torch.searchsorted(held, steps.y)], theirs)
+        used = theirs.lerp(own, share)
+        return torch.where(single, theirs, used) if self.hp.singletons == "cross" else used
+
+
+class Steps:
+    """Steps 2-5 in one forward pass; y, labels: of the batch as it is now, on the device and on the host."""
+
+    def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
+        self.hp, self.y, self.labels, self._rng = hp, y, C.labels, C.rng
+        self._phi: Tensor | None = vars(C.down).get("style")
+        self._enlarged = False
+
+    def after(self) -> dict[str, MapFunction]:
+        """What follows which stage."""
+        hooks: dict[str, MapFunction] = dict.fromkeys(self.hp.positions, self.explore)
+        hooks["stage1"] = self.shift_explore if "stage1" in hooks else self.shift
+        return hooks
+
+    def shift_explore(self, x: Tensor) -> Tensor:
+        """Steps 2-5."""
+        return self.explore(self.shift(x))
+
+    def _coin(self) -> bool:
+        return bool(torch.rand((), generator=self._rng) < self.hp.p)
+
+    def shift(self, x: Tensor) -> Tensor:
+        """Step 2: part of the samples take a received style; no gradient through styles."""
+        if not self._coin() or self._phi is None:  # the coin in any case: variants see the same later ones
+            return x
+        batch, device = len(x), x.device
+        own = style(x.detach(), self.hp.sigma)
+        pick = torch.randint(len(self._phi), (batch,), device=device)
+        new = received(self._phi, pick, torch.randn(2, *own.mu.shape, device=device))
+        return adain(x, own, self._shifted(own, new))
+
+    def _shifted(self, own: Style, new: Style) -> Style:
+        batch = len(own.mu)
+        if self.hp.shift == "official":
+            kept = batch - min(SHIFTED, batch // 2)
+            features = torch.cat(own, 1)
+            centre = centres(features, seeds(features, _race(kept, batch, features)))
+            return Style(*(torch.cat([c, n[kept:]]) for c, n in zip(centre.chunk(2, 1), new, strict=True)))
+        race = _race(max(1, batch // 2), batch, own.mu)
+        chosen = (
+            seeds(torch.cat(own, 1), race) if self.hp.shift == "seeds" else race[0].argsort()[: len(race)]
+        )
+        stays = torch.zeros(batch, 1, dtype=torch.bool, device=own.mu.device).index_fill(0, chosen, True)
+        return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
+
+    def explore(self, x: Tensor) -> Tensor:
+        """Steps 3-5; later successes only mix. Gradient through the normalisation, not through the new styles."""
+        if not self._coin():
+            return x
+        own = style(x, self.hp.sigma)
+        target = own.detach()
+        size = len(x) if self.hp.size is None else self.hp.size
+        if size and not self._enlarged:
+            self._enlarged = True
+            source = self._enlarge(len(x), size).to(x.device, non_blocking=True)
+            target = explored(target, source, self.hp.alpha)
+            x, own, self.y = copies(x, source), own.of(source), self.y[source]
+        share = shares(len(x), self.hp.beta, x.device)
+        return adain(x, own, mixed(target, share, torch.randperm(len(x), device=x.device)))
+
+    def _enlarge(self, batch: int, size: int) -> Tensor:
+        if self.hp.oversampling == "balanced":
+            added = oversampled(self.labels, size, self._rng)
+        else:
+            added = any_samples(batch, size, self._rng)
+        source = torch.cat([torch.arange(batch), added])
+        self.labels = self.labels[source]
+        return source
+
+
+def _race(k: int, batch: int, like: Tensor) -> Tensor:
+    """Standard exponential draws [k, batch]."""
+    return torch.empty(k, batch, device=like.device).exponential_()
