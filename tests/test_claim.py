@@ -13,15 +13,21 @@ from pathlib import Path
 import pytest
 
 from fedshift import claim
-from fedshift.claim import BUSY, Busy, alive, claimed, holder
+from fedshift.claim import Busy, alive, claimed, holder
 from tests.conftest import ROOT
 
 HOLD = "import sys, time; from pathlib import Path; from fedshift.claim import claimed\nwith claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(30)"
+WRITE = """import itertools, sys; from pathlib import Path; from fedshift.claim import claimed; from fedshift.files import write_text
+with claimed(Path(sys.argv[1])):
+    print('held', flush=True)
+    for count in itertools.count():
+        write_text(Path(sys.argv[1], 'count'), str(count))
+"""
 
 
-def start(run: Path) -> subprocess.Popen[str]:
+def start(run: Path, program: str = HOLD) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(run)],
+        [sys.executable, "-c", program, str(run)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         text=True,
         stdout=subprocess.PIPE,
@@ -59,21 +65,39 @@ def test_a_process_id_that_is_used_again_is_another_process() -> None:
     assert alive({**mine, "host": "elsewhere"})  # nobody here can know
 
 
-def test_requeued_job_takes_over_from_a_lost_node_and_the_old_process_ends_itself(tmp_path: Path) -> None:
-    old = start(tmp_path)
+def test_process_that_lost_its_claim_writes_no_more(tmp_path: Path) -> None:
+    """A requeued job took over from a lost node, on which its first life still writes."""
+    old = start(tmp_path, WRITE)
     assert old.stdout is not None and old.stdout.readline() == "held\n"
-    (tmp_path / "claim.json").write_text(json.dumps({"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}))
-    assert old.wait(timeout=10) == BUSY
-    assert holder(tmp_path / "claim.json") == {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
+    while not (tmp_path / "count").exists():
+        time.sleep(0.01)
+    new = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
+    (tmp_path / "taken").write_text(json.dumps(new))
+    os.replace(tmp_path / "taken", tmp_path / "claim.json")
+    _, told = old.communicate(timeout=10)
+    assert "Busy" in told and "elsewhere" in told
+    assert holder(tmp_path / "claim.json") == new
+    assert {path.name for path in tmp_path.iterdir()} == {"claim.json", "count"}
+
+
+def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
+    half = tmp_path / "segments" / ".1-2.parquet.7.tmp"
+    half.parent.mkdir()
+    half.write_text("half")
+    with claimed(tmp_path):
+        assert not half.exists()
 
 
 def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "claim.json").write_text(json.dumps({"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}))
+    old = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
+    (tmp_path / "claim.json").write_text(json.dumps(old))
     monkeypatch.setenv("PATH", "/nowhere")  # no squeue: a job of another host may be alive
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     with pytest.raises(Busy, match="elsewhere"), claimed(tmp_path):
         pass
+    assert alive(old)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert not alive(old)  # or the job would wait for itself
     with claimed(tmp_path):
         assert (holder(tmp_path / "claim.json") or {})["pid"] == os.getpid()
     assert not (tmp_path / "claim.json").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,29 @@ def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
     for name, entries in weights.items():
         assert entries.keys() == weights2[name].keys()
         assert all(torch.equal(value, weights2[name][entry]) for entry, value in entries.items())
+
+
+def test_run_that_its_last_holder_finished_is_only_read(
+    project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process finishes between the first look and the claim."""
+    spec = spec_of("fedavg")
+    identity = identify(spec)
+    run = Workspace(project).run(spec, identity.digest, identity.code)
+    partition(Workspace(project), spec)
+    told = train(Workspace(project), spec, MACHINE)
+    away = run.with_name("away")
+    run.rename(away)
+
+    @contextlib.contextmanager
+    def late(path: Path) -> Iterator[None]:
+        away.rename(path)
+        yield
+
+    monkeypatch.setattr("fedshift.run.claimed", late)
+    before = (away / "summary.json").stat().st_mtime_ns
+    assert train(Workspace(project), spec, MACHINE) == told
+    assert (run / "summary.json").stat().st_mtime_ns == before
 
 
 PLACES = [("client", 2), ("client", 6), ("round", 2), ("checkpoint", 4), ("segment", 2), ("sigterm", 5)]

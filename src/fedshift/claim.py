@@ -1,7 +1,7 @@
 """One writer a run: a claim file that a second process respects while the first one lives.
 
-Slurm may start a requeued job while its first life still writes on a node that was lost. So a holder also looks at its
-claim every few seconds, and ends itself once it is another's: two writers would record the same rounds twice.
+Slurm may start a requeued job while its first life still writes on a node that was lost. So the claim is also a fence: it
+is read again before any file of the run gets its name, and a process that lost it writes no more.
 """
 
 from __future__ import annotations
@@ -11,40 +11,47 @@ import json
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError
-
-BUSY = 76  # exit status of a process that lost its claim, or found a live holder
-WATCH_SECONDS = 3.0
+from fedshift.files import fenced, remove_temporary
 
 
 class Busy(FedshiftError):
     """Another process trains this run now."""
 
+    def __init__(self, run: Path, who: dict[str, Any] | None) -> None:
+        super().__init__(run, f"is being trained by {who}", "Wait for it, or stop it first.", retry=True)
+
 
 @contextlib.contextmanager
 def claimed(run: Path) -> Iterator[None]:
-    """Hold `run`/claim.json for the block. Raises Busy where a living process holds it; a dead one's claim is taken over."""
+    """Hold `run`/claim.json for the block; a dead process's claim is taken over.
+
+    Raises Busy where a living process holds it, and from any write inside the block once another has taken it over.
+    """
     run.mkdir(parents=True, exist_ok=True)
     path, me = run / "claim.json", _me()
     mine = run / f".claim.{me['host']}.{me['pid']}"
-    mine.write_text(json.dumps(me))
     try:
+        mine.write_text(json.dumps(me))
         taken = _take(path, mine, me)
     finally:
-        mine.unlink()
+        mine.unlink(missing_ok=True)
     if not taken:
-        raise Busy(run, f"is being trained by {holder(path)}", "Wait for it, or stop it first.", retry=True)
-    done = threading.Event()
-    threading.Thread(target=_watch, args=(path, me, done), daemon=True).start()
+        raise Busy(run, holder(path))
+    remove_temporary(run)  # what a killed holder was writing
+
+    def check() -> None:
+        if (now := holder(path)) != me:
+            raise Busy(run, now)
+
     try:
-        yield
+        with fenced(check):
+            yield
     finally:
-        done.set()
         if holder(path) == me:
             path.unlink(missing_ok=True)
 
@@ -59,11 +66,16 @@ def holder(path: Path) -> dict[str, Any] | None:
 
 
 def alive(claim: dict[str, Any]) -> bool:
-    """Whether the claim's process may still run: asked of the system on this host, else of Slurm; where neither knows, it may."""
+    """Whether the claim's process may still run: asked of the system on this host, else of Slurm; where neither knows, it may.
+
+    This job's own claim on another host is that of its first life, before it was requeued: it counts as dead, and is fenced.
+    """
     if claim["host"] == socket.gethostname():
         return _born(claim["pid"]) is not None and claim.get("born") in (None, _born(claim["pid"]))
     if claim["job"] is None:
         return True
+    if claim["job"] == os.environ.get("SLURM_JOB_ID"):
+        return False
     try:
         asked = subprocess.run(
             ["squeue", "-h", "-o", "%T", "-j", claim["job"]], capture_output=True, text=True, check=False
@@ -72,7 +84,7 @@ def alive(claim: dict[str, Any]) -> bool:
         return True
     if asked.returncode != 0:
         return "Invalid job id" not in asked.stderr
-    return asked.stdout.strip() in ("RUNNING", "COMPLETING", "SUSPENDED")
+    return asked.stdout.strip() in ("RUNNING", "COMPLETING", "STOPPED", "SUSPENDED")
 
 
 def _me() -> dict[str, Any]:
@@ -108,20 +120,13 @@ def _take(path: Path, mine: Path, me: dict[str, Any]) -> bool:
         old = holder(path)
         if old is None:
             continue
-        requeued = old["job"] is not None and old["job"] == me["job"] and old["host"] != me["host"]
-        if not requeued and alive(old):
+        if alive(old):
             return False
         grave = path.with_name(f".claim.dead.{me['host']}.{me['pid']}")
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, grave)
-            if json.loads(grave.read_text()) != old:
-                os.link(grave, path)
+            if json.loads(grave.read_text()) != old:  # of somebody who was quicker
+                with contextlib.suppress(FileExistsError):
+                    os.link(grave, path)
             grave.unlink()
     return False
-
-
-def _watch(path: Path, me: dict[str, Any], done: threading.Event) -> None:
-    while not done.wait(WATCH_SECONDS):
-        with contextlib.suppress(OSError):  # a file system that is away for a moment takes no claim away
-            if holder(path) != me and not done.is_set():
-                os._exit(BUSY)

@@ -1,108 +1,147 @@
 """Plays seeded faults over a running experiment, and compares what is left with an undisturbed run's, bit for bit.
 
-python -m tests.faults.campaign [--faults 30] [--seed 0] [--rounds 60] [--slurm]
+python -m tests.faults.campaign [--seed 0] [--local 21] [--slurm 11] [--rounds 20]
+
+The seed decides the order of the faults, their victims and the pauses between them.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import json
 import random
-import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
-from tests.faults.faults import LOCAL, SLURM, Fault, Scene
-from tests.slurm.cluster import Cluster
+from tests.faults.arrived import assert_each_point_once
+from tests.faults.disk import why_none
+from tests.faults.faults import LOCAL, SLURM, Fault, fill_disk, kill_server, lose_node
+from tests.faults.processes import of_folder, until
+from tests.faults.scene import PARAMETERS, RUNS, Missed, Scene, staged, undisturbed
+from tests.slurm.cluster import missing, own_host_names
 from tests.slurm.results import assert_same, finished
 from tests.workflow.checkout import Checkout
 
-EXPERIMENT = """\
-title: "Under fire"
-protocol: digits
-spec: {{federation: {{rounds: {rounds}}}, local: {{epochs: 1}}, evaluation: {{every: 5}}}}
-methods: {{fedavg: , fedbn: , scaffold: }}
-axes: {{target: [texture], seed: [0, 1]}}
-tables: {{main: {{columns: [target]}}}}
-"""
-PARAMETERS = "experiments: [demo]\npack: 2\nparallel: 2\n"
-RUNS = 6
-STARTS = 100
-HASTE = ("--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "5")
+STARTS = 200
+PATIENCE = 180.0  # seconds until the last follower has published everything and ended
 
 
-def made(root: Path, rounds: int) -> Checkout:
-    """A checkout with the experiment that is fired at."""
-    return Checkout.made(root, {"demo": EXPERIMENT.format(rounds=rounds)}, PARAMETERS)
+def left_out(folder: Path) -> dict[Fault, str]:
+    """Faults that this user may not play, and why."""
+    reasons = {fill_disk: why_none(folder)}
+    if not own_host_names():
+        reasons[lose_node] = "nodes cannot have host names of their own"
+    return {kind: reason for kind, reason in reasons.items() if reason}
 
 
-def play(checkout: Checkout, seed: int, count: int, cluster: Cluster | None = None) -> Counter[str]:
-    """Train to the end under `count` faults, whose order and victims the seed decides. Returns how often each kind was played."""
-    dice, played = random.Random(seed), Counter[str]()
-    kinds: tuple[Fault, ...] = SLURM if cluster else LOCAL
-    first = dice.randrange(len(kinds))
-    order = [kinds[(first + i) % len(kinds)] for i in range(count)]
-    dice.shuffle(order)
-    with open(checkout.root / "campaign.log", "a") as log:
-        for _ in range(STARTS):
-            scene = Scene(checkout.root, _start(checkout, log, cluster), dice, cluster)
-            while order and scene.snakemake.poll() is None:
-                time.sleep(0.1)
-                if not scene.claims():
-                    continue
-                time.sleep(dice.uniform(0, 1.5))
-                with contextlib.suppress(
-                    ProcessLookupError, FileNotFoundError
-                ):  # ended by itself: strike again
-                    order[-1](scene)
-                    kind = order.pop().__name__
-                    played[kind] += 1
-                    print(f"{time.strftime('%H:%M:%S')} {kind}", file=log, flush=True)
-            if scene.snakemake.wait() == 0:
-                break
-        else:
-            raise AssertionError(
-                f"not done after {STARTS} starts of snakemake: see {checkout.root}/campaign.log"
-            )
-    assert not order, f"the experiment ended before {len(order)} faults were played: give it more rounds"
+def order_of(kinds: Iterable[Fault], count: int, seed: int) -> list[Fault]:
+    """`count` faults, each kind as often as the others; one seed goes on where the seed before it ended."""
+    possible = list(kinds)
+    order = [possible[(seed * count + i) % len(possible)] for i in range(count)]
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def play(scene: Scene, order: list[Fault]) -> Counter[str]:
+    """Train to the end under all these faults. Returns how often each kind was played."""
+    played: Counter[str] = Counter()
+    scene.next_act()
+    for _ in range(STARTS):
+        scene.start()
+        assert scene.snakemake is not None
+        while order and scene.snakemake.poll() is None:
+            if scene.due():
+                _strike(scene, order, played)
+            time.sleep(0.1)
+        if scene.snakemake.wait() == 0:
+            if not order:
+                return played
+            scene.next_act()
+    raise AssertionError(f"not done after {STARTS} starts of snakemake: see {scene.log.name}")
+
+
+def _strike(scene: Scene, order: list[Fault], played: Counter[str]) -> None:
+    kind = order[-1]
+    try:
+        kind(scene)
+    except Missed:
+        scene.note(f"{kind.__name__} missed")
+    else:
+        scene.note(kind.__name__)
+        played[kind.__name__] += 1
+        order.pop()
+
+
+def judge(scene: Scene, calm: Checkout, played: Counter[str]) -> str:
+    """Assert that the faults have changed nothing; say what was compared."""
+    root = scene.checkout.root
+    scene.server.wait()
+    assert until(lambda: not of_folder(root), PATIENCE), of_folder(root)
+    undisturbed(calm, scene.rounds, scene.acts)
+    assert_same(root, calm.root)
+    for pack in (root / "results" / "packs").iterdir():
+        assert not json.loads(pack.read_text())["failed"]
+    for name, run in finished(root).items():
+        assert _files(run) - {"mlflow.json"} == _files(finished(calm.root)[name]), name
+    writers = scene.writers.count()
+    points = assert_each_point_once(root, scene.runs, scene.server.database)
+    assert not played[kill_server.__name__] or "again:" in (root / "logs" / "track.log").read_text()
+    return (
+        f"{RUNS * scene.acts} runs: weights and metrics are an undisturbed run's; {writers} processes wrote, never two at once; "
+        f"{points} points in MLflow, each once"
+    )
+
+
+def _files(run: Path) -> set[str]:
+    paths = {path.relative_to(run) for path in run.rglob("*") if path.is_file()}
+    return {path.as_posix() for path in paths if path.parts[0] != "segments"}
+
+
+def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int, slurm: bool) -> Counter[str]:
+    """Play `count` faults in `folder` and judge; returns how many of each kind."""
+    began, out = time.monotonic(), left_out(folder / "mount")
+    order = order_of([kind for kind in (SLURM if slurm else LOCAL) if kind not in out], count, seed)
+    try:
+        with staged(folder, calm, rounds, seed, slurm) as scene:
+            played = play(scene, order)
+            told = judge(scene, calm, played)
+    except BaseException:
+        print((folder / "campaign.log").read_text()[-20000:], file=sys.stderr)
+        raise
+    where = "on Slurm" if slurm else "on this machine"
+    print(f"{where}, seed {seed}, {time.monotonic() - began:.0f} s")
+    for kind, reason in out.items():
+        print(f"  {kind.__name__} left out: {reason}")
+    for name, times in sorted(played.items()):
+        print(f"  {name:20} {times:3}")
+    print(f"  {'all':20} {played.total():3}\n  {told}", flush=True)
     return played
 
 
-def _start(checkout: Checkout, log: IO[str], cluster: Cluster | None) -> subprocess.Popen[str]:
-    """What a user does after a crash: unlock, start again."""
-    profile, options = ("slurm", HASTE) if cluster else ("profiles/ci", ())
-    environment = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3"} | (cluster.environment if cluster else {})
-    checkout.snakemake("--unlock", profile=profile, **environment)
-    return checkout.start("metrics", "--retries", "3", *options, profile=profile, output=log, **environment)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--slurm", action="store_true", help="on a Slurm of its own, with Slurm's faults")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="faults") as folder, contextlib.ExitStack() as stack:
-        calm, fired = made(Path(folder, "calm"), chosen.rounds), made(Path(folder, "fired"), chosen.rounds)
-        calm.run("metrics")
-        cluster = None
-        if chosen.slurm:
-            cluster = Cluster(Path(folder, "slurm"))
-            stack.callback(cluster.stop)
-            cluster.start()
-        began = time.monotonic()
-        played = play(fired, chosen.seed, chosen.faults, cluster)
-        assert len(finished(calm.root)) == RUNS
-        assert_same(calm.root, fired.root)
-    for kind, count in sorted(played.items()):
-        print(f"{kind:20} {count:3}")
-    print(
-        f"{'all':20} {sum(played.values()):3}  seed {chosen.seed}, {time.monotonic() - began:.0f} s: all weights and metrics are the same"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--local", type=int, default=21, help="faults on this machine alone")
+    parser.add_argument("--slurm", type=int, default=11, help="faults on a Slurm of its own")
+    parser.add_argument("--rounds", type=int, default=20, help="of each run")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="faults") as name:
+        folder = Path(name)
+        calm = Checkout.made(folder / "calm", {}, PARAMETERS)
+        undisturbed(calm, chosen.rounds, 1)
+        for slurm, count in ((False, chosen.local), (True, chosen.slurm)):
+            if slurm and count and missing():
+                print(f"left out: {count} faults on Slurm (not installed: {', '.join(missing())})")
+            elif count:
+                place = folder / ("slurm" if slurm else "local")
+                place.mkdir()
+                campaign(place, calm, chosen.rounds, chosen.seed, count, slurm)
 
 
 if __name__ == "__main__":

@@ -1,144 +1,158 @@
-"""Faults that a running experiment can meet: each finds its victim, strikes, and says whether it struck."""
+"""Faults that a running experiment can meet. Each finds its victim, strikes, and waits until it is seen to have struck."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import random
-import resource
 import signal
-import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedshift.claim import alive, holder
-from tests.slurm.cluster import Cluster
+from fedshift.claim import holder
+from tests.faults.processes import stewards
+from tests.faults.scene import Missed, Scene
 
-
-@dataclass
-class Scene:
-    """What is running now."""
-
-    root: Path
-    snakemake: subprocess.Popen[str]
-    random: random.Random
-    cluster: Cluster | None
-
-    def claims(self) -> list[dict[str, Any]]:
-        """Holders that live, of runs in the order of their names."""
-        found = [holder(path) for path in sorted((self.root / "results" / "runs").rglob("claim.json"))]
-        return [claim for claim in found if claim and alive(claim)]
-
-    def victim(self) -> dict[str, Any]:
-        claims = self.claims()
-        if not claims:
-            raise ProcessLookupError
-        return self.random.choice(claims)
-
-    def job(self) -> str:
-        job = self.victim()["job"]
-        if job is None:
-            raise ProcessLookupError
-        return str(job)
-
-    def slurm(self, *command: str) -> str:
-        assert self.cluster is not None
-        return self.cluster.call(*command, check=False)
+Fault = Callable[[Scene], None]
 
 
-def _parent(pid: int) -> int:
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        raise Missed from None
+
+
+def _pack(pid: int) -> int:
     """The process that trains the pack: the run's own, or the one that started it."""
-    above = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return above if b"--pack" in Path(f"/proc/{above}/cmdline").read_bytes().split(b"\0") else pid
+    try:
+        above = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return above if b"--pack" in Path(f"/proc/{above}/cmdline").read_bytes().split(b"\0") else pid
+    except FileNotFoundError:
+        raise Missed from None
 
 
 def kill_run(scene: Scene) -> None:
-    os.kill(scene.victim()["pid"], signal.SIGKILL)
+    _kill(scene.victim().pid, signal.SIGKILL)
 
 
 def kill_pack(scene: Scene) -> None:
-    os.kill(_parent(scene.victim()["pid"]), signal.SIGKILL)
+    """Its runs are orphans then, and train on."""
+    _kill(_pack(scene.victim().pid), signal.SIGKILL)
 
 
-def preempt_pack(scene: Scene) -> None:
-    os.kill(_parent(scene.victim()["pid"]), signal.SIGTERM)
+def term_pack(scene: Scene) -> None:
+    """A preemption."""
+    _kill(_pack(scene.victim().pid), signal.SIGTERM)
 
 
 def kill_snakemake(scene: Scene) -> None:
-    scene.victim()  # only while something trains
-    scene.snakemake.kill()
+    """Its jobs train on."""
+    scene.victim()
+    assert scene.snakemake is not None
+    _kill(scene.snakemake.pid, signal.SIGKILL)
     scene.snakemake.wait()
 
 
 def interrupt_snakemake(scene: Scene) -> None:
     """Ctrl-C in its terminal: the whole group of processes is told."""
     scene.victim()
+    assert scene.snakemake is not None
     os.killpg(scene.snakemake.pid, signal.SIGINT)
     scene.snakemake.wait()
 
 
 def fill_disk(scene: Scene) -> None:
-    """From now on no file of this process grows beyond some bytes: each further write fails, as on a full disk."""
-    limit = scene.random.choice([0, 4096])
-    resource.prlimit(scene.victim()["pid"], resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    """Not a byte is free until a run has failed of it."""
+    assert scene.disk is not None
+    began = time.time()
+    with scene.disk.full():
+        scene.until(lambda: _told(scene, "No space left on device", began))
+
+
+def _told(scene: Scene, text: str, since: float) -> bool:
+    logs = (scene.checkout.root / "logs" / "train").glob("*.log")
+    return any(log.stat().st_mtime >= since and text in log.read_text() for log in logs)
+
+
+def kill_server(scene: Scene) -> None:
+    """kill -9, and after some seconds started again; it needs some more until it answers."""
+    scene.server.kill()
+    time.sleep(scene.dice.uniform(1, 4))
+    scene.server.launch()
 
 
 def cancel(scene: Scene) -> None:
-    scene.slurm("scancel", scene.job())
+    job = scene.job()
+    scene.slurm("scancel", job)
+    scene.until_state(job, "CANCELLED")
 
 
-def signal_job(scene: Scene) -> None:
+def term_job(scene: Scene) -> None:
     """What `--signal=TERM@120` does before the time limit."""
-    scene.slurm("scancel", "--signal=TERM", scene.job())
+    job = scene.job()
+    scene.slurm("scancel", "--signal=TERM", job)
+    scene.until_state(job, "FAILED")
+
+
+def time_limit(scene: Scene) -> None:
+    """The controller looks twice a minute whose time is over."""
+    job = scene.job()
+    scene.slurm("scontrol", "update", f"JobId={job}", "EndTime=now+1")
+    scene.until_state(job, "TIMEOUT")
 
 
 def requeue(scene: Scene) -> None:
     job = scene.job()
     scene.slurm("scontrol", "requeue", job)
-    _hasten(scene, job)
-
-
-def time_limit(scene: Scene) -> None:
-    """The controller looks twice a minute whose time is over."""
-    scene.slurm("scontrol", "update", f"JobId={scene.job()}", "TimeLimit=1")
+    _start_again(scene, job)
 
 
 def node_down(scene: Scene) -> None:
+    """The node comes back once its jobs are queued again."""
     job = scene.job()
-    node = scene.slurm("squeue", "-h", "-j", job, "-o", "%N").strip()
+    node = _node(scene, job)
     scene.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=fault")
-    _hasten(scene, job)
-    scene.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    try:
+        _start_again(scene, job)
+    finally:
+        scene.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
-def _hasten(scene: Scene, job: str) -> None:
-    """Slurm lets a requeued job wait two minutes; not here."""
-    for _ in range(100):
-        if scene.slurm("squeue", "-h", "-j", job, "-o", "%T").strip() == "PENDING":
-            break
-        time.sleep(0.2)
-    scene.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+def lose_node(scene: Scene) -> None:
+    """The controller loses a node and starts its jobs elsewhere, while their processes there train on; later the node comes back."""
+    assert scene.cluster is not None
+    job = scene.job()
+    victim, node = scene.victim(job), _node(scene, job)
+    scene.cluster.stop_daemon(f"slurmd-{node}", signal.SIGKILL)
+    deaf = stewards(job)
+    try:
+        for pid in deaf:
+            _kill(pid, signal.SIGSTOP)
+        scene.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=fault")
+        _start_again(scene, job)
+        scene.until(lambda: (holder(victim.path) or victim.claim)["host"] != victim.claim["host"], 90)
+    finally:
+        for pid in deaf:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        scene.cluster.start_node(int(node.removeprefix("n")))
+        scene.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
-Fault = Callable[[Scene], None]
-LOCAL: tuple[Fault, ...] = (
-    kill_run,
-    kill_pack,
-    preempt_pack,
-    kill_snakemake,
-    interrupt_snakemake,
-    fill_disk,
-)
-SLURM: tuple[Fault, ...] = (
-    kill_run,
-    kill_pack,
-    kill_snakemake,
-    fill_disk,
-    cancel,
-    signal_job,
-    requeue,
-    time_limit,
-    node_down,
-)
+def _node(scene: Scene, job: str) -> str:
+    if not (node := scene.slurm("squeue", "-h", "-j", job, "-o", "%N").strip()):
+        raise Missed
+    return node
+
+
+def _start_again(scene: Scene, job: str) -> None:
+    """Slurm lets requeued jobs wait two minutes; not here."""
+    scene.until(lambda: scene.state(job) == "PENDING", 30)
+    for waiting in scene.slurm("squeue", "-h", "-t", "PENDING", "-o", "%i").split():
+        scene.slurm("scontrol", "update", f"JobId={waiting}", "StartTime=now")
+
+
+ANYWHERE: tuple[Fault, ...] = (kill_run, kill_pack, kill_snakemake, kill_server, fill_disk)
+LOCAL: tuple[Fault, ...] = (*ANYWHERE, term_pack, interrupt_snakemake)
+SLURM: tuple[Fault, ...] = (*ANYWHERE, cancel, term_job, time_limit, requeue, node_down, lose_node)

@@ -1,0 +1,43 @@
+"""What MLflow holds, against what the runs recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from fedshift.planfile import Run
+from fedshift.points import final_points, points
+
+Row = tuple[str, int, int, float]  # metric, step, time in milliseconds, value
+QUERY = """
+SELECT metrics.key, metrics.step, metrics.timestamp, metrics.value FROM metrics
+JOIN tags AS d ON d.run_uuid = metrics.run_uuid AND d.key = 'digest' AND d.value = ?
+JOIN tags AS c ON c.run_uuid = metrics.run_uuid AND c.key = 'code' AND c.value = ?
+"""
+
+
+def recorded(directory: Path) -> list[Row]:
+    """Points of a finished run."""
+    records = pq.read_table(directory / "metrics.parquet")
+    summary = json.loads((directory / "summary.json").read_text())
+    shown = [*points(records), *final_points(summary, records)]
+    return sorted((point.name, point.round, point.time, point.value) for point in shown)
+
+
+def assert_each_point_once(root: Path, runs: list[Run], database: Path) -> int:
+    """Every point of every run is in the store, to the last bit, and no row more. Returns how many there are."""
+    total = 0
+    with contextlib.closing(sqlite3.connect(database)) as store:
+        for run in runs:
+            there: list[Row] = sorted(store.execute(QUERY, (run.digest, run.code)))
+            assert there == recorded(root / run.directory), run.directory
+            total += len(there)
+        (every,) = store.execute("SELECT count(*) FROM metrics").fetchone()
+        statuses = {status for (status,) in store.execute("SELECT status FROM runs")}
+    assert every == total > 0
+    assert statuses == {"FINISHED"}
+    return total

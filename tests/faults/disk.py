@@ -1,0 +1,54 @@
+"""A small disk that can be full: a file system of its own in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MEGABYTES = 64
+
+
+def why_none(folder: Path) -> str:
+    """Why this user cannot mount a disk; empty where that works."""
+    folder.mkdir(exist_ok=True)
+    try:
+        with mounted(folder):
+            return ""
+    except subprocess.CalledProcessError as error:
+        return f"no disk can be mounted: {error.stderr.strip()}"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Mounted at `folder`."""
+
+    folder: Path
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """Not a byte is free inside the block: writes fail with ENOSPC."""
+        filler = self.folder / ".filler"
+        try:
+            with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            yield
+        finally:
+            filler.unlink()
+
+
+@contextlib.contextmanager
+def mounted(folder: Path) -> Iterator[Disk]:
+    """Mount a disk at `folder` for the block. Raises CalledProcessError where this user may not."""
+    _call("mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(folder))
+    try:
+        yield Disk(folder)
+    finally:
+        _call("umount", str(folder))
+
+
+def _call(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True)

@@ -1,0 +1,190 @@
+"""What a fault finds: a project whose experiment is being trained, its disk, its MLflow server, its Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from fedshift import planfile
+from fedshift.claim import alive, holder
+from tests.faults.disk import Disk, mounted, why_none
+from tests.faults.processes import end_all, of_folder, until
+from tests.faults.writers import Writers
+from tests.slurm.cluster import Cluster
+from tests.slurm.results import finished
+from tests.tracking.server import Server
+from tests.workflow.checkout import Checkout
+
+EXPERIMENT = """\
+title: "Under fire"
+protocol: digits
+spec: {{federation: {{rounds: {rounds}}}, local: {{epochs: 1}}, evaluation: {{every: 5}}}}
+methods: {{fedbn: , scaffold: }}
+axes: {{target: [texture], seed: {seeds}}}
+tables: {{main: {{columns: [target]}}}}
+"""
+PARAMETERS = "experiments: [demo]\npack: 2\nparallel: 2\n"
+RUNS = 4  # of one act: two methods, two seeds
+HASTE = ("--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "5")
+
+
+class Missed(Exception):
+    """The victim ended by itself before it was struck."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A living process that trains a run."""
+
+    path: Path
+    claim: dict[str, Any]
+
+    @property
+    def pid(self) -> int:
+        return int(self.claim["pid"])
+
+    @property
+    def job(self) -> str:
+        return str(self.claim["job"])
+
+
+def experiment(rounds: int, acts: int) -> str:
+    """The experiment that is fired at; each act adds two seeds."""
+    return EXPERIMENT.format(rounds=rounds, seeds=list(range(2 * acts)))
+
+
+def undisturbed(checkout: Checkout, rounds: int, acts: int) -> None:
+    """Train the same in peace; what an earlier call trained stays."""
+    (checkout.root / "experiments" / "demo.yaml").write_text(experiment(rounds, acts))
+    checkout.run("metrics")
+    assert len(finished(checkout.root)) == RUNS * acts
+
+
+@dataclass
+class Scene:
+    """The project, what is around it, and the dice that choose."""
+
+    checkout: Checkout
+    rounds: int
+    dice: random.Random
+    server: Server
+    writers: Writers
+    disk: Disk | None
+    cluster: Cluster | None
+    log: IO[str]
+    acts: int = 0
+    snakemake: subprocess.Popen[str] | None = None
+    struck: float = 0.0
+    pause: float = 0.0
+
+    def next_act(self) -> None:
+        """Ask for more runs, and watch who writes them."""
+        self.acts += 1
+        (self.checkout.root / "experiments" / "demo.yaml").write_text(experiment(self.rounds, self.acts))
+        self.checkout.run("--dry-run", "metrics")
+        self.runs = planfile.runs(self.checkout.plan)
+        self.writers.watch(self.checkout.root / run.directory for run in self.runs)
+
+    def start(self) -> None:
+        """What a user does after a crash: unlock, start again."""
+        profile, options = ("slurm", HASTE) if self.cluster else ("profiles/ci", ())
+        environment = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
+        environment |= self.cluster.environment if self.cluster else {}
+        self.checkout.snakemake("--unlock", profile=profile, **environment)
+        self.snakemake = self.checkout.start(
+            "metrics", "--retries", "3", *options, profile=profile, output=self.log, FEDSHIFT_TRACK="1", **environment
+        )  # fmt: skip
+
+    def note(self, text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} campaign: {text}", file=self.log, flush=True)
+
+    # ---- victims
+
+    def victims(self) -> list[Victim]:
+        """All, in the order of their runs' names."""
+        paths = sorted((self.checkout.root / "results" / "runs").rglob("claim.json"))
+        claims = [(path, holder(path)) for path in paths]
+        here = {"host": socket.gethostname()}  # a pretended node's processes are this machine's
+        return [Victim(path, claim) for path, claim in claims if claim and alive(claim | here)]
+
+    def victim(self, job: str = "") -> Victim:
+        """One of them; one of this job's."""
+        if not (victims := [victim for victim in self.victims() if job in ("", victim.job)]):
+            raise Missed
+        return self.dice.choice(victims)
+
+    def due(self) -> bool:
+        """Whether to strike now: three times in four once a run has got on since the last time, else as soon as one is claimed."""
+        if not (victims := self.victims()):
+            return False
+        paths = [victim.path.with_name("checkpoint.safetensors") for victim in victims]
+        if self.pause and not any(path.exists() and path.stat().st_mtime > self.struck for path in paths):
+            return False
+        time.sleep(self.pause)
+        self.struck = time.time()
+        self.pause = self.dice.choice([0, 1, 1, 1]) * self.dice.uniform(0.1, 1)
+        return True
+
+    def until(self, condition: Any, seconds: float = 60) -> None:
+        """Wait for a fault's effect. Raises Missed where it does not come."""
+        if not until(condition, seconds):
+            raise Missed
+
+    # ---- Slurm
+
+    def slurm(self, *command: str) -> str:
+        assert self.cluster is not None
+        return self.cluster.call(*command, check=False)
+
+    def job(self) -> str:
+        """A job that trains; not one that has ended and left processes on a lost node."""
+        jobs = sorted({victim.job for victim in self.victims()})
+        if not (running := [job for job in jobs if self.state(job) == "RUNNING"]):
+            raise Missed
+        return self.dice.choice(running)
+
+    def state(self, job: str) -> str:
+        fields = self.slurm("scontrol", "show", "job", "-o", job).split()
+        return next((field.partition("=")[2] for field in fields if field.startswith("JobState=")), "")
+
+    def until_state(self, job: str, state: str) -> None:
+        self.until(lambda: self.state(job) not in ("RUNNING", "COMPLETING"))
+        if self.state(job) != state:
+            raise Missed
+
+
+@contextlib.contextmanager
+def staged(folder: Path, calm: Checkout, rounds: int, seed: int, slurm: bool) -> Iterator[Scene]:
+    """A scene below `folder`, with the images of `calm`. At the end of the block nothing of it is left: process, mount, Slurm."""
+    checkout = Checkout.made(folder / "fired", {}, PARAMETERS)
+    (checkout.root / "results").mkdir()
+    shutil.copytree(calm.root / "data", checkout.root / "data")
+    for name in ("server", "slurm"):
+        (folder / name).mkdir()
+    with contextlib.ExitStack() as stack:
+        disk = None
+        if not why_none(folder / "mount"):
+            disk = stack.enter_context(mounted(checkout.root / "results"))
+        writers = Writers()
+        stack.callback(writers.close)
+        stack.callback(end_all, folder)
+        server = stack.enter_context(Server(folder / "server"))
+        cluster = Cluster(folder / "slurm") if slurm else None
+        if cluster:
+            stack.callback(cluster.stop)
+            cluster.start()
+        # where a shell started this in the background, children would ignore Ctrl-C
+        stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        log = stack.enter_context(open(folder / "campaign.log", "a"))
+        yield Scene(checkout, rounds, random.Random(seed), server, writers, disk, cluster, log)
+    assert until(lambda: not of_folder(folder), 15), of_folder(folder)
+    assert str(folder) not in Path("/proc/mounts").read_text()
