@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation import checkpoint
+from fedshift.federation.batches import schedule
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.transfer import Transfer
@@ -142,19 +143,17 @@ def test_partial_participation_and_a_client_smaller_than_a_batch(name: str) -> N
 
 
 def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, list[object]] = {}
+    Turn = tuple[list[int], int, list[int]]  # training samples, steps, order of batches
+    seen: dict[str, dict[tuple[int, int], Turn]] = {}
     trained = Client.train
     run = spec(federation={"rounds": 3, "participation": 0.67})
     for name in METHODS:
-        batches: list[object] = []
+        turns: dict[tuple[int, int], Turn] = {}
 
-        def spy(self: Client, batches: list[object] = batches) -> Tensor:
-            from fedshift.federation.batches import schedule
-
-            batches.append((self.t, self.k, self._turn.clients[self.k].train.tolist()))
+        def spy(self: Client, turns: dict[tuple[int, int], Turn] = turns) -> Tensor:
             result = trained(self)
-            batches.append(self.steps)
-            batches.append(schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist())
+            order = schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist()
+            turns[self.t, self.k] = (self._turn.clients[self.k].train.tolist(), self.steps, order)
             return result
 
         federation = small(run, method(name))
@@ -163,9 +162,10 @@ def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pyt
         with monkeypatch.context() as patch:
             patch.setattr(Client, "train", spy)
             finish(federation)
-        seen[name] = batches
+        seen[name] = turns
     assert len(seen) >= 6
-    assert all(batches == seen["fedavg"] for batches in seen.values())
+    assert len(seen["fedavg"]) == 6
+    assert all(turns == seen["fedavg"] for turns in seen.values())
 
 
 def test_all_methods_share_the_partition_and_the_prepared_images() -> None:
