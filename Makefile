@@ -48,7 +48,7 @@ faults: $(INSTALLED) ## play 32 faults over a running experiment, here and on a 
 mutants: $(INSTALLED) ## apply the bugs of tests/mutants one by one; each must make a test fail
 	@$(PYTHON) -m pytest -m mutants tests/mutants
 
-docs: $(INSTALLED) ## write docs/equations.md and docs/methods.md from the code
+docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
 	@$(PYTHON) docs/generate.py
 
 lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode

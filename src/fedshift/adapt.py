@@ -51,8 +51,8 @@ def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> 
     hp = params(kind, task.params, f"adaptation {task.adaptation}")
     summary = json.loads((run / "summary.json").read_text())
     spec = parse(summary["spec"], str(run / "summary.json"))
-    if spec.data.target is None:
-        raise FedshiftError(run, "holds out no domain to adapt to", "Choose a run with a target.")
+    if not isinstance(spec.data.target, str):
+        raise FedshiftError(run, "does not hold out one domain to adapt to", "Choose a run with one target.")
     declared = {
         "run": run.name,
         "weights": summary["hashes"].get(f"weights_{task.selection}"),
@@ -96,7 +96,7 @@ def target(workspace: Workspace, spec: RunSpec, task: Task) -> Tensor:
     index = load_index(workspace.prepared(spec.data))
     if task.images == "full_domain":
         table = load_partition(workspace.partition(spec), index)
-        chosen = table["split"] == "target"
+        chosen = (table["domain"] == spec.data.target) & (table["client"] < 0)
     else:
         own = spec.partition.model_copy(update={"scheme": "domain_per_client", "params": {}, "modify": {}})
         everybody = spec.data.model_copy(update={"target": None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,6 @@ from fedshift.data.rendering import load_rendered, render
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.federation.scores import TARGET
 from fedshift.files import sha256
 from fedshift.models.base import Model
 from fedshift.pretrained import read
@@ -42,8 +42,11 @@ def assemble(
     }
     sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
 
+    def chosen(rows: NDArray[np.bool_]) -> torch.Tensor:
+        return torch.from_numpy(sample[rows].astype("int64"))
+
     def positions(client: int, name: str) -> torch.Tensor:
-        return torch.from_numpy(sample[(owner == client) & (split == name)].astype("int64"))
+        return chosen((owner == client) & (split == name))
 
     clients = []
     for k in range(int(owner.max()) + 1):
@@ -55,7 +58,7 @@ def assemble(
                 f"client {k} has no training sample",
                 "Use fewer clients or a larger fraction.",
             )
-    images, labels = torch.from_numpy(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64"))
+    images, labels = mapped(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64"))
     if get("methods", spec.method.name).rendering:
         rendered, samples_of, hashes["rendered"] = load_rendered(render(workspace, spec))
         clients = [replace(one, train=_rendered_of(one.train, samples_of, len(images))) for one in clients]
@@ -78,8 +81,18 @@ def assemble(
             plain = build()
         weights = read(plain, spec.model.init)
         hashes["start"], options["start"] = weights.sha256, weights.start
-    federation = Federation(spec, method, build, samples, clients, positions(TARGET, "target"), **options)
+    held_out = [
+        chosen((split == "target") & (partition["domain"] == name).to_numpy()) for name in data.held_out
+    ]
+    federation = Federation(spec, method, build, samples, clients, held_out, **options)
     return federation, hashes, classes
+
+
+def mapped(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    """A tensor over a read-only memory map: it is read from, never written to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        return torch.from_numpy(pixels)
 
 
 def _rendered_of(train: torch.Tensor, samples_of: NDArray[np.int64], offset: int) -> torch.Tensor:

@@ -70,7 +70,7 @@ def speed(root: Path, spec: RunSpec, device: str) -> Speed:
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     """Estimate one run on one device."""
     sizes = dict(_sizes(workspace, spec.data.dataset, spec.data.release))
-    held_out = sizes.pop(spec.data.target, 0) if spec.data.target else 0
+    held_out = sum(sizes.pop(domain, 0) for domain in spec.data.held_out)
     sources = sum(sizes.values())
     train, rounds = spec.partition.fractions[0], spec.federation.rounds
     trained = rounds * spec.local.epochs * spec.federation.participation * train * sources

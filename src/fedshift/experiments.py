@@ -1,8 +1,8 @@
 """Experiment files: one published table or figure each, expanded to the runs that it needs.
 
-A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml), the experiment's `spec`, what
-reference/presets/<method>.yaml has for this protocol and data set, the preset that the method's entry names ("preset: released"),
-the rest of that entry, and the values of the axes.
+A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what it has for the data set, the
+preset that the experiment names), the experiment's `spec`, what reference/presets/<method>.yaml has for this protocol and data set, the
+preset that the method's entry names ("preset: released"), the rest of that entry, and the values of the axes.
 """
 
 from __future__ import annotations
@@ -23,26 +23,56 @@ from fedshift.resolve import resolve
 from fedshift.spec import Closed, RunSpec, closed, parse
 
 Partial = dict[str, Any]
+Rule = Literal["last", "best_first", "best_later", "oracle", "held_out"]
 SHORT = {"target": "data.target", "seed": "seed"}
 
 
+class Said(Closed):
+    """What a paper's text and its released code say about a setting; "" where they say nothing."""
+
+    paper: str = ""
+    code: str = ""
+
+
 class Protocol(Closed):
-    """How a paper trains and reports: a partial RunSpec, and the round that its tables show (`best`: highest validation ALL)."""
+    """How a paper trains and reports: a partial RunSpec, and the round that its tables show (`best`: highest validation ALL).
+
+    base: the protocol that this one changes; datasets: what differs on a data set; presets: name -> "*" or data set -> what differs under
+    it; seeds: what `seed: all` means; sources: setting -> what was said about it (docs/protocols.md).
+    """
 
     title: str
     paper: str = ""
+    base: str = ""
     notes: list[str] = []
     spec: Partial
+    datasets: dict[str, Partial] = {}
+    presets: dict[str, dict[str, Partial]] = {}
+    seeds: list[int] = []
+    sources: dict[str, Said] = {}
     select: Literal["last", "best_first", "best_later"] = "last"
     ddof: Literal[0, 1] = 1
 
+    def settings(self, dataset: str, preset: str, where: str) -> Partial:
+        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for one that is not there."""
+        named = {"default": {}, **self.presets}
+        if preset not in named:
+            raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, named)
+        chosen = named[preset]
+        parts = [self.spec, self.datasets.get(dataset, {}), chosen.get("*", {}), chosen.get(dataset, {})]
+        return functools.reduce(merge, parts)
+
 
 class Table(Closed):
-    """Rows are methods; columns are the values of `columns` (axes), each with `metrics`; other axes are averaged, seeds last."""
+    """Rows are methods; columns are the values of `columns` (axes), each with `metrics`; other axes are averaged, seeds last.
+
+    select: rules by which rounds are chosen, side by side; none: the protocol's.
+    """
 
     title: str = ""
     columns: list[str] = []
     metrics: list[Literal["id", "ood", "all", "avg"]] = ["id", "ood"]
+    select: list[Rule] = []
 
 
 class Expect(Closed):
@@ -61,6 +91,7 @@ class Experiment(Closed):
     paper: str = ""
     notes: list[str] = []
     protocol: str
+    preset: str = "default"
     spec: Partial = {}
     methods: dict[str, Partial | None]
     axes: dict[str, list[Any] | Literal["all"]]
@@ -75,7 +106,10 @@ class Experiment(Closed):
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the method's label, the value on each axis, and the resolved spec."""
+    """One run of an experiment: the method's label, the value on each axis, and the resolved spec.
+
+    Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
+    """
 
     label: str
     axes: dict[str, Any]
@@ -97,12 +131,33 @@ def load(root: Path, name: str) -> Experiment:
 
 
 def protocol(root: Path, name: str) -> Protocol:
-    """Read reference/protocols/<name>.yaml."""
+    """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
+    parts = [_protocol_file(root, one) for one in _lineage(root, name)]
+    return closed(Protocol, functools.reduce(merge, parts), f"reference/protocols/{name}.yaml")
+
+
+def protocols(root: Path) -> list[str]:
+    """Names of all protocols, sorted."""
+    return sorted(path.stem for path in (root / "reference" / "protocols").glob("*.yaml"))
+
+
+def _protocol_file(root: Path, name: str) -> Partial:
     folder = root / "reference" / "protocols"
-    valid = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in valid:
+    if name not in (valid := protocols(root)):
         raise unknown(folder, "protocol", name, valid)
-    return closed(Protocol, _read(folder / f"{name}.yaml"), f"reference/protocols/{name}.yaml")
+    return _read(folder / f"{name}.yaml")
+
+
+def _lineage(root: Path, name: str) -> list[str]:
+    """A protocol after those that it is based on."""
+    names = [name]
+    while base := _protocol_file(root, names[0]).get("base", ""):
+        if base in names:
+            raise FedshiftError(
+                f"reference/protocols/{base}.yaml", "is based on itself", "Remove one `base:` on the way."
+            )
+        names.insert(0, base)
+    return names
 
 
 def expand(root: Path, experiment: Experiment) -> list[Cell]:
@@ -112,8 +167,10 @@ def expand(root: Path, experiment: Experiment) -> list[Cell]:
 
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
     where = f"experiments/{experiment.name}.yaml"
-    base = merge(protocol(root, experiment.protocol).spec, experiment.spec)
-    values = {axis: _values(axis, given, base, where) for axis, given in experiment.axes.items()}
+    known, lineage = protocol(root, experiment.protocol), _lineage(root, experiment.protocol)
+    dataset = merge(known.spec, experiment.spec).get("data", {}).get("dataset", "")
+    base = merge(known.settings(dataset, experiment.preset, where), experiment.spec)
+    values = {axis: _values(axis, given, base, known, where) for axis, given in experiment.axes.items()}
     for place in experiment.only:
         if place not in experiment.methods:
             raise unknown(f"{where}: only", "method of this experiment", place, experiment.methods)
@@ -121,9 +178,8 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
         own = dict(own or {})
         preset = own.pop("preset", "default")
         name = own.get("method", {}).get("name", label)
-        dataset = base.get("data", {}).get("dataset", "")
         chosen = merge(
-            merge(base, _preset(root, name, experiment.protocol, dataset, preset)),
+            merge(base, _preset(root, name, lineage, dataset, preset)),
             merge({"method": {"name": name}}, own),
         )
         allowed = experiment.only.get(label, {})
@@ -133,32 +189,35 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
                 spec = functools.reduce(
                     lambda partial, item: merge(partial, nest(*item)), axes.items(), chosen
                 )
-                yield Cell(
-                    label,
-                    {axis.rpartition(".")[2]: value for axis, value in axes.items()},
-                    _run(spec, f"{where}: {label}"),
-                )
+                run = _run(spec, f"{where}: {label}")
+                told = {axis.rpartition(".")[2]: value for axis, value in axes.items()}
+                if isinstance(told.get("target"), list):
+                    told |= dict(zip(("target", "validation"), run.data.held_out, strict=True))
+                yield Cell(label, told, run)
 
 
 def _run(spec: Partial, where: str) -> RunSpec:
     return resolve(parse(spec, where), where)
 
 
-def _values(axis: str, given: list[Any] | str, base: Partial, where: str) -> list[Any]:
+def _values(axis: str, given: list[Any] | str, base: Partial, known: Protocol, where: str) -> list[Any]:
     if given != "all":
         return list(given)
+    if axis == "seed" and known.seeds:
+        return list(known.seeds)
     if axis != "target":
-        raise FedshiftError(f"{where}: axes.{axis}", "'all' is for the axis 'target'", "List the values.")
+        what = "'all' is for the axis 'target', and for 'seed' where the protocol names seeds"
+        raise FedshiftError(f"{where}: axes.{axis}", what, "List the values.")
     return list(get("datasets", base.get("data", {}).get("dataset", ""), f"{where}: data.dataset").domains)
 
 
-def _preset(root: Path, method: str, protocol_name: str, dataset: str, preset: str) -> Partial:
+def _preset(root: Path, method: str, lineage: list[str], dataset: str, preset: str) -> Partial:
     path = root / "reference" / "presets" / f"{method}.yaml"
     known = _read(path) if path.exists() else {}
     named = {"default": {}, **known.get("presets", {})}
     if preset not in named:
         raise unknown(path, "preset", preset, named)
-    parts = [known.get(protocol_name, {}), named[preset]]
+    parts = [*(known.get(name, {}) for name in lineage), named[preset]]
     return functools.reduce(merge, [part.get(place, {}) for part in parts for place in ("*", dataset)])
 
 

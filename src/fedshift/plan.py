@@ -56,7 +56,7 @@ def _run(workspace: Workspace, spec: RunSpec, device: str) -> Run:
         directory=_below(workspace, workspace.run(spec, identity.digest, identity.code)),
         dataset=spec.data.dataset,
         method=spec.method.name,
-        target=spec.data.target or "none",
+        target=spec.data.target_name or "none",
         seed=spec.seed,
         spec=canonical_json(spec.model_dump(mode="json")),
         pack="",

@@ -47,7 +47,7 @@ def _name(row: dict[str, Any], shown: tuple[str, str], tested: bool) -> str:
     if row["stage"] in ("train", "machine"):
         return f"{row['stage']}/{metric}"
     if row["split"] == "target":
-        return f"ood/{metric}"
+        return f"ood/{metric}" if row["client"] == -1 else f"held_out/{metric}"
     if (row["model"], row["stage"]) != shown:
         return ""
     return {"test": f"id/{metric}", "val": f"val/{metric}" if tested else f"id/{metric}"}.get(

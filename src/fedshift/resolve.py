@@ -24,10 +24,9 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
         raise unknown(
             f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
         )
-    if spec.data.target is not None and dataset.domains and spec.data.target not in dataset.domains:
-        raise unknown(
-            f"{where}: data.target", f"domain of {spec.data.dataset}", spec.data.target, dataset.domains
-        )
+    for domain in spec.data.held_out if dataset.domains else ():
+        if domain not in dataset.domains or spec.data.held_out.count(domain) > 1:
+            raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     model = get("models", spec.model.name, f"{where}: model.name")
     if spec.model.init not in (starts := ["scratch", *model.weights]):
@@ -54,7 +53,7 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     }
     spec = spec.model_copy(update=blocks)
     if dataset.domains:
-        sources = len(dataset.domains) - (spec.data.target is not None)
+        sources = len(dataset.domains) - len(spec.data.held_out)
         params(scheme, spec.partition.params).check(sources, f"{where}: partition.params")
         for name, change in changes.items():
             made = params(change, chosen[name])

@@ -181,7 +181,7 @@ def _summary(
     model_name, stage = federation.scores.shown
     return {
         "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
-        "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target, "seed": spec.seed,
+        "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
         "clients": [
             {"client": k, "domains": list(one.domains), "train": len(one.train), "val": len(one.val), "test": len(one.test)}
             for k, one in enumerate(federation.held)

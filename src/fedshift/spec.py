@@ -30,12 +30,25 @@ class Prepare(Closed):
 
 
 class Source(Closed):
-    """Which images, how they are decoded, and which domain is held out (`target: null` for none)."""
+    """Which images, how they are decoded, and which domain is held out (`target: null` for none).
+
+    Of two, `target: [a, b]`, a is reported; b is for choosing the round (leave-one-domain-out validation).
+    """
 
     dataset: str
     release: str = "original"
-    target: str | None = None
+    target: str | tuple[str, str] | None = None
     prepare: Prepare = Prepare()
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """The held-out domains, the one that is reported first."""
+        return (self.target,) if isinstance(self.target, str) else self.target or ()
+
+    @property
+    def target_name(self) -> str | None:
+        """`target` as one word for paths and records: "a+b" of two."""
+        return "+".join(self.held_out) or None
 
 
 class Data(Source):
@@ -50,7 +63,8 @@ class Partition(Closed):
     """Who holds which sample.
 
     fractions: train, validation and test of every client's part, drawn at random, or `split: official`, the data set's own lists;
-    groups: `together` keeps duplicates on one side of a split; target_split: all of the held-out domain, or its official test list;
+    groups: `together` keeps duplicates on one side of a split; target_split: all of the held-out domain, its official test list, or the
+    part that it would test on as a `client` of its own (FDSE's unseen clients);
     modify: changes made afterwards, by name, in this order.
     """
 
@@ -59,7 +73,7 @@ class Partition(Closed):
     fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
     split: Literal["random", "official"] = "random"
     groups: Literal["apart", "together"] = "apart"
-    target_split: Literal["all", "test"] = "all"
+    target_split: Literal["all", "test", "client"] = "all"
     modify: dict[str, dict[str, Any]] = {}
 
     @model_validator(mode="after")

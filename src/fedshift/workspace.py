@@ -55,7 +55,9 @@ class Workspace:
         )
 
     def run(self, spec: RunSpec, digest: str, code: str) -> Path:
-        where = self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target or "none")
+        where = (
+            self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target_name or "none")
+        )
         return where / f"seed{spec.seed}" / f"{digest}-{code}"
 
     def adapted(self, run: str) -> Path:

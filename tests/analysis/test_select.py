@@ -5,7 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from fedshift.analysis.notes import notes
 from fedshift.analysis.select import choose, curves, selected
+from fedshift.analysis.tables import cells
+from fedshift.errors import FedshiftError
+from fedshift.experiments import Table
 
 from .conftest import Project, accuracy
 
@@ -76,3 +80,77 @@ def test_several_models_on_the_held_out_domain_are_averaged(project: Project) ->
         "local", {1: accuracy((0.8, 0.8))}, stage="post_train", model="personal", extra=unseen, target="a"
     )
     assert selected(project.collect())["ood"].tolist() == [pytest.approx(40)]
+
+
+# Two held-out domains, `target: [a, b]`: client -1 is a, which is reported, client -2 is b. Validation is highest after round 1, b after
+# rounds 2 and 3 alike, a (the oracle) after round 4.
+TWO = {
+    finished: {**accuracy((val,), ood=a), (-2, "target"): b}
+    for finished, val, a, b in [
+        (0, 0.1, 0.1, 0.1),
+        (1, 0.9, 0.2, 0.3),
+        (2, 0.8, 0.3, 0.6),
+        (3, 0.7, 0.4, 0.6),
+        (4, 0.6, 0.7, 0.5),
+    ]
+}
+
+
+def two_held_out(project: Project, **tables: dict[str, object]) -> None:
+    targets = [["a", "b"], ["a", "c"]]
+    project.declare(methods={"fedavg": None}, axes={"target": targets, "seed": [0]}, tables=tables)
+    project.add("fedavg", TWO, sizes=(10,), target="a", validation="b", seed=0)
+    # held out with c, which has its best round, 0, where `a` is at 0.5
+    other = {
+        0: {**accuracy((0.2,), ood=0.5), (-2, "target"): 0.9},
+        1: {**accuracy((0.3,), ood=0.6), (-2, "target"): 0.8},
+    }
+    project.add("fedavg", other, sizes=(10,), target="a", validation="c", seed=0)
+
+
+def test_a_second_held_out_domain_chooses_the_round_and_is_not_reported(project: Project) -> None:
+    two_held_out(project)
+    collected = project.collect()
+    assert collected.keys == ["method", "target", "seed", "validation"]
+    for rule, rounds, reported in (
+        ("held_out", [2, 0], [30, 50]),
+        ("oracle", [4, 1], [70, 60]),
+        ("best_first", [1, 1], [20, 60]),
+        ("last", [4, 1], [70, 60]),
+    ):
+        chosen = selected(collected, rule).sort_values("validation")  # type: ignore[arg-type]
+        assert chosen["round"].tolist() == rounds, rule
+        assert chosen["ood"].tolist() == pytest.approx(reported), rule
+
+
+def test_rules_stand_side_by_side_in_one_table(project: Project) -> None:
+    declared = {"columns": ["target"], "metrics": ["ood"], "select": ["best_first", "held_out", "oracle"]}
+    two_held_out(project, rules=declared)
+    collected = project.collect()
+    table = cells(project.workspace.root, collected, collected.experiment.tables["rules"])
+    means = {row["select"]: row["mean"] for row in table.to_dict("records")}
+    # the mean over both choosing domains of what is reported
+    assert means == pytest.approx({"best_first": 40, "held_out": 40, "oracle": 65})
+    below = "\n".join(notes(collected))
+    assert "select = oracle: the round with the highest accuracy on the held-out domain itself" in below
+    assert "select = held_out: " in below
+    alone = cells(project.workspace.root, collected, Table(columns=["target"], metrics=["ood"]))
+    assert "select" not in alone and alone["mean"].tolist() == pytest.approx([65])  # the last round
+
+
+def test_rules_that_need_a_held_out_domain_say_so(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
+    project.add("fedavg", TIED, sizes=(7, 21), target="a")
+    with pytest.raises(FedshiftError, match="'held_out' has no held-out domain to choose by"):
+        selected(project.collect(), "held_out")
+
+
+def test_oracle_takes_the_first_of_equal_rounds(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
+    project.add(
+        "fedavg",
+        {r: accuracy((0.5,), ood=ood) for r, ood in ((0, 0.1), (1, 0.4), (2, 0.4))},
+        sizes=(10,),
+        target="a",
+    )
+    assert selected(project.collect(), "oracle")["round"].tolist() == [1]

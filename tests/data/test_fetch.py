@@ -3,72 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import re
-import tarfile
-import threading
-import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
-from fedshift.data.download import download, extract
+from fedshift.data.download import download, unpack
 from fedshift.data.fetch import fetch
 from fedshift.data.verify import verify
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 from tests.data.conftest import plant
-
-FILE = bytes(range(256)) * 4096  # 1 MiB
-
-
-@dataclass
-class Server:
-    """Serves `content`; each entry of `breaks` cuts one answer off after so many bytes, each of `refusals` is a status first."""
-
-    content: bytes
-    breaks: list[int] = field(default_factory=list)
-    refusals: list[int] = field(default_factory=list)
-    ranges: bool = True
-    asked: list[str | None] = field(default_factory=list)
-    url: str = ""
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    state = Server(FILE)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = self.headers["Range"]
-            state.asked.append(asked)
-            if state.refusals:
-                self.send_error(state.refusals.pop(0))
-                return
-            start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1]) if asked and state.ranges else 0  # type: ignore[index]
-            body = state.content[start:]
-            if start and not body:
-                self.send_response(416)
-                self.send_header("Content-Range", f"bytes */{len(state.content)}")
-                self.end_headers()
-                return
-            self.send_response(206 if start else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: state.breaks.pop(0)] if state.breaks else body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        state.url = f"http://127.0.0.1:{http.server_port}/archive.zip"
-        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-        yield state
-        http.shutdown()
+from tests.data.server import FILE, Server, tarred, zipped
 
 
 def test_download_goes_on_where_the_connection_broke(server: Server, tmp_path: Path) -> None:
@@ -124,7 +72,7 @@ def test_fetch_downloads_unpacks_and_verifies(
         {f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")}
     )
     server.breaks = [5000]
-    facts = replace(PACS.releases["original"], url=server.url, manifest=None)
+    facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),), manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
     said: list[str] = []
     raw = fetch(workspace, "pacs", say=said.append)
@@ -162,11 +110,11 @@ def test_from_refuses_a_tree_that_does_not_fit(workspace: Workspace, tmp_path: P
 def test_without_an_address_the_user_is_told_what_to_put_where(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PACS, "releases", {"original": replace(PACS.releases["original"], url=None)})
+    monkeypatch.setattr(PACS, "releases", {"original": replace(PACS.releases["original"], archives=())})
     with pytest.raises(FedshiftError) as error:
         fetch(workspace, "pacs", say=lambda _: None)
     assert "domains: art_painting, cartoon, photo, sketch" in error.value.cure
-    assert error.value.cure.endswith("fedshift fetch pacs --release original --from DIR")
+    assert "fedshift fetch pacs --release original --from PATH\n" in error.value.cure
 
 
 def test_unknown_release_names_the_nearest(workspace: Workspace) -> None:
@@ -178,38 +126,69 @@ def test_unknown_release_names_the_nearest(workspace: Workspace) -> None:
 def test_members_that_would_leave_the_folder_are_refused(tmp_path: Path, kind: str) -> None:
     members = {"tree/A/x/0.png": b"", "../evil": b"x"}
     archive = tmp_path / "inner" / "archive"
-    archive.parent.mkdir()
+    (tmp_path / "inner" / "raw").mkdir(parents=True)
     archive.write_bytes(zipped(members) if kind == "zip" else tarred(members))
     with pytest.raises(FedshiftError, match="cannot be unpacked"):
-        extract(archive, "tree", tmp_path / "inner" / "raw")
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["archive"]
+        unpack(archive, tmp_path / "inner" / "raw")
+    assert not list(tmp_path.rglob("evil"))
 
 
-def test_damaged_archive_and_missing_folder(tmp_path: Path) -> None:
+def test_damaged_archive_is_told(tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.write_bytes(b"not an archive")
     with pytest.raises(FedshiftError, match="cannot be unpacked"):
-        extract(archive, "*", tmp_path / "raw")
+        unpack(archive, tmp_path / "raw")
+
+
+def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspace, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
+    archives = []
+    for domain in PACS.domains:
+        members = {
+            f"some/levels/{p.relative_to(tree)}": p.read_bytes() for p in (tree / domain).rglob("*.png")
+        }
+        archives.append(tmp_path / f"{domain}.tar.gz")
+        archives[-1].write_bytes(tarred(members))
+    raw = fetch(workspace, "pacs", source=archives, say=lambda _: None)
+    assert PACS().paths(raw) == PACS().paths(tree) and not raw.is_symlink()
+    assert [path.name for path in raw.parent.iterdir()] == ["original"]
+
+
+def test_a_foreign_archive_is_refused_and_leaves_nothing(workspace: Workspace, tmp_path: Path) -> None:
+    archive = tmp_path / "foreign.tar.gz"
     archive.write_bytes(tarred({"tree/A/x/0.png": b""}))
-    with pytest.raises(FedshiftError, match="0 folders match"):
-        extract(archive, "*/PACS", tmp_path / "raw")
-    extract(archive, "tree", tmp_path / "raw")
-    assert (tmp_path / "raw" / "A" / "x" / "0.png").exists()
+    with pytest.raises(FedshiftError, match="no domain's folder in it"):
+        fetch(workspace, "pacs", source=archive, say=lambda _: None)
+    assert not list(workspace.raw("pacs", "original").parent.iterdir())
 
 
-def zipped(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
+def test_archives_stay_until_all_are_there(
+    server: Server, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
+    base, archives = server.url.removesuffix("/archive.zip"), []
+    for domain in PACS.domains:
+        images = {
+            path.relative_to(tree).as_posix(): path.read_bytes() for path in (tree / domain).rglob("*.png")
+        }
+        server.files[f"/{domain}.zip"] = zipped(images)
+        archives.append(Archive(f"{base}/{domain}.zip", "this test"))
+    photo = server.files.pop("/photo.zip")
+    server.content = b"another page"
+    wrong = replace(archives[2], sha256=hashlib.sha256(photo).hexdigest())
+    facts = replace(PACS.releases["original"], archives=(*archives[:2], wrong, archives[3]), manifest=None)
+    monkeypatch.setattr(PACS, "releases", {"original": facts})
+    with pytest.raises(FedshiftError, match=r"photo\.zip: SHA-256 is"):
+        fetch(workspace, "pacs", say=lambda _: None)
+    assert not workspace.raw("pacs", "original").exists() and len(server.asked) == 3
+    server.files["/photo.zip"] = photo
+    raw = fetch(workspace, "pacs", say=lambda _: None)
+    assert len(server.asked) == 5 and PACS().paths(raw) == PACS().paths(tree)
+    assert {path.name for path in raw.parent.iterdir()} == {
+        "original", "original.manifest.json", "original.manifest.csv.gz",
+    }  # fmt: skip
 
 
-def tarred(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as file:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            file.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
+def test_lists_of_the_project_are_not_replaced(workspace: Workspace, tmp_path: Path) -> None:
+    with pytest.raises(FedshiftError, match="its lists are part of the project"):
+        fetch(workspace, "pacs", source=tmp_path, lists=tmp_path, say=lambda _: None)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
-from fedshift.data import prepare as module
+from fedshift.assemble import mapped
+from fedshift.data import decode
+from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.columns import write_columns
 from fedshift.data.fetch import fetch
 from fedshift.data.prepare import load, prepare, verify_prepared
 from fedshift.data.verify import write_manifest
 from fedshift.errors import FedshiftError
+from fedshift.federation.samples import Samples
+from fedshift.registry import get
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
-from tests.data.conftest import plant
+from tests.conftest import ROOT
+from tests.data.conftest import draw, plant
 
 PX = Prepare(px=8)
 
@@ -45,7 +58,7 @@ def test_pixels_and_index_agree_with_the_files(workspace: Workspace, tree: Path)
 
 def test_shrinking_is_antialiased() -> None:
     checks = Image.fromarray(np.kron(np.ones((32, 32)), np.diag([255, 255])[::-1]).astype(np.uint8))
-    shrunk = np.asarray(checks.resize((8, 8), module.RESAMPLING["bilinear"]), dtype=float)
+    shrunk = np.asarray(checks.resize((8, 8), decode.RESAMPLING["bilinear"]), dtype=float)
     assert abs(shrunk - 127.5).max() < 2
 
 
@@ -59,11 +72,11 @@ def test_second_call_keeps_the_folder(workspace: Workspace, tree: Path) -> None:
 
 
 def test_processes_change_nothing(workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(decode, "CHUNK", 3)
     folder = prepare(workspace, "folder", "mine", PX, jobs=1)
     alone = json.loads((folder / "prepared.json").read_text())
     shutil.rmtree(folder)
-    monkeypatch.setattr(module, "IMAGES_PER_PROCESS", 4)
+    monkeypatch.setattr(decode, "IMAGES_PER_PROCESS", 4)
     prepare(workspace, "folder", "mine", PX, jobs=2)
     assert json.loads((folder / "prepared.json").read_text()) == alone
 
@@ -124,3 +137,135 @@ def test_digits_are_prepared_without_a_raw_tree(workspace: Workspace) -> None:
         "0123456789"
     )
     assert index.groupby("domain", sort=False).size().tolist() == [454, 451, 447, 445]
+
+
+def test_images_beyond_the_memory_of_the_machine_are_read_from_the_map(tmp_path: Path) -> None:
+    """Sparse: zeros that take no disk, but for one row near the end."""
+    n, row = 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (64 * 64 * 3), 64 * 64 * 3
+    write_columns(tmp_path / "index.parquet", pd.DataFrame({"label": [0]}), {})
+    with open(tmp_path / "images.npy", "wb") as file:
+        header = {"shape": (n, 64, 64, 3), "fortran_order": False, "descr": "|u1"}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.flush()
+        start = file.tell()
+        file.truncate(start + n * row)
+        file.seek(start + (n - 2) * row)
+        file.write(b"\7" * row)
+    pixels, _ = load(tmp_path)
+    evaluate = Evaluate(64, 64, "unit")
+    labels = torch.zeros(1, dtype=torch.int64).expand(n)
+    samples = Samples(mapped(pixels), labels, Augment("none", 64, 64, "unit"), evaluate)
+    assert samples.pixels.data_ptr() == pixels.ctypes.data  # no copy
+    taken, _ = samples.take(torch.tensor([5, n - 2]))
+    assert taken.sum(dim=(1, 2, 3)).tolist() == [0, 7 * row]
+
+
+def test_large_maps_stay_on_the_host() -> None:
+    pixels = torch.zeros(3, 2, 2, 3, dtype=torch.uint8)
+    told = (pixels, torch.zeros(3, dtype=torch.int64), Augment("none", 2, 2, "unit"), Evaluate(2, 2, "unit"))
+    elsewhere = torch.device("meta")
+    assert Samples(*told, device=elsewhere, resident_bytes=pixels.nbytes).home == elsewhere
+    kept = Samples(*told, device=elsewhere, resident_bytes=pixels.nbytes - 1)
+    assert kept.home.type == kept.pixels.device.type == "cpu"
+    assert kept.take(torch.tensor([1]))[0].device == elsewhere
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from fedshift.data import decode, prepare
+from fedshift.spec import Prepare
+from fedshift.workspace import Workspace
+from tests.killed import after_calls
+
+decode.CHUNK, decode.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0
+after_calls(prepare.Progress, "reached", 3)
+prepare.prepare(Workspace(Path(sys.argv[1])), "folder", "mine", Prepare(px=8), jobs=int(sys.argv[2]))
+"""
+
+
+def killed(workspace: Workspace, jobs: int) -> None:
+    """A prepare that dies when three chunks of two images are decoded and two of them are noted; its processes die with it."""
+    command = [sys.executable, "-c", KILLED, str(workspace.root), str(jobs)]
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    assert process.wait(timeout=120) == -signal.SIGKILL
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("processes of a killed prepare live on")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of images that are decoded from now on in this process."""
+    decoded: list[str] = []
+    real = get("datasets", "folder").image
+
+    def image(self: object, raw: Path, path: str) -> Image.Image:
+        decoded.append(path)
+        return real(self, raw, path)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(get("datasets", "folder"), "image", image)
+    return decoded
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_prepare_goes_on_where_it_was(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    killed(workspace, jobs)
+    folder = workspace.prepared_at("folder", "mine", PX)
+    assert not folder.exists()
+    decoded = counted(monkeypatch)
+    assert prepare(workspace, "folder", "mine", PX, jobs=1) == folder
+    assert decoded == list(load(folder)[1]["path"][4:])
+    assert sorted(path.name for path in folder.iterdir()) == ["images.npy", "index.parquet", "prepared.json"]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    facts = verify_prepared(folder)
+    shutil.rmtree(folder)
+    prepare(workspace, "folder", "mine", PX, jobs=1)
+    assert len(decoded) == 4 + 8
+    assert verify_prepared(folder) == facts
+
+
+def test_what_was_begun_with_other_images_starts_anew(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(workspace, 1)
+    draw(tree / "A" / "x" / "0.png", 99)
+    write_manifest(workspace, "folder", "mine")
+    decoded = counted(monkeypatch)
+    images, index = load(prepare(workspace, "folder", "mine", PX, jobs=1))
+    assert decoded == list(index["path"]) and len(decoded) == 8
+    expected = Image.open(tree / "A" / "x" / "0.png").resize((8, 8), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(images[0], np.asarray(expected))
+
+
+def test_a_full_disk_is_said_at_once_and_keeps_what_was_done(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(workspace, 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    decoded = counted(monkeypatch)
+    with pytest.raises(FedshiftError, match=r"images\.npy: needs 0\.0 GB more") as error:
+        prepare(workspace, "folder", "mine", PX, jobs=1)
+    assert error.value.retry and decoded == []
+    monkeypatch.undo()
+    decoded = counted(monkeypatch)
+    prepare(workspace, "folder", "mine", PX, jobs=1)
+    assert len(decoded) == 4
+
+
+def test_who_comes_second_waits_and_finds_it_done(workspace: Workspace, tree: Path) -> None:
+    command = [sys.executable, "-m", "fedshift", "--root", str(workspace.root), "prepare", "folder"]
+    both = [
+        subprocess.Popen([*command, "--release", "mine", "--px", "8"], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120)[0].strip() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert told == [str(workspace.prepared_at("folder", "mine", PX))] * 2
+    assert len(list(Path(told[0]).parent.iterdir())) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 
 from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
@@ -17,6 +20,7 @@ from fedshift.data.prepare import load, prepare
 from fedshift.data.verify import verify
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
+from tests.conftest import ROOT
 from tests.data.test_partition import make_spec
 
 
@@ -33,6 +37,10 @@ def test_pacs_matches_its_manifest_and_fdse_sizes(workspace: Workspace, shared: 
     assert counts.loc["sketch"].tolist() == [772, 740, 753, 608, 816, 80, 160]
     assert index.groupby("domain", sort=False).size().tolist() == [2048, 2344, 1670, 3929]
     assert (index["group"] == -1).all()
+    assert index.groupby(["split", "domain"]).size().to_dict() == {
+        ("crossval", "art_painting"): 208, ("crossval", "cartoon"): 237, ("crossval", "photo"): 171, ("crossval", "sketch"): 398,
+        ("train", "art_painting"): 1840, ("train", "cartoon"): 2107, ("train", "photo"): 1499, ("train", "sketch"): 3531,
+    }  # fmt: skip
 
 
 def test_office_caltech10_counts_duplicates_and_grey_images(office: Path) -> None:
@@ -58,6 +66,8 @@ def test_the_one_rotated_image_is_turned_upright(office: Path) -> None:
 
 def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Workspace, office: Path) -> None:
     fetch(workspace, "office_caltech10", source=office, say=lambda _: None)
+    told = json.loads(verify(workspace, "office_caltech10").read_text())["duplicates"]
+    assert (told["groups"], told["surplus"]) == (18, 26)
     images, index = load(prepare(workspace, "office_caltech10", options=Prepare(px=8)))
     assert images.shape == (2533, 8, 8, 3) and images.std() > 30
     counts = pd.crosstab(
@@ -65,3 +75,17 @@ def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Worksp
     )
     assert counts["train"].sum() == 2028
     assert counts.loc[2, ["train", "val", "test"]].tolist() == [126, 16, 15]
+
+
+@pytest.mark.parametrize("name", ["pacs", "office_caltech10"])
+def test_dvc_pointers_name_the_real_files(name: str, shared: Path) -> None:
+    root = shared / "data" / name
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    listed = [
+        {"md5": hashlib.md5(path.read_bytes()).hexdigest(), "relpath": path.relative_to(root).as_posix()}
+        for path in files
+    ]
+    listed.sort(key=lambda file: file["relpath"])  # as DVC writes a folder's .dir file
+    (pointer,) = yaml.safe_load((ROOT / "data" / "raw" / name / "original.dvc").read_text())["outs"]
+    assert pointer["md5"] == f"{hashlib.md5(json.dumps(listed, sort_keys=True).encode()).hexdigest()}.dir"
+    assert (pointer["nfiles"], pointer["size"]) == (len(files), sum(path.stat().st_size for path in files))

@@ -42,6 +42,47 @@ def test_other_spellings_give_the_same_index(tmp_path: Path) -> None:
     assert OfficeCaltech10().content(tmp_path, "caltech/backpack/0.png") == pixels
 
 
+def test_case_spaces_and_hyphens_in_folders_do_not_matter(tmp_path: Path) -> None:
+    plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
+    expected = PACS().index(tmp_path / "tree")
+    (tmp_path / "tree" / "art_painting").rename(tmp_path / "tree" / "Art Painting")
+    (tmp_path / "tree" / "sketch" / "dog").rename(tmp_path / "tree" / "sketch" / "DOG")
+    (tmp_path / "tree" / "__MACOSX").mkdir()
+    assert PACS().index(tmp_path / "tree").equals(expected)
+    assert PACS().image(tmp_path / "tree", "art_painting/guitar/0.png").size == (12, 10)
+
+
+def test_the_tree_is_found_below_other_folders(tmp_path: Path) -> None:
+    tree = plant(tmp_path / "a" / "b" / "c", ["photo"], ["dog"], each=1)
+    assert PACS().root(tmp_path) == PACS().root(tree) == tree
+    with pytest.raises(FedshiftError, match="no domain's folder in it"):
+        PACS().root(tree / "photo")
+    assert Folder().root(tmp_path) == tmp_path
+
+
+def test_an_images_level_and_split_folders(tmp_path: Path) -> None:
+    plant(tmp_path, PACS.domains, PACS.classes, each=1)
+    (tmp_path / "photo").rename(tmp_path / "moved")
+    (tmp_path / "photo").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "photo" / "images")
+    (tmp_path / "cartoon").rename(tmp_path / "moved")
+    (tmp_path / "cartoon").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "cartoon" / "train")
+    draw(tmp_path / "cartoon" / "crossval" / "dog" / "0.png", seed=1)
+    index = PACS().index(tmp_path).set_index("path")
+    assert {"photo/dog/0.png", "cartoon/dog/train/0.png", "cartoon/dog/crossval/0.png"} < set(index.index)
+    assert index["split"].value_counts().to_dict() == {"": 21, "train": 7, "crossval": 1}
+    same = PACS().content(tmp_path, "cartoon/dog/crossval/0.png")
+    assert same == (tmp_path / "cartoon" / "crossval" / "dog" / "0.png").read_bytes()
+    assert PACS().image(tmp_path, "photo/dog/0.png").mode == "RGB"
+
+
+def test_own_folder_may_have_classes_called_images_and_train(tmp_path: Path) -> None:
+    plant(tmp_path, "A", ["images", "train"], each=1)
+    index = Folder().index(tmp_path)
+    assert index["path"].tolist() == ["A/images/0.png", "A/train/0.png"] and set(index["split"]) == {""}
+
+
 def test_two_spellings_of_one_folder_are_refused(tmp_path: Path) -> None:
     plant(tmp_path, OfficeCaltech10.domains, OfficeCaltech10.classes, each=1)
     draw(tmp_path / "caltech" / "back_pack" / "other.png")

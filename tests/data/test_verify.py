@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from fedshift.data.fetch import fetch
+from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
 from fedshift.data.verify import manifest, stamp_path, verified, verify, write_manifest
 from fedshift.errors import FedshiftError
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
 
@@ -78,6 +82,66 @@ def test_damaged_list_is_told_apart_from_damaged_images(workspace: Workspace, tr
 def test_absent_manifest_says_what_to_run(workspace: Workspace) -> None:
     with pytest.raises(FedshiftError, match="fedshift fetch folder --release mine"):
         manifest(workspace, "folder", "mine")
+
+
+def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tree: Path) -> None:
+    for copy in ("A/y/copy.png", "A/x/copy.png"):
+        shutil.copy(tree / "A" / "x" / "0.png", tree / copy)
+    write_manifest(workspace, "folder", "mine")
+    stamp = verify(workspace, "folder", "mine")
+    group = ["A/x/0.png", "A/x/copy.png", "A/y/copy.png"]
+    assert json.loads(stamp.read_text())["duplicates"] == {"groups": 1, "surplus": 2, "files": [group]}
+    with Image.open(stamp.with_suffix(".png")) as picture:
+        assert picture.format == "PNG" and min(picture.size) > 100
+
+
+def test_other_counts_than_published_need_a_word_of_the_user(workspace: Workspace, tmp_path: Path) -> None:
+    dataset = get("datasets", "digits_dg")
+    root = plant(tmp_path / "tree", dataset.domains, dataset.classes, each=1)
+    fetch(workspace, "digits_dg", source=root, say=lambda _: None)
+    with pytest.raises(FedshiftError, match="mnist: 10 images, 6,000 were published") as error:
+        verify(workspace, "digits_dg")
+    assert "--write-manifest" in error.value.cure
+    write_manifest(workspace, "digits_dg", accept=True)
+    assert json.loads(verify(workspace, "digits_dg").read_text())["accepted"] is True
+
+
+def test_published_names_tell_what_is_missing_and_surplus(workspace: Workspace, tmp_path: Path) -> None:
+    dataset = get("datasets", "office_home")
+    for seed, path in enumerate(sorted(read_lists(REFERENCE / "office_home.csv.gz"))[::60]):
+        draw(tmp_path / "tree" / path, seed, size=(2, 2))
+    for domain in dataset.domains:
+        for label in dataset.classes:
+            draw(tmp_path / "tree" / domain / label / "new.png", size=(2, 2))
+    fetch(workspace, "office_home", source=tmp_path / "tree", say=lambda _: None)
+    with pytest.raises(FedshiftError) as error:
+        verify(workspace, "office_home")
+    assert "15,328 missing: art/Alarm_Clock 72," in error.value.what and "260 surplus" in error.value.what
+    assert "art/Alarm_Clock/new.png" in error.value.what and "corrupt" not in error.value.what
+
+
+def test_other_lists_are_another_state(workspace: Workspace, tmp_path: Path) -> None:
+    dataset = get("datasets", "digits_dg")
+    root = plant(tmp_path / "tree", dataset.domains, dataset.classes, each=1)
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "syn_train.txt").write_text("syn/3/0.png 3\n")
+    raw = fetch(workspace, "digits_dg", "original", root, tmp_path / "lists", say=lambda _: None)
+    assert dataset().index(raw).query("split == 'train'")["path"].tolist() == ["syn/3/0.png"]
+    before = json.loads(write_manifest(workspace, "digits_dg", accept=True).read_text())["hash"]
+    verify(workspace, "digits_dg")
+    (tmp_path / "lists" / "syn_train.txt").write_text("syn/4/0.png 4\n")
+    write_lists(own_lists(raw), gather(tmp_path / "lists", dataset().canonical))
+    with pytest.raises(FedshiftError, match="the lists beside the tree were changed"):
+        verify(workspace, "digits_dg")
+    assert json.loads(write_manifest(workspace, "digits_dg").read_text())["hash"] != before
+
+
+def test_lists_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FedshiftError, match="holds no lists"):
+        gather(tmp_path, str)
+    (tmp_path / "real_train.txt").write_text("zebra.jpg 3\n")
+    with pytest.raises(FedshiftError, match=r"real_train.txt:1: 'zebra.jpg 3' is no path domain/class/file"):
+        gather(tmp_path, str)
 
 
 def test_embedded_digits_match_the_projects_manifest(workspace: Workspace) -> None:

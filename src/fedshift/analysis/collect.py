@@ -161,8 +161,9 @@ def _runs_path(path: Path) -> Path:
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     """Method label and axes, one row per run; an axis whose values have no common type is kept as JSON text."""
     columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    for axis in (path.rpartition(".")[2] for path in experiment.axes):
-        values = [use.axes[axis] for use in uses]
+    axes = [path.rpartition(".")[2] for path in experiment.axes]
+    for axis in dict.fromkeys([*axes, *(axis for use in uses for axis in use.axes)]):
+        values = [use.axes.get(axis) for use in uses]
         try:
             columns[axis] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError):

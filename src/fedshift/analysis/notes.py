@@ -10,6 +10,9 @@ RULES = {
     "last": "the last round",
     "best_first": "the round with the highest validation ALL, the first on a tie",
     "best_later": "the round with the highest validation ALL, the later on a tie",
+    "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its labels choose, so nobody could "
+    "report it without them",
+    "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; that domain is not reported",
 }
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
@@ -28,6 +31,8 @@ def _measured(collected: Collected) -> list[str]:
         "ALL: clients weighted by training size; AVG: plain mean over clients.",
         f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after averaging the rest.",
     ]
+    rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
+    lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
     if collected.missing:
         lines.append(
             f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left out; "

@@ -12,11 +12,12 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.select import METRICS, selected
 from fedshift.errors import unknown
-from fedshift.experiments import Table
+from fedshift.experiments import Rule, Table
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 
 AVERAGE = "Average"
+SELECT = "select"
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
@@ -46,16 +47,18 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     column that is no axis of the experiment.
     """
     keys, columns, experiment = collected.keys, list(table.columns), collected.experiment
+    rules = [*table.select] or [collected.protocol.select]
     for column in columns:
         if column not in keys[1:]:
             raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", column, keys[1:])
-    frame = collected.runs[keys].merge(selected(collected)[[*keys, *METRICS]], on=keys, how="left")
-    order = {column: [*dict.fromkeys(frame[column])] for column in columns}
+    order = {column: [*dict.fromkeys(collected.runs[column])] for column in columns}
+    frame = pd.concat([_by_rule(collected, rule) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
         frame = pd.concat([frame, frame.assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
-    frame = frame.melt([*keys], [*table.metrics], "metric")
-    order |= {"method": [*experiment.methods], "metric": [*table.metrics]}
+    frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
+    order |= {"method": [*experiment.methods], SELECT: rules, "metric": [*table.metrics]}
+    columns += [SELECT] * bool(table.select)
     for column, categories in order.items():
         frame[column] = pd.Categorical(frame[column], categories)
     by = ["method", *columns, "metric"]
@@ -69,11 +72,19 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     return _beside(root, collected, result.reset_index(), columns)
 
 
+def _by_rule(collected: Collected, rule: Rule) -> pd.DataFrame:
+    """One row per planned run: keys, METRICS in the round that a rule chooses, and the rule."""
+    chosen = selected(collected, rule)[[*collected.keys, *METRICS]]
+    return collected.runs[collected.keys].merge(chosen, on=collected.keys, how="left").assign(select=rule)
+
+
 def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     found = []
     for row in result.to_dict("records"):
         values = {axis: "mean" if row[axis] == AVERAGE else row[axis] for axis in columns}
+        rule = values.pop(SELECT, collected.protocol.select)
         printed = published.find(root, collected.experiment, row["method"], values, row["metric"])
+        printed = printed if rule == collected.protocol.select else None
         difference = row["mean"] - printed.value if printed and printed.judged else None
         found.append((printed.value, printed.std, difference) if printed else (None, None, None))
     beside = pd.DataFrame(

@@ -18,14 +18,23 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--from",
-    "source",
+    "sources",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: once for each.",
+)
+@click.option(
+    "--lists",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="A tree domain/class/image on this machine: linked, not copied.",
+    help="Official lists <domain>_train.txt, <domain>_test.txt, where the project has none.",
 )
 @click.pass_obj
-def command(workspace: Workspace, name: str, release: str, source: Path | None) -> None:
+def command(
+    workspace: Workspace, name: str, release: str, sources: tuple[Path, ...], lists: Path | None
+) -> None:
     """Get the raw images of data set NAME into data/raw/NAME/RELEASE."""
     from fedshift.data.fetch import fetch
 
-    click.echo(fetch(workspace, name, release, source, say=click.echo))
+    click.echo(fetch(workspace, name, release, sources, lists, say=click.echo))

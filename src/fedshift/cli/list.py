@@ -1,4 +1,4 @@
-"""`fedshift list`: names and titles of what there is, without importing any of it."""
+"""`fedshift list`: names and titles of what there is, without importing any of it; for data sets also how far each has come."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def command(workspace: Workspace, kind: str | None) -> None:
         click.secho(shown, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
+            if kind == "datasets":
+                _states(workspace, name, width)
+
+
+def _states(workspace: Workspace, name: str, width: int) -> None:
+    """A line per release: absent, raw, verified, prepared, partitioned."""
+    from fedshift.data.state import states
+
+    dataset = registry.get("datasets", name)
+    found = states(workspace, name, dataset.embedded)
+    releases = dict.fromkeys([*dataset.releases, *found])
+    for release in releases:
+        click.echo(f"  {'':{width}}    {release}: {found.get(release, 'absent')}")
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 @click.option(
     "--param", "given", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheme; may be repeated."
 )
-@click.option("--target", help="Held-out domain; none by default.")
+@click.option(
+    "--target",
+    multiple=True,
+    help="Held-out domain; none by default. Given twice: the one to report, the one to choose rounds on.",
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option(
     "--fractions",
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Whether duplicates stay on one side of a split.",
 )
-@click.option("--target-split", type=click.Choice(["all", "test"]), default="all", show_default=True)
+@click.option(
+    "--target-split", type=click.Choice(["all", "test", "client"]), default="all", show_default=True
+)
 @click.option(
     "--modify",
     "changes",
@@ -51,7 +57,7 @@ def command(
     px: int,
     scheme: str,
     given: tuple[str, ...],
-    target: str | None,
+    target: tuple[str, ...],
     seed: int,
     fractions: str,
     split: str,
@@ -69,8 +75,9 @@ def command(
     modify = {}
     for name_of, value in (_pair(text, "--modify") for text in changes):
         modify[name_of] = _chosen(get("modifiers", name_of, "--modify"), _json(value), f"--modify {name_of}")
+    held_out = target if len(target) > 1 else next(iter(target), None)
     division = {
-        "data": {"dataset": name, "release": release, "target": target, "prepare": {"px": px}},
+        "data": {"dataset": name, "release": release, "target": held_out, "prepare": {"px": px}},
         "partition": {
             "scheme": scheme,
             "params": chosen,

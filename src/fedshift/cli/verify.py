@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from fedshift.workspace import Workspace
+
+SHOWN = 5
 
 
 @click.command("verify")
@@ -18,9 +20,31 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(workspace: Workspace, name: str, release: str, write_manifest: bool) -> None:
-    """Check every raw image of data set NAME; names what is missing, surplus or corrupt."""
+    """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical files."""
+    import json
+
     from fedshift.data import verify
 
     if write_manifest:
-        click.echo(verify.write_manifest(workspace, name, release))
-    click.echo(verify.verify(workspace, name, release))
+        click.echo(verify.write_manifest(workspace, name, release, accept=True))
+    stamp = verify.verify(workspace, name, release)
+    facts = json.loads(stamp.read_text())
+    taken = ", taken as it is" if facts["accepted"] else ""
+    click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
+    for domain, counts in facts["counts"].items():
+        click.echo(f"  {domain}: {sum(counts.values()):,}")
+    click.echo(_identical(facts["duplicates"]))
+    click.echo(f"{stamp}\n{stamp.with_suffix('.png')}")
+
+
+def _identical(duplicates: dict[str, Any]) -> str:
+    if not duplicates["groups"]:
+        return "no byte-identical files"
+    lines = [f"  {' = '.join(paths)}" for paths in duplicates["files"][:SHOWN]]
+    lines += (
+        [f"  ... and {duplicates['groups'] - SHOWN} more groups, in the stamp"]
+        if duplicates["groups"] > SHOWN
+        else []
+    )
+    head = f"byte-identical files: {duplicates['groups']} groups, {duplicates['surplus']} surplus (`partition.groups: together` keeps them on one side)"
+    return "\n".join([head, *lines])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -23,28 +23,47 @@ INDEX_TYPES = {
 
 
 @dataclass(frozen=True)
+class Archive:
+    """A zip or tar file at a public address; `stated` names the source that gives that address.
+
+    `contacted` tells whether this project ever reached it.
+    """
+
+    url: str
+    stated: str
+    sha256: str | None = None
+    contacted: bool = False
+
+
+@dataclass(frozen=True)
 class Release:
     """One state of a data set: where it comes from, on what terms, and what it must contain.
 
-    `manifest` is a file below reference/datasets; None where only the user can say what belongs to it
-    (written by `fetch`). `url` is an archive whose folder `subfolder` (a glob) holds the domains; `contacted`
-    tells whether this project ever reached that address.
+    `manifest`: a file below reference/datasets with every file's hash; None where this project never had the files (then `fetch`
+    writes one from the user's tree). `archives` are downloaded; `by_hand` are addresses that a person must open, with the source
+    that states each. `lists`: a file below reference/lists, path -> official split; `listed_only`: no other file belongs to the
+    release. `complete`: the list names all files of the release. `counts`: published images per domain. `make(dataset, source,
+    target)` derives the release from another tree.
     """
 
     source: str
     licence: str
     citation: str
     manifest: str | None = None
-    url: str | None = None
-    subfolder: str = "."
-    sha256: str | None = None
-    contacted: bool = False
+    archives: tuple[Archive, ...] = ()
+    by_hand: tuple[str, ...] = ()
+    lists: str | None = None
+    listed_only: bool = False
+    complete: bool = False
+    counts: Mapping[str, int] | None = None
+    make: Callable[[Dataset, Path, Path], None] | None = None
 
 
 class Dataset:
     """Base of all data sets.
 
-    A path is `domain/class/file` in the names used here, whatever the raw folders are called.
+    A path is `domain/class/file` in the names used here, whatever the raw folders are called, or `domain/class/split/file` where the
+    raw tree holds its official split as folders. `raw` is data/raw/<dataset>/<release>: its last part names the release.
 
     A data set says which paths a raw tree holds (`paths`), what their bytes are (`content`) and their pixels
     (`image`); `verify`, `prepare` and `partition` know no data set by name.
@@ -63,6 +82,14 @@ class Dataset:
         if name not in self.releases:
             raise unknown(self.name, "release", name, self.releases)
         return self.releases[name]
+
+    def facts(self, raw: Path) -> Release:
+        """The release that `raw` is named after; `original` for a tree elsewhere."""
+        return self.releases.get(raw.name) or self.release("original")
+
+    def root(self, folder: Path) -> Path:
+        """Where the tree begins in an unpacked archive or a user's folder."""
+        return folder
 
     def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Domains and classes in their order; a label is a class's position."""

@@ -1,9 +1,8 @@
-"""Download with resume, and extraction that stays inside its folder."""
+"""Download with resume, and unpacking that stays inside its folder."""
 
 from __future__ import annotations
 
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -99,29 +98,16 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def extract(archive: Path, subfolder: str, target: Path) -> None:
-    """Unpack a zip or tar archive and move its one folder that matches the glob `subfolder` to `target`.
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive into `folder`.
 
-    Raises FedshiftError for a damaged archive, for a member that would leave the folder, and where no one
-    folder matches.
+    Raises FedshiftError for a damaged archive and for a member that would leave the folder.
     """
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".extract-") as temporary:
-        unpacked = Path(temporary)
-        unpack: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
-        try:
-            unpack(archive, unpacked)
-        except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-            raise FedshiftError(
-                archive, f"cannot be unpacked: {error}", "Remove it and fetch again."
-            ) from error
-        matches = [path for path in unpacked.glob(subfolder) if path.is_dir()]
-        if len(matches) != 1:
-            raise FedshiftError(
-                archive,
-                f"{len(matches)} folders match '{subfolder}', expected one",
-                "Unpack it by hand and use --from.",
-            )
-        matches[0].rename(target)
+    unpacker: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
+    try:
+        unpacker(archive, folder)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise FedshiftError(archive, f"cannot be unpacked: {error}", "Remove it and fetch again.") from error
 
 
 def _unzip(archive: Path, folder: Path) -> None:

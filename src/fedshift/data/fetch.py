@@ -1,32 +1,42 @@
 """Fetch: bring a data set's raw tree to data/raw/<dataset>/<release>.
 
-By download, or by a link to a tree on this machine.
+By download, from archives or a tree on this machine, or made from another tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fedshift.data.dataset import Dataset, Release
-from fedshift.data.download import download, extract
+from fedshift.data.download import download, unpack
+from fedshift.data.lists import gather, lists_file, own_lists, write_lists
+from fedshift.data.tree import ImageTree
 from fedshift.data.verify import write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
+
+Say = Callable[[str], None]
+NAMED = 20  # classes that a message names one by one
 
 
 def fetch(
     workspace: Workspace,
     name: str,
     release: str = "original",
-    source: Path | None = None,
-    say: Callable[[str], None] = print,
+    source: Path | Sequence[Path] = (),
+    lists: Path | None = None,
+    say: Say = print,
 ) -> Path:
     """Make the raw tree present and return its path; one that is there already is left alone.
 
-    `source`: a tree on this machine, linked and never copied or changed. Raises FedshiftError that tells
-    exactly what to put where if the release has no public address, and where a tree lacks folders or images.
+    `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a folder of official lists.
+    Raises FedshiftError that tells exactly what to put where if the release has no public address, and where a tree lacks folders or
+    images; nothing is left behind then but what was downloaded.
     """
     dataset: Dataset = get("datasets", name)()
     facts = dataset.release(release)
@@ -35,8 +45,10 @@ def fetch(
     if dataset.embedded:
         say("comes with its library: nothing to fetch")
         return raw
-    if source is not None:
-        _link(dataset, source, raw)
+    if lists is not None:
+        _own_lists(dataset, facts, lists, raw)
+    if sources := [source] if isinstance(source, Path) else list(source):
+        _take(dataset, facts, sources, raw)
     elif raw.exists():
         say(f"present: {raw}")
     else:
@@ -46,39 +58,105 @@ def fetch(
     return raw
 
 
-def _link(dataset: Dataset, source: Path, raw: Path) -> None:
-    target = source.resolve()
-    if raw.exists() and raw.resolve() != target:
-        cure = "Remove it first, or choose another --release."
-        raise FedshiftError(raw, f"exists already and is not {target}", cure)
-    dataset.index(target)
-    if not raw.exists():
+def _own_lists(dataset: Dataset, facts: Release, folder: Path, raw: Path) -> None:
+    if facts.manifest is not None or not isinstance(dataset, ImageTree):
+        raise FedshiftError(
+            f"{dataset.name} {raw.name}", "its lists are part of the project", "Leave out --lists."
+        )
+    write_lists(own_lists(raw), gather(folder, dataset.canonical))
+
+
+def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) -> None:
+    """Link a tree, or unpack archives, or make the release of them."""
+    if raw.is_symlink() and not raw.exists():  # a link whose tree is gone
+        raw.unlink()
+    if len(sources) > 1 and any(source.is_dir() for source in sources):
+        raise FedshiftError(
+            dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
+        )
+    with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
+        tree = (folder if facts.make else dataset.root(folder)).resolve()
+        if raw.exists() and (raw.resolve() != tree or facts.make):
+            raise FedshiftError(
+                raw, f"exists already and is not {tree}", "Remove it first, or choose another --release."
+            )
         raw.parent.mkdir(parents=True, exist_ok=True)
-        raw.unlink(missing_ok=True)  # a link whose tree is gone
-        raw.symlink_to(target, target_is_directory=True)
+        if facts.make:
+            _made(dataset, facts.make, tree, raw)
+        elif sources[0].is_file():
+            tree.rename(raw)
+        elif not raw.exists():
+            raw.symlink_to(tree, target_is_directory=True)
+    _checked(dataset, raw)
 
 
-def _download(dataset: Dataset, facts: Release, raw: Path, say: Callable[[str], None]) -> None:
-    if facts.url is None:
-        raise FedshiftError(raw, "no public address is known for it", instructions(dataset, facts, raw))
-    if not facts.contacted:
-        say(f"untested address: {facts.url}")
-    archive = raw.with_name(f"{raw.name}.archive")
+def _made(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source: Path, raw: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".make-") as temporary:
+        make(dataset, source, Path(temporary) / raw.name)
+        (Path(temporary) / raw.name).rename(raw)
+
+
+def _checked(dataset: Dataset, raw: Path) -> None:
     try:
-        download(facts.url, archive, facts.sha256)
-    except FedshiftError as error:
-        cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
-        raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
-    extract(archive, facts.subfolder, raw)
-    archive.unlink()
+        dataset.index(raw)
+    except FedshiftError:
+        raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
+        raise
+
+
+def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
+    if facts.listed_only and lists_file(raw, facts.lists) is None:
+        raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
+    if not facts.archives:
+        what = "is made from another tree" if facts.make else "no address is known that needs no person"
+        raise FedshiftError(raw, what, instructions(dataset, facts, raw))
+    archives = []
+    for archive in facts.archives:
+        file = raw.parent / f"{raw.name}.archives" / archive.url.rpartition("/")[2]
+        archives.append(file)
+        if file.exists():
+            continue
+        if not archive.contacted:
+            say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
+        try:
+            download(archive.url, file, archive.sha256)
+        except FedshiftError as error:
+            cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
+            raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+    with _unpacked(archives, raw) as folder:
+        dataset.root(folder).rename(raw)
+    _checked(dataset, raw)
+    shutil.rmtree(archives[0].parent)
+
+
+@contextlib.contextmanager
+def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
+    """All archives in one folder, on the disk where `raw` will be."""
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".extract-") as temporary:
+        for archive in archives:
+            unpack(archive, Path(temporary))
+        yield Path(temporary)
 
 
 def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     """What a user puts where when nothing can be downloaded."""
+    by_hand = "".join(f"  By hand (untested): {address}\n" for address in facts.by_hand)
+    lists = " --lists FOLDER" if facts.listed_only and not facts.lists else ""
+    downloads = f"\n  Without --from it downloads {len(facts.archives)} archives." if facts.archives else ""
+    command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{lists}"
+    if facts.make:
+        return f"Source: {facts.source}.\n{by_hand}  Then: {command}"
     domains = ", ".join(dataset.domains) or "one folder per domain"
-    classes = ", ".join(dataset.classes) or "one folder per class"
+    shown = (
+        dataset.classes
+        if len(dataset.classes) <= NAMED
+        else (*dataset.classes[:3], "...", dataset.classes[-1])
+    )
+    classes = ", ".join(shown) or "one folder per class"
     return (
-        f"Source: {facts.source}.\n"
-        f"  Unpack it anywhere as DIR/domain/class/image, domains: {domains};\n  classes: {classes}.\n"
-        f"  Then: fedshift fetch {dataset.name} --release {raw.name} --from DIR"
+        f"Source: {facts.source}.\n{by_hand}"
+        f"  It must hold domain/class/image, domains: {domains};\n  classes ({len(dataset.classes)}): {classes}.\n"
+        f"  Then: {command}\n"
+        f"  PATH: the unpacked folder, or the archive as downloaded (several: --from for each).{downloads}"
     )

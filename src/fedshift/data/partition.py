@@ -62,21 +62,22 @@ def partition_hash(path: Path) -> str:
 
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`."""
-    where, target, seed = f"partition of {spec.data.dataset}", spec.data.target, spec.seed
+    where, held_out, seed = f"partition of {spec.data.dataset}", spec.data.held_out, spec.seed
     plugin = get("partitions", spec.partition.scheme)
     scheme: Scheme = plugin(params(plugin, spec.partition.params, f"{where}: params"))
     domains = list(dict.fromkeys(index["domain"]))
-    if target is not None and target not in domains:
-        raise unknown(f"{where}: target", "domain", target, domains)
-    sources = [domain for domain in domains if domain != target]
+    for target in held_out:
+        if target not in domains:
+            raise unknown(f"{where}: target", "domain", target, domains)
+    sources = [domain for domain in domains if domain not in held_out]
     scheme.params.check(len(sources), f"{where}: params")
     client = scheme.assign(index, sources, generator(seed, scheme.name))
-    split = np.where(index["domain"] == target, "target", "unused").astype(object)
+    split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
     for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
         part = np.flatnonzero((client == holder) & (index["domain"] == domain))
         split[part] = _split(index.iloc[part], spec, generator(seed, "split", domain, holder), where)
-    if spec.partition.target_split == "test":
-        split[(split == "target") & (index["split"] != "test")] = "unused"
+    if spec.partition.target_split != "all":
+        split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
     for name, chosen in spec.partition.modify.items():
@@ -86,6 +87,18 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         kind(made).modify(table, generator(seed, name))
     _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
     return table
+
+
+def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
+    """Where the held-out domain's test part is "test": by the official lists, or as if every domain were a client."""
+    if spec.partition.target_split == "test":
+        return index["split"]
+    alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}
+    everybody = {
+        "data": spec.data.model_copy(update={"target": None}),
+        "partition": spec.partition.model_copy(update=alone),
+    }
+    return divide(index, spec.model_copy(update=everybody))["split"]
 
 
 def _split(part: pd.DataFrame, spec: Division, rng: np.random.PCG64, where: str) -> Words:

@@ -4,17 +4,21 @@ Resizing gives exact squares, the aspect ratio is not kept; Pillow's bilinear fi
 when it shrinks. No shortcut is taken (`reducing_gap=None`, no JPEG draft mode), so the pixels depend on the
 file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, an alpha channel is
 dropped.
+
+The work lies in a hidden folder beside the final one until it is whole. Every few seconds it is noted how many images have reached the
+disk, so that a killed `prepare` goes on from there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +26,19 @@ import numpy as np
 import pandas as pd
 import PIL
 from numpy.typing import NDArray
-from PIL import Image
 from tqdm import tqdm
 
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.dataset import Dataset
+from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256_file, write_json
+from fedshift.files import canonical_json, remove_temporary, sha256, sha256_file, write_json
 from fedshift.registry import get
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
 
-CHUNK = 64
-IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
-RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
-Decoded = tuple[NDArray[np.uint8], list[str]]
-Work = Callable[[list[str]], Decoded]
+SAVE_SECONDS = 2.0
 
 
 def prepare(
@@ -52,21 +52,19 @@ def prepare(
 
     It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
     (`verify_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
-    process may use. Raises FedshiftError naming every image that cannot be read; nothing is left behind then.
+    process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image that cannot be read, with nothing
+    left behind; what was done before a full disk or a kill is kept, and taken up again.
     """
     options = options or Prepare()
     folder = workspace.prepared_at(name, release, options)
     raw = manifest(workspace, name, release)["hash"]
     if not folder.exists():
         verified(workspace, name, release)
-        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-        temporary.mkdir(parents=True)
-        try:
-            facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
-            _write(temporary, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
-            _publish(temporary, folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
+        with _unfinished(folder) as part:
+            if part is not None:
+                _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
+                _publish(part, folder)
     if _facts(folder)["raw"] != raw:
         what, cure = (
             f"was made from another state of {name} {release}",
@@ -77,9 +75,10 @@ def prepare(
 
 
 def load(folder: Path) -> tuple[NDArray[np.uint8], pd.DataFrame]:
-    """The images, a memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
+    """The images, a read-only memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
     index = load_index(folder)
-    return np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False), index
+    # Not "c": Linux refuses a private writable map that is larger than the machine's memory.
+    return np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False), index
 
 
 def load_index(folder: Path) -> pd.DataFrame:
@@ -125,25 +124,78 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
+@contextlib.contextmanager
+def _unfinished(folder: Path) -> Iterator[Path | None]:
+    """The hidden folder beside `folder` where it comes to be, for one process at a time; None where another has finished it meanwhile."""
+    part = folder.with_name(f".{folder.name}.part")
+    while not folder.exists():
+        part.mkdir(parents=True, exist_ok=True)
+        with _locked(part / "lock") as mine:
+            if not mine:
+                continue
+            if folder.exists():
+                shutil.rmtree(part)
+                break
+            remove_temporary(part)
+            try:
+                yield part
+            except FedshiftError as error:
+                if not error.retry:
+                    shutil.rmtree(part)
+                raise
+            return
+    yield None
+
+
+@contextlib.contextmanager
+def _locked(lock: Path) -> Iterator[bool]:
+    """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
+    try:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:  # and its folder
+        yield False
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield lock.exists() and lock.stat().st_ino == os.fstat(file).st_ino
+    finally:
+        os.close(file)
+
+
 def _write(
-    folder: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
+    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
 ) -> None:
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    images, shape = folder / "images.npy", (len(index), options.px, options.px, 3)
-    work = functools.partial(_decode, dataset, raw, options)
-    tasks = [list(index["path"][start : start + CHUNK]) for start in range(0, len(index), CHUNK)]
-    broken = []
-    bar = tqdm(total=len(index), unit=" images", desc=f"prepare {dataset.name}", disable=None)
+    made = {"version": dataset.version, "pillow": PIL.__version__}
+    images = part / "images.npy"
+    _pixels(images, Progress(part, {**facts, **made}), dataset, raw, list(index["path"]), options, jobs)
+    domains, classes = dataset.domains_and_classes(raw)
+    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
+    write_json(part / "prepared.json", {**facts, **hashes, **made, "domains": domains, "classes": classes})
+
+
+def _pixels(
+    images: Path, progress: Progress, dataset: Dataset, raw: Path, paths: list[str], options: Prepare, jobs: int | None
+) -> None:  # fmt: skip
+    """Decode what is still to be done into `images`."""
+    row, broken, done = options.px * options.px * 3, list[str](), progress.done
+    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
     try:
-        with bar, open(images, "wb") as file:
+        with bar, open(images, "r+b" if done else "wb") as file:
+            shape = (len(paths), options.px, options.px, 3)
             header = {"shape": shape, "fortran_order": False, "descr": "|u1"}
             np.lib.format.write_array_header_1_0(file, header)
-            for pixels, failed in _parallel(work, tasks, len(index), jobs):
-                file.write(pixels.data)
+            file.flush()
+            start = file.tell()
+            _room(images, (len(paths) - done) * row)
+            file.truncate(start + len(paths) * row)
+            for count, failed in decode(Decoder(dataset, raw, options, images, start), paths, done, jobs):
                 broken += failed
-                bar.update(len(pixels))
-            os.fsync(file.fileno())
+                done += count
+                bar.update(count)
+                if not broken:
+                    progress.reached(done, file.fileno(), done == len(paths))
     except OSError as error:
         raise FedshiftError(
             images, f"cannot be written: {error}", "Free space, then run it again.", retry=True
@@ -151,46 +203,33 @@ def _write(
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
         raise FedshiftError(raw, what, "Replace them and verify, or fetch the data set anew.")
-    domains, classes = dataset.domains_and_classes(raw)
-    hashes = {"images": sha256_file(images), "index": write_columns(folder / "index.parquet", index, {})}
-    made = {"version": dataset.version, "pillow": PIL.__version__, "domains": domains, "classes": classes}
-    write_json(folder / "prepared.json", {**facts, **hashes, **made})
 
 
-def _parallel(work: Work, tasks: list[list[str]], images: int, jobs: int | None) -> Iterator[Decoded]:
-    workers = min(jobs or _cores(), max(1, images // IMAGES_PER_PROCESS))
-    if workers == 1:
-        yield from map(work, tasks)
-    else:
-        # spawned: a process that has threads (torch's) must not be forked
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(work, tasks)
+def _room(images: Path, needed: int) -> None:
+    free = shutil.disk_usage(images.parent).free
+    if free < needed:
+        what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+        raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
 
 
-def _cores() -> int:
-    # macOS has no affinity
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class Progress:
+    """How many images of a piece of work have reached the disk; `done` is 0 where what lies there is of other work."""
+
+    def __init__(self, part: Path, work: dict[str, Any]) -> None:
+        self._path, self._work = part / "progress.json", sha256(canonical_json(work))
+        noted = json.loads(self._path.read_text()) if self._path.exists() else {}
+        self.done: int = noted["done"] if noted.get("work") == self._work else 0
+        self._saved = time.monotonic()
+
+    def reached(self, done: int, file: int, now: bool) -> None:
+        """Note `done` images of the open file, `now` or when some seconds have passed: the pixels first, whoever wrote them."""
+        if now or time.monotonic() - self._saved >= SAVE_SECONDS:
+            os.fsync(file)
+            write_json(self._path, {"work": self._work, "done": done})
+            self._saved = time.monotonic()
 
 
-def _decode(dataset: Dataset, raw: Path, options: Prepare, paths: list[str]) -> Decoded:
-    """Pixels [len(paths), px, px, 3], and a line per image that cannot be read."""
-    size = (options.px, options.px)
-    pixels = np.zeros((len(paths), *size, 3), dtype=np.uint8)
-    broken = []
-    for row, path in enumerate(paths):
-        try:
-            image = dataset.image(raw, path)
-        except Exception as error:  # a decoder may raise anything when a file is damaged
-            broken.append(f"{path}: {error}")
-        else:
-            resized = image.resize(size, RESAMPLING[options.resample], reducing_gap=None)
-            pixels[row] = np.asarray(resized)
-    return pixels, broken
-
-
-def _publish(temporary: Path, folder: Path) -> None:
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process has just finished the same
-            raise
+def _publish(part: Path, folder: Path) -> None:
+    (part / "progress.json").unlink(missing_ok=True)
+    (part / "lock").unlink()
+    part.rename(folder)

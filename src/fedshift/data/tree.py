@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
@@ -12,40 +13,59 @@ import pandas as pd
 from PIL import Image, ImageOps
 
 from fedshift.data.dataset import Dataset, missing_tree
+from fedshift.data.lists import WORDS, lists_file, read_lists
 from fedshift.errors import FedshiftError
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-LITTER = frozenset({"thumbs.db", "desktop.ini"})
+LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 SHOWN = 20
+DEPTH = 3  # folders around the tree in an archive
 
 
 class ImageTree(Dataset):
     """Base of data sets that are folders of images.
 
-    `spellings` maps a folder's name in some releases to the name used here (Caltech -> caltech). Hidden
-    files, Thumbs.db and anything that is no image outside the class folders (a README) are passed over; all
-    else must fit the tree.
+    A folder is known by its name without regard to case, spaces, hyphens and underscores, or by `spellings` (laptop ->
+    laptop_computer). Between a domain and its classes one of `levels` may lie; those that are words of a split say which sample is
+    for what. `passed_over`: names of folders that may be there and hold nothing of this data set. Hidden files, Thumbs.db and anything
+    that is no image outside the class folders (a README) are passed over; all else must fit the tree.
     """
 
     spellings: ClassVar[Mapping[str, str]] = {}
+    levels: ClassVar[tuple[str, ...]] = ("images",)
+    passed_over: ClassVar[frozenset[str]] = frozenset()
     every_class: ClassVar[bool] = True  # every domain must hold every class
+
+    def root(self, folder: Path) -> Path:
+        """The shallowest folder, at most three levels down, that holds a domain's folder."""
+        if not self.domains:
+            return folder
+        for depth in range(DEPTH + 1):
+            for path in below(folder, depth) if depth else [folder]:
+                if any(self._name(child) in self.domains for child in within(path) if child.is_dir()):
+                    return path
+        cure = f"Give the folder that holds {', '.join(self.domains)}."
+        raise FedshiftError(folder, f"is not a tree of {self.name}: no domain's folder in it", cure)
+
+    def canonical(self, path: str) -> str:
+        """`domain/class/file` with folders in the names used here."""
+        *folders, file = path.split("/")
+        return "/".join([*(self._name(Path(folder)) for folder in folders), file])
 
     def paths(self, raw: Path) -> list[str]:
         domains, classes = self.domains_and_classes(raw)
         places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
+        listed = self._listed(raw) if self.facts(raw).listed_only else None
 
         def order(path: str) -> tuple[int, str, int, str, str]:
-            domain, label, file = path.split("/")
-            return (
-                places[0].get(domain, len(domains)),
-                domain,
-                places[1].get(label, len(classes)),
-                label,
-                file,
-            )
+            domain, label, file = path.split("/", 2)
+            place = places[0].get(domain, len(domains)), places[1].get(label, len(classes))
+            return place[0], domain, place[1], label, file
 
-        return sorted(self._files(raw), key=order)
+        return sorted(
+            (path for path in self._files(raw) if listed is None or _on(listed, path) is not None), key=order
+        )
 
     def content(self, raw: Path, path: str) -> bytes:
         return self._locate(raw, path).read_bytes()
@@ -57,28 +77,43 @@ class ImageTree(Dataset):
             return ImageOps.exif_transpose(file).convert("RGB")
 
     def index(self, raw: Path) -> pd.DataFrame:
-        """As `Dataset.index`; `group` numbers the sets of byte-identical files.
+        """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical files.
 
-        Raises FedshiftError for a missing or empty class folder, an unexpected folder, and a file that is no
-        image.
+        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is no image, and for lists that
+        are not there or name images that are not.
         """
         self._check(raw)
-        frame = super().index(raw)
-        groups = _duplicates({path: self._locate(raw, path) for path in frame["path"]})
+        frame, listed = super().index(raw), self._listed(raw)
+        frame["split"] = [_level(path) or _on(listed, path) or "" for path in frame["path"]]
+        files = self._files(raw)
+        groups = _duplicates({path: files[path] for path in frame["path"]})
         frame["group"] = pd.Series([groups.get(path, -1) for path in frame["path"]], dtype="int32")
         return frame
 
+    def _listed(self, raw: Path) -> dict[str, str]:
+        facts = self.facts(raw)
+        path = lists_file(raw, facts.lists)
+        if path is None and facts.listed_only:
+            cure = f"{facts.source}. Then: fedshift fetch {self.name} --release {raw.name} --from DIR --lists FOLDER"
+            raise FedshiftError(raw, "its lists are not part of the project: they must be given", cure)
+        return read_lists(path) if path else {}
+
     def _check(self, raw: Path) -> None:
         domains, classes = self.domains_and_classes(raw)
-        cells = {(path.parts[0], path.parts[1]) for path in map(PurePosixPath, self._files(raw))}
+        cells = {(path.parts[0], path.parts[1]) for path in map(PurePosixPath, self.paths(raw))}
         if self.every_class:
             lacking = [
                 f"{domain}/{label}" for domain in domains for label in classes if (domain, label) not in cells
             ]
         else:
-            lacking = [name for name in domains if all(name != domain for domain, _ in cells)]
-            lacking += [name for name in classes if all(name != label for _, label in cells)]
+            present = {part for cell in cells for part in enumerate(cell)}
+            lacking = [name for name in domains if (0, name) not in present]
+            lacking += [name for name in classes if (1, name) not in present]
         problems = self._strangers(raw, domains, classes) + [f"no images in {name}" for name in lacking]
+        if self.facts(raw).listed_only:
+            there = {path.removesuffix(".jpg") for path in self._files(raw)}
+            absent = [path for path in self._listed(raw) if path.removesuffix(".jpg") not in there]
+            problems += [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
         if not cells:
             problems = ["no images: expected domain/class/image"]
         if problems:
@@ -88,10 +123,11 @@ class ImageTree(Dataset):
 
     def _strangers(self, raw: Path, domains: tuple[str, ...], classes: tuple[str, ...]) -> list[str]:
         """Lines that name folders and files which do not belong in the tree."""
+        known = self._ignored(raw)
 
         def unexpected(path: Path, valid: tuple[str, ...]) -> str | None:
             if path.is_dir():
-                return None if self._name(path) in valid else "unexpected folder"
+                return None if self._name(path) in known | set(valid) else "unexpected folder"
             return "image outside a class folder" if path.suffix.lower() in SUFFIXES else None
 
         def foreign(path: Path) -> str | None:
@@ -99,38 +135,67 @@ class ImageTree(Dataset):
                 return "unexpected folder"
             return None if path.suffix.lower() in SUFFIXES else "not an image"
 
-        top = below(raw, 1)
-        inner = [path for folder in top if not unexpected(folder, domains) for path in within(folder)]
-        leaves = [path for folder in inner if not unexpected(folder, classes) for path in within(folder)]
+        top = within(raw)
+        inner = [path for folder in top if self._name(folder) in domains for _, path in self._inside(folder)]
+        leaves = [path for folder in inner if self._name(folder) in classes for path in within(folder)]
         found = [(unexpected(path, domains), path) for path in top]
         found += [(unexpected(path, classes), path) for path in inner]
         found += [(foreign(path), path) for path in leaves]
         return [f"{problem}: {path.relative_to(raw).as_posix()}" for problem, path in found if problem]
+
+    def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
+        """What should be a class of a domain, with the word of its split or ""."""
+        for path in within(domain):
+            if path.name in self.levels and path.is_dir():
+                yield from ((path.name if path.name in WORDS else "", inner) for inner in within(path))
+            else:
+                yield "", path
+
+    def _ignored(self, raw: Path) -> frozenset[str]:
+        return self.passed_over.difference(self.domains_and_classes(raw)[1])
 
     def _files(self, raw: Path) -> dict[str, Path]:
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         found: dict[str, Path] = {}
         folders: dict[str, Path] = {}
-        for path in below(raw, 3):
-            cell = f"{self._name(path.parent.parent)}/{self._name(path.parent)}"
-            if folders.setdefault(cell, path.parent) != path.parent:
-                what = f"{folders[cell].relative_to(raw)} and {path.parent.relative_to(raw)} are both {cell}"
-                raise FedshiftError(raw, what, "Keep one of the two folders.")
-            if path.suffix.lower() in SUFFIXES and path.is_file():
-                found[f"{cell}/{path.name}"] = path
+        ignored = self._ignored(raw)
+        for domain in within(raw):
+            for split, folder in self._inside(domain):
+                if ignored & {self._name(domain), self._name(folder)}:
+                    continue
+                cell = "/".join(filter(None, (self._name(domain), self._name(folder), split)))
+                if folder.is_dir() and folders.setdefault(cell, folder) != folder:
+                    what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
+                    raise FedshiftError(raw, what, "Keep one of the two folders.")
+                for path in within(folder):
+                    if path.suffix.lower() in SUFFIXES and path.is_file():
+                        found[f"{cell}/{path.name}"] = path
         return found
 
     def _locate(self, raw: Path, path: str) -> Path:
-        domain, label, file = path.split("/")
-        return self._spelled(self._spelled(raw, domain), label) / file
+        domain, label, *split, file = path.split("/")
+        home = self._child(raw, domain)
+        bases = [home / word for word in split] or [
+            home,
+            *(home / level for level in self.levels if level not in WORDS),
+        ]
+        places = (self._child(base, label) / file for base in bases)
+        return next((place for place in places if place.is_file()), home / label / file)
 
-    def _spelled(self, folder: Path, name: str) -> Path:
-        others = [other for other, ours in self.spellings.items() if ours == name]
-        return next((folder / other for other in others if (folder / other).is_dir()), folder / name)
+    def _child(self, folder: Path, name: str) -> Path:
+        """The folder in `folder` that is known as `name`."""
+        if (folder / name).is_dir() or not folder.is_dir():
+            return folder / name
+        return next((path for path in within(folder) if self._name(path) == name), folder / name)
 
     def _name(self, folder: Path) -> str:
-        return self.spellings.get(folder.name, folder.name)
+        return self._names.get(_plain(folder.name), folder.name)
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        ours = {_plain(name): name for name in (*self.domains, *self.classes, *self.passed_over)}
+        return ours | {_plain(other): name for other, name in self.spellings.items()}
 
 
 def within(folder: Path) -> list[Path]:
@@ -146,6 +211,21 @@ def below(folder: Path, depth: int) -> list[Path]:
     """Visible files and folders exactly `depth` levels below `folder`, sorted."""
     inner = within(folder)
     return inner if depth == 1 else [path for each in inner for path in below(each, depth - 1)]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "").replace("-", "").replace("_", "")
+
+
+def _level(path: str) -> str:
+    """The split's word in `domain/class/split/file`."""
+    parts = path.split("/")
+    return parts[2] if len(parts) == 4 else ""
+
+
+def _on(listed: Mapping[str, str], path: str) -> str | None:
+    """The word for `path`, or for the file that `path` was re-encoded from (see `convert`); None where it is on no list."""
+    return listed.get(path, listed.get(path.removesuffix(".jpg")))
 
 
 def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:

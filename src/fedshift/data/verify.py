@@ -11,8 +11,10 @@ from typing import Any
 import pandas as pd
 
 from fedshift.data.dataset import Dataset
+from fedshift.data.lists import REFERENCE, own_lists, read_lists
+from fedshift.data.statistics import plot_counts
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256, write_bytes, write_json
+from fedshift.files import sha256, sha256_file, write_bytes, write_json
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 
@@ -23,19 +25,22 @@ SHOWN = 20
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     """Compare every file with the manifest; return the stamp data/raw/<dataset>/<release>.verified.json.
 
-    Raises FedshiftError that names what is missing, surplus or corrupt; no stamp is left then.
+    The stamp holds counts and byte-identical files; a picture of the counts lies beside it. Where the manifest is the user's own, the
+    published names or counts must hold too, unless it was written with `accept`. Raises FedshiftError that names what is missing,
+    surplus or corrupt; no stamp is left then.
     """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
     stamp = stamp_path(workspace, name, release)
+    drawn = stamp.read_text() if stamp.exists() and stamp.with_suffix(".png").exists() else ""
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
     wanted, found = _listed(declared), tabulate(dataset, raw)
-    if content_hash(wanted) != declared["hash"]:
+    if identity(wanted, raw) != declared["hash"]:
         raise FedshiftError(
             declared["list"],
-            "does not match the hash in its manifest",
-            "Restore both files from the repository.",
+            "does not match the hash in its manifest, or the lists beside the tree were changed",
+            f"Restore these files, or run: fedshift verify {name} --release {release} --write-manifest",
         )
     problems = differences(wanted, found)
     if problems:
@@ -43,9 +48,15 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         raise FedshiftError(
             raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
         )
-    write_json(
-        stamp, {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
-    )
+    if not declared.get("accepted") and (problems := unpublished(dataset, raw, found)):
+        cure = (
+            f"Mend the tree, or take it as it is: fedshift verify {name} --release {release} --write-manifest"
+        )
+        raise FedshiftError(raw, "is not what was published:\n  " + "\n  ".join(problems), cure)
+    kept = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
+    if kept["hash"] not in drawn:
+        plot_counts(kept["counts"], f"{name} {release}", stamp.with_suffix(".png"))
+    write_json(stamp, {**kept, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(found)})
     return stamp
 
 
@@ -88,8 +99,11 @@ def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
     return {**json.loads(path.read_text()), "list": path.with_suffix(".csv.gz")}
 
 
-def write_manifest(workspace: Workspace, name: str, release: str = "original") -> Path:
-    """Write the manifest and its table of files (path, size, sha256) from the tree as it is now."""
+def write_manifest(workspace: Workspace, name: str, release: str = "original", accept: bool = False) -> Path:
+    """Write the manifest and its table of files (path, size, sha256) from the tree as it is now.
+
+    `accept`: the tree is right though its published counts differ.
+    """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
     index, table = dataset.index(raw), tabulate(dataset, raw)
@@ -100,19 +114,19 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original") -
     )
     domains, classes = dataset.domains_and_classes(raw)
     counts = index.groupby(["domain", "class"]).size().to_dict()
-    write_json(
-        path,
-        {
-            "dataset": name,
-            "release": release,
-            "files": len(table),
-            "bytes": int(table["size"].sum()),
-            "hash": content_hash(table),
-            "counts": {
-                domain: {label: counts.get((domain, label), 0) for label in classes} for domain in domains
-            },
+    facts: dict[str, Any] = {
+        "dataset": name,
+        "release": release,
+        "files": len(table),
+        "bytes": int(table["size"].sum()),
+        "hash": identity(table, raw),
+        "counts": {
+            domain: {label: counts.get((domain, label), 0) for label in classes} for domain in domains
         },
-    )
+    }
+    if accept and dataset.release(release).manifest is None:
+        facts["accepted"] = True
+    write_json(path, facts)
     return path
 
 
@@ -136,6 +150,33 @@ def content_hash(table: pd.DataFrame) -> str:
             for path, content in sorted(zip(table["path"], table["sha256"], strict=True))
         )
     )
+
+
+def identity(table: pd.DataFrame, raw: Path) -> str:
+    """What the manifest calls `hash`: the content, and the user's own lists where there are some."""
+    own = own_lists(raw)
+    return sha256(f"{content_hash(table)} {sha256_file(own)}") if own.exists() else content_hash(table)
+
+
+def duplicates(table: pd.DataFrame) -> dict[str, Any]:
+    """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group."""
+    groups = [sorted(paths) for _, paths in table.groupby("sha256", sort=False)["path"] if len(paths) > 1]
+    return {"groups": len(groups), "surplus": sum(map(len, groups)) - len(groups), "files": sorted(groups)}
+
+
+def unpublished(dataset: Dataset, raw: Path, found: pd.DataFrame) -> list[str]:
+    """Lines that tell how the tree differs from published names or, without such, from published counts per domain."""
+    facts = dataset.facts(raw)
+    if facts.complete and facts.lists and not own_lists(raw).exists():
+        names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})
+        return differences(names, found[["path"]].assign(sha256=""))
+    counts = found["path"].str.partition("/")[0].value_counts()
+    published = facts.counts or {}
+    return [
+        f"{domain}: {counts.get(domain, 0):,} images, {number:,} were published"
+        for domain, number in published.items()
+        if counts.get(domain, 0) != number
+    ]
 
 
 def differences(wanted: pd.DataFrame, found: pd.DataFrame) -> list[str]:

@@ -53,12 +53,12 @@ class OpenRound:
 class Federation:
     """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved.
 
-    clients: who holds which samples; target: the samples of the held-out domain; start: the first row [P + Q], where it is not drawn.
+    clients: who holds which samples; target: the samples of the held-out domain, or of each of several; start: the first row [P + Q], where it is not drawn.
     """
 
     def __init__(
-        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples, clients: list[ClientData], target: Tensor,
-        criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
+        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples, clients: list[ClientData],
+        target: Tensor | list[Tensor], criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
         self.spec, self.method = spec, method
@@ -73,7 +73,8 @@ class Federation:
         self.transfer = transfer(method, self.state)
         self.turn = Turn(spec, method, self.state, samples, self.clients, model, self.build, criterion)
         self.records = Records()
-        self.scores = Scores(self.state, self.server, self.turn, self.records, clients, target)
+        targets = [target] if isinstance(target, Tensor) else target
+        self.scores = Scores(self.state, self.server, self.turn, self.records, clients, targets)
         self.round = 0
         self.open: OpenRound | None = None
 

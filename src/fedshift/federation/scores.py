@@ -21,11 +21,13 @@ Set = tuple[int, str, Tensor]
 class Scores:
     """Tests the models of a run as its evaluation asks for.
 
-    held: who holds which samples; target: the samples of the held-out domain; rounds are counted as finished ones, 0 is untrained.
+    held: who holds which samples; targets: the samples of each held-out domain, recorded as clients -1, -2, ..; rounds are counted as
+    finished ones, 0 is untrained.
     """
 
     def __init__(
-        self, state: State, server: Server, turn: Turn, records: Records, held: list[ClientData], target: Tensor
+        self, state: State, server: Server, turn: Turn, records: Records, held: list[ClientData],
+        targets: list[Tensor],
     ) -> None:  # fmt: skip
         self._state, self._server, self._turn, self._records = state, server, turn, records
         self._method, self._evaluation, self._last = turn.method, turn.spec.evaluation, server.T
@@ -35,7 +37,9 @@ class Scores:
             for k, client in enumerate(held)
             for split in ("val", "test")
         ]
-        self._target: list[Set] = [(TARGET, "target", target.to(home))] if len(target) else []
+        self._target: list[Set] = [
+            (TARGET - place, "target", target.to(home)) for place, target in enumerate(targets) if len(target)
+        ]
         self._sizes = {k: len(client.train) for k, client in enumerate(held)}
         self.selection = Selection()
 

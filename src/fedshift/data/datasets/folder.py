@@ -17,6 +17,7 @@ class Folder(ImageTree):
 
     name = "folder"
     open_releases = True
+    levels = ()
     every_class = False
 
     def release(self, name: str) -> Release:

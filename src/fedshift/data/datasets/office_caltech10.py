@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedshift.data.dataset import Release
+from fedshift.data.convert import jpeg256
+from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
 
@@ -12,7 +13,7 @@ class OfficeCaltech10(ImageTree):
     """2,533 images: caltech 1,123, amazon 958, dslr 157, webcam 295, in the order that FDSE prints.
 
     18 sets of byte-identical files (26 surplus images, 25 of them in amazon) share a `group`; a random split
-    may part them.
+    may part them (`partition.groups: together` does not). No official split: FedBN's lists were not to be found.
     """
 
     name = "office_caltech10"
@@ -21,8 +22,6 @@ class OfficeCaltech10(ImageTree):
         "backpack", "bike", "calculator", "headphones", "keyboard", "laptop_computer", "monitor", "mouse", "mug", "projector",
     )  # fmt: skip
     spellings: ClassVar[dict[str, str]] = {
-        "Caltech": "caltech",
-        "back_pack": "backpack",
         "laptop": "laptop_computer",
     }
     releases: ClassVar[dict[str, Release]] = {
@@ -31,7 +30,12 @@ class OfficeCaltech10(ImageTree):
             licence="none stated; its README asks to cite Gong et al. 2012: for research; do not redistribute",
             citation="Gong, Shi, Sha, Grauman: Geodesic Flow Kernel for Unsupervised Domain Adaptation. CVPR 2012",
             manifest="office_caltech10.json",
-            url="https://github.com/ChristophRaab/Office_Caltech_DA_Dataset/archive/91ad5c3f5b7b205083692e2aa62630692596cb1a.zip",
-            subfolder="*",
+            archives=(
+                Archive(
+                    "https://github.com/ChristophRaab/Office_Caltech_DA_Dataset/archive/91ad5c3f5b7b205083692e2aa62630692596cb1a.zip",
+                    "WwZzz/FDSE_CVPR25, benchmark/office_caltech10_classification/config.py names the repository; the form is GitHub's",
+                ),
+            ),
         )
     }
+    releases["jpeg256"] = jpeg256(releases["original"])

@@ -1,0 +1,31 @@
+"""Digits-DG: MNIST, MNIST-M, SVHN and synthetic digits, 600 of each class (Zhou et al., AAAI 2020)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fedshift.data.dataset import Release
+from fedshift.data.tree import ImageTree
+
+
+class DigitsDG(ImageTree):
+    """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: 80/20 by the collection's authors.
+
+    No manifest and no images were at hand.
+    """
+
+    name = "digits_dg"
+    domains = ("mnist", "mnist_m", "svhn", "syn")
+    classes = tuple("0123456789")
+    levels = ("images", "train", "val")
+    releases: ClassVar[dict[str, Release]] = {
+        "original": Release(
+            source="Dassl's digits_dg.zip: digits_dg/<domain>/{train,val}/<class>",
+            licence="none stated for the collection; each source has its own: for research, do not redistribute",
+            citation="Zhou, Yang, Hospedales, Xiang: Deep Domain-Adversarial Image Generation for Domain Generalisation. AAAI 2020",
+            by_hand=(
+                "https://drive.google.com/uc?id=15V7EsHfCcfbKgsDmzQKj_DfXt_XYp_P7 (KaiyangZhou/Dassl.pytorch, dassl/data/datasets/dg/digits_dg.py)",
+            ),
+            counts=dict.fromkeys(("mnist", "mnist_m", "svhn", "syn"), 6_000),
+        )
+    }

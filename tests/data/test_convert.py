@@ -1,0 +1,64 @@
+"""Releases made from another tree: re-encoded copies, and PACS from HDF5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedshift.data.datasets.pacs import PACS
+from fedshift.data.fetch import fetch
+from fedshift.data.verify import manifest, verify, write_manifest
+from fedshift.errors import FedshiftError
+from fedshift.workspace import Workspace
+from tests.data.conftest import draw, plant
+
+
+def test_jpeg256_is_smaller_deterministic_and_keeps_the_split(workspace: Workspace, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
+    draw(tree / "sketch" / "dog" / "n02103406_343-1.png", seed=1, size=(600, 400))  # on the official lists
+    draw(tree / "photo" / "dog" / "small.jpg", seed=2, size=(20, 40))
+    raw = fetch(workspace, "pacs", "jpeg256", tree, say=lambda _: None)
+    assert not raw.is_symlink() and len(PACS().paths(raw)) == len(PACS().paths(tree)) == 30
+    with Image.open(raw / "sketch" / "dog" / "n02103406_343-1.png.jpg") as image:
+        assert image.format == "JPEG" and image.size == (384, 256)
+    with Image.open(raw / "photo" / "dog" / "small.jpg") as image:
+        assert image.size == (20, 40)  # never enlarged
+    before = manifest(workspace, "pacs", "jpeg256")["hash"]
+    verify(workspace, "pacs", "jpeg256")
+    words = [PACS().index(folder)["split"].tolist() for folder in (tree, raw)]
+    assert words[0] == words[1] and set(words[0]) == {"", "crossval"}
+    other = Workspace(tmp_path / "other")
+    fetch(other, "pacs", "jpeg256", tree, say=lambda _: None)
+    assert manifest(other, "pacs", "jpeg256")["hash"] == before
+    with pytest.raises(FedshiftError, match="exists already"):
+        fetch(workspace, "pacs", "jpeg256", tree, say=lambda _: None)
+
+
+def test_pacs_from_its_hdf5_files(workspace: Workspace, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    pixels = np.random.default_rng(0).integers(0, 256, (14, 6, 5, 3), dtype=np.uint8)
+    (tmp_path / "hdf5").mkdir()
+    for domain in PACS.domains:
+        for word, rows in (("train", slice(0, 14)), ("val", slice(0, 7)), ("test", slice(0, 14))):
+            with h5py.File(tmp_path / "hdf5" / f"{domain}_{word}.hdf5", "w") as file:
+                file["images"], file["labels"] = pixels[rows], np.tile(np.arange(1, 8), 2)[rows]
+    raw = fetch(workspace, "pacs", "hdf5", tmp_path / "hdf5", say=lambda _: None)
+    index = PACS().index(raw)
+    assert index.groupby(["domain", "split"]).size().unique().tolist() == [7, 14]
+    assert index["label"].value_counts().unique().tolist() == [12]
+    found = np.asarray(PACS().image(raw, "photo/elephant/train/00008.png"))
+    np.testing.assert_array_equal(found, pixels[8, :, :, ::-1])  # stored blue, green, red
+    with pytest.raises(FedshiftError, match="art_painting: 21 images, 2,048 were published"):
+        verify(workspace, "pacs", "hdf5")
+    write_manifest(workspace, "pacs", "hdf5", accept=True)
+    verify(workspace, "pacs", "hdf5")
+
+
+def test_a_missing_hdf5_file_is_named_and_nothing_is_left(workspace: Workspace, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    with pytest.raises(FedshiftError, match=r"art_painting_train\.hdf5: no such file"):
+        fetch(workspace, "pacs", "hdf5", tmp_path, say=lambda _: None)
+    assert not list(workspace.raw("pacs", "hdf5").parent.iterdir())

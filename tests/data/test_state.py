@@ -1,0 +1,59 @@
+"""`fedshift list datasets`: absent, raw, verified, prepared, partitioned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedshift.data.partition import partition
+from fedshift.data.prepare import prepare
+from fedshift.data.state import states
+from fedshift.data.verify import verify, write_manifest
+from fedshift.spec import Prepare
+from fedshift.workspace import Workspace
+from tests.cli.test_data_verbs import call
+from tests.data.conftest import plant
+from tests.data.test_partition import make_spec
+
+
+def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.mkdir()
+    assert states(workspace, "folder", False) == {}
+    tree = plant(tmp_path / "tree", "AB", "xy", each=5)
+    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    assert states(workspace, "folder", False) == {"mine": "raw"}
+    verify(workspace, "folder", "mine")
+    assert states(workspace, "folder", False) == {"mine": "verified"}
+    for px in (32, 16):
+        prepare(workspace, "folder", "mine", Prepare(px=px), jobs=1)
+    assert states(workspace, "folder", False) == {"mine": "verified, prepared (16, 32 px)"}
+    spec = make_spec(dataset="folder")
+    partition(workspace, spec.model_copy(update={"data": spec.data.model_copy(update={"release": "mine"})}))
+    assert states(workspace, "folder", False) == {"mine": "verified, prepared (16, 32 px), partitioned (1)"}
+
+
+def test_list_shows_every_data_set_and_release(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.mkdir()
+    tree = plant(tmp_path / "tree", "AB", "xy")
+    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    lines = call(workspace.root, "list", "datasets").output.splitlines()
+    stripped = [line.strip() for line in lines]
+    assert "mine: raw" in stripped and "original: embedded" in stripped
+    assert stripped.count("cleaned: absent") == 1 and stripped.count("fedbn: absent") == 1
+    titles = [line for line in lines if line.startswith("  ") and not line.startswith("   ")]
+    assert len(titles) == 10
+
+
+def test_verify_tells_what_it_found(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.mkdir()
+    tree = plant(tmp_path / "tree", "AB", "xy")
+    (tree / "A" / "x" / "copy.png").write_bytes((tree / "A" / "x" / "0.png").read_bytes())
+    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    told = call(workspace.root, "verify", "folder", "--release", "mine").output
+    assert (
+        "9 files" in told
+        and "A: 5" in told
+        and "1 groups, 1 surplus" in told
+        and "A/x/0.png = A/x/copy.png" in told
+    )
+    write_manifest(workspace, "folder", "mine", accept=True)
+    assert "taken as it is" not in told

@@ -1,0 +1,311 @@
+"""Protocols: every one runs on digits, and its first three rounds are those worked out by hand.
+
+Digits hold plain 454, ink 451, texture 447 and outline 445 images. `outline` is held out where a domain is. Sizes below follow from
+methods.md, section 8: int(share * n) images of every client and domain are held out, the rest trains.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from fedshift import experiments
+from fedshift.assemble import assemble
+from fedshift.data.partition import partition
+from fedshift.errors import FedshiftError
+from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation
+from fedshift.federation.optimizer import Optimizer
+from fedshift.methods.fedavg import FedAvg
+from fedshift.registry import names
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+torch.set_num_threads(1)
+
+SMALL: dict[str, Any] = {
+    "data": {"dataset": "digits", "prepare": {"px": 32}, "input_px": 32},
+    "model": {"name": "digits_cnn"},
+}
+COSINE = [(1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 1, 0.999013, 0.996057
+
+
+@dataclass(frozen=True)
+class Expected:
+    """By hand: training samples and steps by client, the rate of each round, the clipping norm, samples tested on, out of domain and in."""
+
+    train: list[int]
+    steps: list[int]
+    rates: list[float]
+    clip: float | None = None
+    ood: int = 445
+    tested: dict[str, list[int]] = field(default_factory=dict)
+    optimizer: type[torch.optim.Optimizer] = torch.optim.SGD
+
+
+# Each step count is worked out on its line: epochs x batches of an epoch.
+BY_HAND = {
+    # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; wrap: 1 x ceil(n / 50) = 8; rates 0.1 x 0.998^t
+    "fdse": Expected(
+        [364, 361, 358, 356],
+        [8, 8, 8, 8],
+        [0.1, 0.0998, 0.0996004],
+        10.0,
+        0,
+        {"val": [45, 45, 45, 45], "test": [45, 45, 44, 44]},
+    ),
+    # the same without outline, which is tested on the 44 images of its test part
+    "fdse_unseen": Expected(
+        [364, 361, 358],
+        [8, 8, 8],
+        [0.1, 0.0998, 0.0996004],
+        10.0,
+        44,
+        {"val": [45, 45, 45], "test": [45, 45, 44]},
+    ),
+    # validation int(0.1 n) = 45, 45, 44; remainders dropped: 5 x floor(409 / 16) = 5 x 25, 5 x floor(406 / 16), 5 x floor(403 / 16)
+    "fedrd": Expected([409, 406, 403], [125, 125, 125], [0.001] * 3, tested={"val": [45, 45, 44]}),
+    # 2 x ceil(409 / 64) = 2 x 7; which client holds which domain is drawn
+    "hfedf": Expected([409, 406, 403], [14, 14, 14], [0.001] * 3, optimizer=torch.optim.Adam),
+    # 5 x floor(409 / 32) = 5 x 12
+    "stablefdg_n3": Expected(
+        [409, 406, 403], [60, 60, 60], [0.001 * c for c in COSINE], tested={"val": [45, 45, 44]}
+    ),
+    # 2 x ceil(364 / 32) = 2 x 12; the cosine runs over 100 rounds
+    "unified": Expected(
+        [364, 361, 358],
+        [24, 24, 24],
+        [0.05, 0.05 * 0.99975328, 0.05 * 0.99901336],
+        10.0,
+        tested={"val": [45, 45, 45], "test": [45, 45, 44]},
+    ),
+    # fractions as in fdse; 2 x ceil(364 / 16) = 46, 2 x ceil(361 / 16) = 46, 2 x ceil(358 / 16) = 46; the cosine over 8 rounds
+    "digits": Expected([364, 361, 358], [46, 46, 46], [0.2, 0.2 * 0.96193977, 0.2 * 0.85355339]),
+}
+
+
+@dataclass
+class Seen:
+    """What three rounds did: (t, k, n, steps, rates) of every turn, and (limit, norm before, norm after) of every clipping."""
+
+    federation: Federation
+    turns: list[tuple[int, int, int, int, float, float]]
+    clipped: list[tuple[float | None, float, float]]
+    optimizers: set[type[torch.optim.Optimizer]]
+
+    def rounds(self) -> list[list[int]]:
+        """The clients of every round."""
+        return [[k for t, k, *_ in self.turns if t == one] for one in range(3)]
+
+
+def declared(project: Path, protocol: str, **keys: Any) -> list[experiments.Cell]:
+    path = project / "experiments" / "tried.yaml"
+    held_out = [None] if protocol == "fdse" else ["outline"]
+    told = {"title": "Tried", "protocol": protocol, "spec": SMALL, "methods": {"fedavg": None}}
+    path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
+    return experiments.expand(project, experiments.load(project, "tried"))
+
+
+def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Three rounds of a run that stays as long as declared: its schedule does not change."""
+    workspace = Workspace(project)
+    partition(workspace, spec)
+    federation, _, _ = assemble(workspace, spec, torch.device("cpu"))
+    seen = Seen(federation, [], [], set())
+
+    def end(self: FedAvg, client: Client) -> dict[str, torch.Tensor]:
+        seen.turns.append((client.t, client.k, client.n, client.steps, client.lr, client.lr_sum))
+        return {}
+
+    real = Optimizer.clip
+
+    def clip(self: Optimizer) -> None:
+        before = float(self.g.norm())
+        real(self)
+        seen.optimizers.add(type(self._inner))
+        seen.clipped.append((self._clip, before, float(self.g.norm())))
+
+    monkeypatch.setattr(FedAvg, "end", end)
+    monkeypatch.setattr(Optimizer, "clip", clip)
+    events = federation.run()
+    while federation.round < 3:
+        next(events)
+    return seen
+
+
+@pytest.mark.parametrize("protocol", BY_HAND)
+def test_first_three_rounds(project: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    expected = BY_HAND[protocol]
+    (cell,) = declared(project, protocol)
+    seen = play(project, cell.spec, monkeypatch)
+    everybody = list(range(len(expected.train)))
+    assert seen.rounds() == [everybody] * 3
+    sizes = [len(client.train) for client in seen.federation.held]
+    assert sorted(sizes, reverse=True) == expected.train
+    for split, counts in expected.tested.items():
+        assert [len(client.split(split)) for client in seen.federation.held] == counts
+    for t, k, n, steps, rate, rates in seen.turns:
+        assert n == sizes[k]
+        assert steps == expected.steps[expected.train.index(n)]
+        assert rate == pytest.approx(expected.rates[t], rel=1e-7)
+        assert rates == pytest.approx(steps * rate)
+    assert len(seen.clipped) == 3 * sum(expected.steps)
+    assert {limit for limit, _, _ in seen.clipped} == {expected.clip}
+    assert all(
+        after == pytest.approx(before if limit is None else min(before, limit), rel=1e-5)
+        for limit, before, after in seen.clipped
+    )
+    assert not any(limit and before > limit for limit, before, _ in seen.clipped)  # 10 is not reached here
+    assert target_sizes(seen.federation) == ({expected.ood} if expected.ood else set())
+    assert seen.optimizers == {expected.optimizer}
+
+
+def test_clipping_acts_where_a_gradient_is_longer(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = declared(project, "fdse", spec={**SMALL, "local": {"clip": 0.5}})
+    clipped = play(project, cell.spec, monkeypatch).clipped
+    longer = [after for limit, before, after in clipped if before > 0.5]
+    assert 0 < len(longer) <= len(clipped) == 96
+    assert longer == pytest.approx([0.5] * len(longer), rel=1e-5)
+
+
+def target_sizes(federation: Federation) -> set[int]:
+    return {row["n"] for row in federation.records.rows if row["split"] == "target"}
+
+
+def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = declared(project, "stablefdg")
+    seen = play(project, cell.spec, monkeypatch)
+    # A domain of 454 is cut into nine parts of 45 and one of 49, of each of which int(0.1 n) are for validation: 41 and 45 train;
+    # 451: 45 and 46, so 41 and 42; 447: 44 and 51, so 40 and 46. One batch of 32 an epoch, the remainder is dropped: 5 steps.
+    parts = [*[41] * 9, 45, *[41] * 9, 42, *[40] * 9, 46]
+    assert [len(client.train) for client in seen.federation.held] == parts
+    assert [client.domains for client in seen.federation.held[::10]] == [("plain",), ("ink",), ("texture",)]
+    drawn = seen.rounds()
+    assert all(len(set(one)) == 10 and set(one) <= set(range(30)) for one in drawn)
+    assert len(set(map(tuple, drawn))) == 3
+    for t, k, n, steps, rate, _ in seen.turns:
+        assert (n, steps) == (parts[k], 5)
+        assert rate == pytest.approx(0.001 * COSINE[t])
+    assert {limit for limit, _, _ in seen.clipped} == {None}
+    assert seen.federation.server.p.tolist() == pytest.approx([0.1] * 10)  # uniform, not by size
+    assert target_sizes(seen.federation) == {445}
+
+
+def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scaled: 12 clients of at least 20 images instead of 30 of at least 70; a third of them takes part."""
+    scaled = {**SMALL, "partition": {"params": {"clients": 12, "min_size": 20}}}
+    (cell,) = declared(project, "stablefdg_multi", spec=scaled)
+    assert cell.spec.partition.params == {"clients": 12, "min_size": 20}  # alpha 0.5 is the scheme's default
+    seen = play(project, cell.spec, monkeypatch)
+    held = seen.federation.held
+    assert sum(len(one.train) + len(one.val) for one in held) == 454 + 451 + 447
+    assert min(len(one.train) + len(one.val) for one in held) >= 20
+    assert max(len(one.domains) for one in held) > 1
+    assert [len(one) for one in seen.rounds()] == [4, 4, 4]
+    for t, k, n, steps, rate, _ in seen.turns:
+        assert (n, steps) == (len(held[k].train), 5 * max(1, n // 32))
+        assert rate == pytest.approx(0.001 * COSINE[t])
+
+
+def test_every_protocol_is_run_here() -> None:
+    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(experiments.protocols(ROOT))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "preset", "differs"),
+    [
+        ("fdse", "released", {"local": {"schedule": {"kind": "exponential", "unit": "round", "gamma": 0.9998, "step": 1}}}),
+        ("fedrd", "released", {"federation": {"rounds": 101}, "model": {"init": "imagenet"}}),
+        ("stablefdg", "released", {"local": {"schedule": {"kind": "constant", "unit": "round", "gamma": 1.0, "step": 1}}}),
+        ("stablefdg_n3", "paper", {"model": {"init": "imagenet"}, "federation": {"participation": 1.0}}),
+    ],
+)  # fmt: skip
+def test_presets_change_what_they_name(
+    project: Path, protocol: str, preset: str, differs: dict[str, Any]
+) -> None:
+    network = {"model": {"name": "resnet18"}, "data": {**SMALL["data"], "input_px": 32}}
+    (cell,) = declared(project, protocol, preset=preset, spec=network)
+    told = cell.spec.model_dump()
+    for block, values in differs.items():
+        assert {key: told[block][key] for key in values} == values
+    (default,) = declared(project, protocol, spec=network)
+    assert default.spec != cell.spec
+
+
+@pytest.mark.parametrize(
+    ("protocol", "preset", "dataset", "place", "value"),
+    [
+        ("fdse", "default", "pacs", ("local", "epochs"), 5),
+        ("fdse", "default", "office_caltech10", ("local", "epochs"), 1),
+        ("fdse", "default", "domainnet10", ("local", "epochs"), 5),
+        ("fdse", "released", "domainnet10", ("local", "epochs"), 1),
+        ("fdse_unseen", "default", "pacs", ("local", "epochs"), 5),
+        ("fedrd", "default", "office_home", ("model", "name"), "resnet50"),
+        ("stablefdg", "default", "digits_dg", ("local", "clip"), 2.5),
+        ("stablefdg", "paper", "vlcs", ("partition", "target_split"), "test"),
+        ("stablefdg_n3", "default", "domainnet", ("federation", "rounds"), 60),
+    ],
+)
+def test_a_data_set_changes_what_the_paper_changes_for_it(
+    protocol: str, preset: str, dataset: str, place: tuple[str, str], value: object
+) -> None:
+    settings = experiments.protocol(ROOT, protocol).settings(dataset, preset, "test")
+    assert settings[place[0]][place[1]] == value
+
+
+def test_mistakes_are_named(project: Path) -> None:
+    with pytest.raises(FedshiftError, match="'relesed'") as error:
+        declared(project, "fdse", preset="relesed")
+    assert "released" in str(error.value)
+    (project / "reference" / "protocols" / "a.yaml").write_text("{title: A, base: b}")
+    (project / "reference" / "protocols" / "b.yaml").write_text("{title: B, base: a}")
+    with pytest.raises(FedshiftError, match="is based on itself"):
+        experiments.protocol(project, "a")
+    with pytest.raises(FedshiftError, match="where the protocol names seeds"):
+        declared(project, "digits", axes={"target": ["ink"], "seed": "all"})
+
+
+def test_all_seeds_are_those_of_the_protocol(project: Path) -> None:
+    cells = declared(project, "fdse", axes={"seed": "all"})
+    assert [cell.spec.seed for cell in cells] == [2, 4388, 15, 333, 967]
+
+
+def test_presets_of_methods_hold_for_protocols_that_build_on_theirs(project: Path) -> None:
+    (project / "reference" / "presets" / "fedavg.yaml").write_text(
+        "{fdse: {digits: {local: {lr: 0.3}}}, fdse_unseen: {'*': {local: {clip: 7.0}}}}"
+    )
+    (cell,) = declared(project, "fdse_unseen")
+    assert (cell.spec.local.lr, cell.spec.local.clip) == (0.3, 7.0)
+
+
+def test_sources_are_told_of_settings_that_exist() -> None:
+    known = {"seeds", "select", "ddof"} | {
+        f"{block}.{key}"
+        for block, part in RunSpec.model_fields.items()
+        for key in getattr(part.annotation, "model_fields", ())
+    }
+    for name in experiments.protocols(ROOT):
+        for key in experiments.protocol(ROOT, name).sources:
+            assert key in known | {"data.prepare.px"}, f"{name}: {key}"
+
+
+def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> None:
+    everyone: dict[str, Any] = dict.fromkeys(names("methods"))
+    cells = declared(project, "unified", methods=everyone)
+    assert [cell.label for cell in cells] == list(names("methods"))
+    table = experiments.load(ROOT, "unified/pacs")
+    assert {
+        value["method"]["name"] if value else label for label, value in table.methods.items()
+    } == everyone.keys()
+    shared = [cell.spec.model_dump(exclude={"method"}) for cell in cells]
+    assert all(one == two for one, two in itertools.pairwise(shared))
