@@ -52,7 +52,8 @@ def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> 
     summary = json.loads((run / "summary.json").read_text())
     spec = parse(summary["spec"], str(run / "summary.json"))
     if not isinstance(spec.data.target, str):
-        raise FedshiftError(run, "does not hold out one domain to adapt to", "Choose a run with one target.")
+        what = "holds out two domains" if spec.data.target else "holds out no domain to adapt to"
+        raise FedshiftError(run, what, "Choose a run with one target.")
     declared = {
         "run": run.name,
         "weights": summary["hashes"].get(f"weights_{task.selection}"),

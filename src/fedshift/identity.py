@@ -27,7 +27,7 @@ DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
         "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "workspace",
-        "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.download", "data.fetch", "data.plots", "data.verify",
+        "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip
 
