@@ -87,8 +87,19 @@ def partition_options(wildcards):
     options += ["--scheme", split["scheme"], "--fractions", ",".join(map(str, split["fractions"]))]
     options += [word for key, value in split["params"].items() for word in ("--param", f"{key}={value}")]
     options += ["--target", data["target"]] if data["target"] is not None else []
-    options += ["--split", split["split"], "--groups", split["groups"], "--target-split", split["target_split"]]
-    options += [word for name, given in split["modify"].items() for word in ("--modify", f"{name}={json.dumps(given)}")]
+    options += [
+        "--split",
+        split["split"],
+        "--groups",
+        split["groups"],
+        "--target-split",
+        split["target_split"],
+    ]
+    options += [
+        word
+        for name, given in split["modify"].items()
+        for word in ("--modify", f"{name}={json.dumps(given)}")
+    ]
     return shlex.join(map(str, [data["dataset"], *options]))
 
 
