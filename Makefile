@@ -34,7 +34,7 @@ demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a 
 	echo "check:  results/tables/demo/check.json"
 
 test: $(INSTALLED) ## run the tests; what this machine lacks (Slurm, Chromium) is skipped with a reason (JOBS=2 at once)
-	@$(PYTHON) -m pytest -n $${JOBS:-2} --dist loadgroup
+	@$(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile
 
 ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1:5000 (another port: make ui PORT=5001)
 	@case "$${MLFLOW_TRACKING_URI:-}" in http*) echo "MLflow is at $$MLFLOW_TRACKING_URI"; exit 0;; esac

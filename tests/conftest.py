@@ -10,19 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-SPREAD = ("contract", "methods", "models")  # whose tests share nothing that is slow to make
-ONE_SLURM = ("slurm", "faults")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `pytest -n 2 --dist loadgroup` a file stays on one worker, with its fixtures; tests that start a Slurm all share one."""
-    for item in items:
-        folder = item.path.parent.name
-        if folder not in SPREAD:
-            group = "slurm" if folder in ONE_SLURM else item.path.as_posix()
-            item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real images and lists; without it the test is skipped, or fails under FEDSHIFT_REQUIRE_SHARED=1."""
