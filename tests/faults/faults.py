@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedshift.claim import holder
-from tests.faults.processes import stewards
+from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 
 Fault = Callable[[Scene], None]
@@ -76,10 +76,18 @@ def _told(scene: Scene, text: str, since: float) -> bool:
 
 
 def kill_server(scene: Scene) -> None:
-    """kill -9, and after some seconds started again; it needs some more until it answers."""
+    """kill -9, and started again when the follower has met it, or after 15 seconds; it needs some more until it answers."""
+    log = scene.checkout.root / "logs" / "track.log"
+    before = _met(log)
     scene.server.kill()
     time.sleep(scene.dice.uniform(1, 4))
+    until(lambda: _met(log) > before, 15)
     scene.server.launch()
+
+
+def _met(log: Path) -> int:
+    """How often the follower said that it would try again."""
+    return log.read_text().count("again:") if log.is_file() else 0
 
 
 def cancel(scene: Scene) -> None:

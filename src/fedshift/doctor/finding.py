@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,10 @@ class Finding:
 def told_by(*command: str, cwd: Path | None = None) -> str | None:
     """What a command prints; None where it fails or hangs."""
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=30, check=False)
+        wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
+        done = subprocess.run(
+            command, cwd=cwd, env=wide, capture_output=True, text=True, timeout=30, check=False
+        )
     except subprocess.TimeoutExpired:
         return None
     return done.stdout if done.returncode == 0 else None
