@@ -88,7 +88,8 @@ class PartialFed(Method):
         network = C.net(mixed)
         network.model.eval()
         units = C.layout.units(C.layout.everything)
-        difference = C.received - C.slot.last
+        difference = (C.received - C.slot.last)[C.layout.W]
+        trained = [(unit & C.layout.trainable).to(C.row.device).at for unit in units]
         for x, y in C.batches():
             uniforms = torch.rand(logits.shape, generator=C.rng).clamp_min(1e-12).to(logits)
             with torch.enable_grad():
@@ -98,12 +99,6 @@ class PartialFed(Method):
                 mixed[unit.at] = torch.where(p >= 0.5, C.received[unit.at], C.slot.last[unit.at])
             network.g.zero_()
             C.criterion(network.model(x).logits, y).backward()
-            parts = [_inner(unit, network.g, difference) for unit in units]
+            parts = [network.g[at] @ difference[at] for at in trained]
             (slope,) = torch.autograd.grad(gate, leaf, torch.stack(parts))
             logits.sub_(slope, alpha=self.hp.lr)
-
-
-def _inner(unit: Index, g: Tensor, difference: Tensor) -> Tensor:
-    """<g, difference> over a unit's trainable entries; g [P], difference [P + Q]."""
-    positions = unit.mask[: len(g)].nonzero().flatten().to(g.device)
-    return g[positions] @ difference[positions]
