@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
@@ -143,3 +145,19 @@ def finish(federation: Federation) -> Federation:
     for _ in federation.run():
         pass
     return federation
+
+
+def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
+    """Run to the end; (received, trained) rows of every turn."""
+    turns: list[tuple[Tensor, Tensor]] = []
+    train = Client.train
+
+    def spy(self: Client) -> Tensor:
+        result = train(self)
+        turns.append((self.received.clone(), self.row.clone()))
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "train", spy)
+        finish(federation)
+    return turns

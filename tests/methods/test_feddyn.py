@@ -4,29 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from fedshift.errors import FedshiftError
-from fedshift.federation.local import Client
-from fedshift.federation.loop import Federation
-from tests.federation.toys import finish, method, quadratics, small, spec
+from tests.federation.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
-
-
-def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """Run to the end; (received, trained) rows of every turn."""
-    turns: list[tuple[Tensor, Tensor]] = []
-    train = Client.train
-
-    def spy(self: Client) -> Tensor:
-        result = train(self)
-        turns.append((self.received.clone(), self.row.clone()))
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "train", spy)
-        finish(federation)
-    return turns
 
 
 @pytest.mark.parity

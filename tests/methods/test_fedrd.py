@@ -15,14 +15,13 @@ from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.experiments import expand, load, merge, protocol
 from fedshift.federation.evaluate import evaluate
-from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.methods import fedrd
 from fedshift.resolve import resolve
 from fedshift.spec import parse
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
-from tests.federation.toys import finish, method, small, spec
+from tests.federation.toys import finish, method, small, spec, trained
 from tests.reference import Reference
 
 FEW = {"domain0": (1,), "domain1": (0,), "domain2": (0, 1)}
@@ -42,21 +41,6 @@ def recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]
 
     monkeypatch.setattr(fedrd, name, spy)
     return calls
-
-
-def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """Run to the end; (received, trained) rows of every turn."""
-    turns: list[tuple[Tensor, Tensor]] = []
-    train = Client.train
-
-    def spy(self: Client) -> Tensor:
-        result = train(self)
-        turns.append((self.received.clone(), self.row.clone()))
-        return result
-
-    monkeypatch.setattr(Client, "train", spy)
-    finish(federation)
-    return turns
 
 
 def heads(federation: Federation, row: Tensor) -> Tensor:
