@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from fedshift.equations import equation
 
+
+@equation("FedAvg", "Algorithm 1, server")
 def mean(rows: Tensor, p: Tensor) -> Tensor:
     """sum_k p[k] rows[k], added in client order in the rows' own precision; rows [K, ..], p [K], result [..].
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedshift.equations import equation
 from fedshift.federation.local import Client
 from fedshift.federation.method import Method, Slot
 
@@ -19,6 +20,12 @@ class Params:
     """lam: pull of the personal model towards the global one."""
 
     lam: float = 0.1
+
+
+@equation("Ditto", "Algorithm 1, personal objective")
+def pull(v: Tensor, received: Tensor, lam: float) -> Tensor:
+    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal model's loss."""
+    return lam * (v - received)
 
 
 class Ditto(Method):
@@ -31,4 +38,4 @@ class Ditto(Method):
 
     def step(self, C: Client, x: Tensor, y: Tensor) -> None:
         v = C.net(C.slot.v)
-        C.descend(v, C.criterion(v.model(x).logits, y), add=self.hp.lam * (v.w - C.w0))
+        C.descend(v, C.criterion(v.model(x).logits, y), add=pull(v.w, C.w0, self.hp.lam))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedshift.equations import equation
 from fedshift.federation.local import Client
 from fedshift.federation.method import Method
 
@@ -20,6 +21,12 @@ class Params:
     mu: float = 0.01
 
 
+@equation("FedProx", "Algorithm 2, local objective")
+def proximal(g: Tensor, moved: Tensor, mu: float) -> Tensor:
+    """The gradient [P] of f(w) + mu / 2 ||w - w^t||^2 from g = grad f(w), in place; moved = w - w^t."""
+    return g.add_(moved, alpha=mu)
+
+
 class FedProx(Method):
     """Local objective f_k(w) + mu / 2 ||w - w^t||^2; its gradient is added before clipping."""
 
@@ -27,4 +34,4 @@ class FedProx(Method):
     Params = Params
 
     def grad(self, C: Client, g: Tensor) -> None:
-        g.add_(C.w - C.w0, alpha=self.hp.mu)
+        proximal(g, C.w - C.w0, self.hp.mu)

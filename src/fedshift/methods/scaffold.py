@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.local import Client
 from fedshift.federation.method import Message, Method, Slot
@@ -25,6 +26,30 @@ class Params:
     eta_g: float = 1.0
 
 
+@equation("SCAFFOLD", "Eq. 3")
+def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
+    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and of the client."""
+    return g.add_(c - c_k)
+
+
+@equation("SCAFFOLD", "Eq. 4, Option II")
+def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
+    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the steps taken, K lr if constant."""
+    return moved / lr_sum - c
+
+
+@equation("SCAFFOLD", "Eq. 5, model")
+def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
+    """w^t + eta_g (mean of w_k - w^t), [P]; exactly the average at eta_g 1."""
+    return w.lerp(average, eta_g)
+
+
+@equation("SCAFFOLD", "Eq. 5, control")
+def next_control(c: Tensor, changes: Tensor, N: int) -> Tensor:
+    """c + sum over the round's clients of (c_k+ - c_k) / N, in place: c [P], changes [K, P], N all clients."""
+    return c.add_(changes.sum(0) / N)
+
+
 class Scaffold(Method):
     """Local step w -= lr (g - c_k + c); the server keeps c, the mean of all clients' controls c_k."""
 
@@ -36,19 +61,17 @@ class Scaffold(Method):
     clip_first = True
 
     def grad(self, C: Client, g: Tensor) -> None:
-        g.add_(C.down.c - C.slot.ck)
+        corrected(g, C.down.c, C.slot.ck)
 
     def end(self, C: Client) -> Mapping[str, Tensor]:
-        """Eq. 4, Option II: c_k+ - c_k = (w^t - w_k) / (K lr) - c; K lr is the sum of the rates of the steps taken."""
         if C.lr_sum == 0:
             return {"dc": C.w.new_zeros(C.w.shape)}
-        dc = (C.w0 - C.w) / C.lr_sum - C.down.c
+        dc = control_change(C.w0 - C.w, C.lr_sum, C.down.c)
         C.slot.ck.add_(dc)
         return {"dc": dc}
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Eq. 5: w += eta_g mean(w_k - w), c += sum_k (c_k+ - c_k) / N."""
         average, W = mean(rows, p), S.layout.W
-        average[W] = S.row[W].lerp(average[W], self.hp.eta_g)
+        average[W] = next_model(S.row[W], average[W], self.hp.eta_g)
         S.row.copy_(average)
-        S.slot.c.add_(up["dc"].sum(0) / S.N)
+        next_control(S.slot.c, up["dc"], S.N)
