@@ -2,7 +2,8 @@
 
 The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and the declared
 versions of engine, method, model, data set and partition scheme. The fingerprint covers the syntax trees - without comments
-and docstrings - of every module that computes the run, with their imports inside the package, cut at the modules in DESCRIBE.
+and docstrings - of every module that computes the run, with their imports inside the package (a plug-in's: inside its own package too),
+cut at the modules in DESCRIBE.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def code(spec: RunSpec) -> str:
 
 @functools.cache
 def fingerprint(*modules: str) -> str:
-    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package."""
+    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package and this one."""
     closure: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -110,12 +111,12 @@ def _tree_hash(name: str) -> str:
 
 @functools.cache
 def _imports(name: str) -> frozenset[str]:
-    path, package = _source(name), name.partition(".")[0]
+    path, packages = _source(name), {name.partition(".")[0], "fedshift"}
     assert path is not None
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         for target in _targets(node, name, path.name == "__init__.py"):
-            if target.partition(".")[0] == package and _source(target):
+            if target.partition(".")[0] in packages and _source(target):
                 found.add(target)
     return frozenset(found)
 

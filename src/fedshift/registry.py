@@ -37,14 +37,30 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 
 
 @functools.cache
+def own(kind: str) -> tuple[str, ...]:
+    """The names of a kind that come with this package, sorted: what its pages list, whatever else is installed."""
+    stems = (path.stem for path in _folder(kind).glob("*.py"))
+    return tuple(sorted(stem for stem in stems if not stem.startswith("_") and stem != "base"))
+
+
+@functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """All names of a kind ("methods", "models", "datasets", "partitions"), sorted."""
-    own = (
-        path.stem
-        for path in _folder(kind).glob("*.py")
-        if not path.stem.startswith("_") and path.stem != "base"
-    )
-    return tuple(sorted({*own, *_plugins(kind)}))
+    return tuple(sorted({*own(kind), *_plugins(kind)}))
+
+
+def plugin_sources() -> list[Path]:
+    """The files of all packages and modules that add something to this one, found without importing it."""
+    files: list[Path] = []
+    roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
+    for found in map(importlib.util.find_spec, sorted(roots)):
+        if found and found.submodule_search_locations:
+            files += sorted(
+                path for folder in found.submodule_search_locations for path in Path(folder).rglob("*.py")
+            )
+        elif found and found.origin:
+            files.append(Path(found.origin))
+    return files
 
 
 def module(kind: str, name: str, where: str = "registry") -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from fedshift.registry import get, names
+from fedshift.registry import get, module, names
 from tests.federation.toys import finish, method, small, spec
+
+PACKAGES = {"fedshift", *(module("methods", name).partition(".")[0] for name in names("methods"))}
 
 
 class Called(Exception):
@@ -27,13 +29,13 @@ def equations() -> Iterator[Any]:
 
 
 def replaced(patch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
-    """Wherever the package holds `function`, it raises now."""
+    """Wherever the package or a plug-in holds `function`, it raises now."""
 
     def raises(*args: object, **options: object) -> None:
         raise Called
 
     for loaded in list(sys.modules.values()):
-        if isinstance(loaded, ModuleType) and loaded.__name__.startswith("fedshift"):
+        if isinstance(loaded, ModuleType) and loaded.__name__.partition(".")[0] in PACKAGES:
             for key, value in list(vars(loaded).items()):
                 if value is function:
                     patch.setattr(loaded, key, raises)

@@ -29,9 +29,7 @@ def one_thread():
 def test_registry_finds_exactly_the_networks():
     fdse, stablefdg = ["alexnet_bn", "resnet50", "vit_small"], ["resnet18", "digits_dg_cnn"]
     figure14 = ["lenet", "mobilenet", "densenet", "vgg"]
-    assert registry.names("models") == tuple(
-        sorted(["digits_cnn", "hfedf_cnn", *fdse, *stablefdg, *figure14])
-    )
+    assert registry.own("models") == tuple(sorted(["digits_cnn", "hfedf_cnn", *fdse, *stablefdg, *figure14]))
     assert registry.title("models", "hfedf_cnn").startswith("The client CNN of hFedF")
 
 

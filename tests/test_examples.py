@@ -1,0 +1,231 @@
+"""The package in examples/ is found, tested and trained without an edit to the project: installed for real, used in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+import pytest
+import torch
+
+from examples.convmixer import ConvMixer
+from examples.fedavgm import FedAvgM
+from fedshift import identity, registry
+from fedshift.errors import FedshiftError
+from fedshift.federation.ledger import macs_per_image
+from fedshift.resolve import params
+from tests.conftest import ROOT
+from tests.federation.toys import finish, method, quadratics, small, spec, trained
+from tests.workflow.checkout import Checkout, tiny
+
+ALL_BUT_SOURCES = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that examples/ was installed into; pip builds beside the sources, so it gets a copy."""
+    folder = tmp_path_factory.mktemp("examples")
+    source = shutil.copytree(ROOT / "examples", folder / "source", ignore=ALL_BUT_SOURCES)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
+    target = folder / "installed"
+    done = subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def python(installed: Path, *arguments: str) -> str:
+    """What `python ARGUMENTS` says in the project's root, where the package is installed."""
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("methods", r"  fedavgm +FedAvgM: momentum on the server \(Hsu, Qi, Brown 2019, arXiv 1909.06335\)."),
+        (
+            "models",
+            r"  convmixer +ConvMixer: patches, then depthwise and pointwise convolutions in turn \(.*\).",
+        ),
+    ],
+)
+def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
+    said = python(installed, "-m", "fedshift", "list", kind).splitlines()
+    assert sum(bool(re.fullmatch(line, one)) for one in said) == 1
+
+
+def test_the_suites_test_both_unasked(installed: Path) -> None:
+    suites = "tests/contract", "tests/models", "tests/federation/test_state.py"
+    chosen = "-k", "fedavgm or convmixer"
+    said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *suites, *chosen)
+    passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
+    assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
+    assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
+    assert sum("convmixer" in name for name in passed) > 8
+
+
+def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None:
+    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models')))"
+    assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'}\n"
+
+
+# ---- what the pages print
+
+
+def printed(page: str) -> dict[str, Any]:
+    """What the first Python block of a page defines."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert block is not None
+    defined: dict[str, Any] = {"__name__": page}
+    exec(compile(block[1], page, "exec", dont_inherit=True), defined)
+    return defined
+
+
+def test_the_method_that_the_page_prints_is_fedprox() -> None:
+    chosen = printed("add-a-method.md")["FedProx"]
+    run = spec(federation={"rounds": 1})
+    one, other = (finish(small(run, of)) for of in (chosen(), method("fedprox")))
+    assert one.server.row.equal(other.server.row)
+
+
+def test_the_model_that_the_page_prints_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds what every network holds."""
+    from tests.models.test_base import TestEveryModel  # here, or pytest would collect it in this file too
+
+    tiny_model = printed("add-a-model.md")["Tiny"]
+    monkeypatch.setattr(registry, "get", lambda kind, name: {"tiny": tiny_model}[name])
+    every, tests = TestEveryModel(), [name for name in vars(TestEveryModel) if name.startswith("test_")]
+    for name in tests:
+        getattr(every, name)("tiny")
+    assert len(tests) == 7
+
+
+# ---- in an experiment
+
+TABLE = "results/tables/demo/table.csv"
+ASKED = "--config", "experiments=[demo]", "--", TABLE  # as the pages say: for what params.yaml does not list
+
+
+@dataclass(frozen=True)
+class Extended(Checkout):
+    """A checkout beside which the package is installed, in `plugins`."""
+
+    def start(
+        self,
+        *arguments: str,
+        profile: str = "profiles/ci",
+        output: int | IO[str] = subprocess.PIPE,
+        **environment: str,
+    ) -> subprocess.Popen[str]:
+        found = {"PYTHONPATH": str(self.root / "plugins")}
+        return super().start(*arguments, profile=profile, output=output, **environment, **found)
+
+
+@pytest.fixture(scope="module")
+def extended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Extended:
+    """The demo with one target, one seed and two rounds: fedavg, fedavgm, and fedavg on a convmixer; trained."""
+    entry = "  convmixer: {method: {name: fedavg}, model: {name: convmixer}}\n"
+    demo = (
+        tiny("Demo", "fedavg", "fedavgm").replace("axes:", f"{entry}axes:").replace("rounds: 1", "rounds: 2")
+    )
+    made = Extended.made(tmp_path_factory.mktemp("extended"), {"demo": demo}, "experiments: [other]\n")
+    assert isinstance(made, Extended)
+    shutil.copytree(installed, made.root / "plugins")
+    made.run(*ASKED)
+    return made
+
+
+@pytest.mark.workflow
+def test_its_rows_stand_in_the_table(extended: Extended) -> None:
+    table = pd.read_csv(extended.root / TABLE)
+    assert table.groupby("method")["mean"].count().to_dict() == {"fedavg": 2, "fedavgm": 2, "convmixer": 2}
+    assert table["mean"].between(0, 100).all()
+    records = pd.read_parquet(extended.root / "results" / "metrics" / "demo.parquet")
+    losses = records[(records["stage"] == "post_agg") & (records["metric"] == "loss")]
+    by = {key: part["value"].tolist() for key, part in losses.groupby(["method", "round"])}
+    assert by["fedavgm", 1] == by["fedavg", 1] != by["convmixer", 1]  # the first step has no momentum yet
+    assert by["fedavgm", 2] != by["fedavg", 2]
+
+
+@pytest.mark.workflow
+def test_changed_code_of_a_plugin_makes_new_runs_and_a_comment_none(extended: Extended) -> None:
+    paths = "plugins/fedavgm.py", "plugins/convmixer.py"
+    before = [extended.append(path, "# a comment\n") for path in paths]
+    assert extended.to_train(*ASKED) == []
+    for path in paths:
+        extended.append(path, "CHANGED = 1\n")
+    assert extended.to_train(*ASKED) == ["fedavg", "fedavgm"]  # one fedavg: the one on a convmixer
+    for path, text in zip(paths, before, strict=True):
+        (extended.root / path).write_text(text)
+    assert extended.to_train(*ASKED) == []
+
+
+def test_the_fingerprint_of_a_plugin_covers_what_it_takes_from_the_package() -> None:
+    """A plug-in that builds on a method or a layer changes with it."""
+    assert "fedshift.models.layers.pooling" in identity._imports("examples.convmixer")
+    assert "fedshift.federation.method" in identity._imports("examples.fedavgm")
+
+
+# ---- its numbers
+
+
+def fedavgm(momentum: float) -> FedAvgM:
+    return FedAvgM(params(FedAvgM, {"momentum": momentum}))
+
+
+def test_three_rounds_by_hand() -> None:
+    """h = 1, 2 and c = 0, 3, one step of lr .1 each: delta = .15 (w - 2), so w = 1, 1.15, 1.3525, 1.550875 at momentum .5."""
+    federation = finish(quadratics(fedavgm(0.5), [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 1, 3))
+    assert federation.server.slot.v.tolist() == pytest.approx([-0.198375], abs=1e-12)
+    assert federation.server.row.tolist() == pytest.approx([1.550875], abs=1e-12)
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.67])
+def test_momentum_0_is_fedavg_bit_for_bit(participation: float) -> None:
+    run = spec(local={"momentum": 0.9}, federation={"rounds": 2, "participation": participation})
+    plain = finish(small(run, method("fedavg"))).server.row
+    assert finish(small(run, fedavgm(0.0))).server.row.view(torch.int32).equal(plain.view(torch.int32))
+    assert not finish(small(run, fedavgm(0.1))).server.row.equal(plain)
+
+
+def test_parameters_take_the_step_and_statistics_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    federation = small(spec(federation={"rounds": 2}), fedavgm(0.5))
+    W, B = federation.layout.W, federation.layout.B
+    start = federation.server.row.clone()
+    rows = [row for _, row in trained(federation, monkeypatch)]
+    first, second = (torch.stack(rows[i : i + 3]).mean(0) for i in (0, 3))  # equal clients in size
+    v = (start - first)[W]
+    v = 0.5 * v + (first - second)[W]
+    assert federation.server.row[W].tolist() == pytest.approx((first[W] - v).tolist(), abs=1e-6)
+    assert federation.server.row[B].tolist() == pytest.approx(second[B].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0])
+def test_momentum_is_from_0_to_below_1(momentum: float) -> None:
+    with pytest.raises(FedshiftError, match="momentum must be from 0 to below 1"):
+        fedavgm(momentum)
+
+
+def test_the_network_has_the_size_that_its_file_tells() -> None:
+    with torch.device("meta"):
+        model, small_one = ConvMixer(10, 32), ConvMixer(10, 16, width=8, depth=2, kernel=3)
+    assert sum(p.numel() for p in model.parameters()) == 54_634
+    assert macs_per_image(model, 32) == 3_269_568
+    assert list(small_one.stages) == ["stem", "stage1", "stage2"]
+    with pytest.raises(FedshiftError, match="width, depth and kernel must be 1 or more"):
+        params(ConvMixer, {"depth": 0})
