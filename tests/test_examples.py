@@ -229,3 +229,16 @@ def test_the_network_has_the_size_that_its_file_tells() -> None:
     assert list(small_one.stages) == ["stem", "stage1", "stage2"]
     with pytest.raises(FedshiftError, match="width, depth and kernel must be 1 or more"):
         params(ConvMixer, {"depth": 0})
+
+
+def test_a_plugin_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:
+    described = tmp_path / "taken-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: taken\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[fedshift.methods]\nfedprox = taken:Mine\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "fedshift", "list", "methods"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "taken:Mine: 'fedprox' is a name of fedshift's own" in done.stderr
+    assert "Rename it in the group fedshift.methods" in done.stderr

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import unknown
+from fedshift.errors import FedshiftError, unknown
 
 PACKAGES = {
     "methods": "fedshift.methods",
@@ -45,7 +45,12 @@ def own(kind: str) -> tuple[str, ...]:
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted."""
+    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted; raises FedshiftError for a plug-in with a name of ours."""
+    for taken in {*own(kind)} & {*_plugins(kind)}:
+        what = f"'{taken}' is a name of fedshift's own, and a run may mean one thing only"
+        raise FedshiftError(
+            _plugins(kind)[taken].value, what, f"Rename it in the group fedshift.{kind} of its package."
+        )
     return tuple(sorted({*own(kind), *_plugins(kind)}))
 
 
