@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Optimizer
 from fedshift.methods.fedavg import FedAvg
-from fedshift.registry import names
+from fedshift.registry import own
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
@@ -35,15 +36,15 @@ SMALL: dict[str, Any] = {
     "data": {"dataset": "digits", "prepare": {"px": 32}, "input_px": 32},
     "model": {"name": "digits_cnn"},
 }
-COSINE = [(1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 1, 0.999013, 0.996057
+COSINE = [0.001 * (1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 0.001 x 1, 0.999013, 0.996057
 
 
 @dataclass(frozen=True)
 class Expected:
-    """By hand: training samples and steps by client, the rate of each round, the clipping norm, samples tested on, out of domain and in."""
+    """By hand: each client's training samples, every client's steps, the rate of each round, the clipping norm, samples tested on, out of domain and in."""
 
     train: list[int]
-    steps: list[int]
+    steps: int
     rates: list[float]
     clip: float | None = None
     ood: int = 445
@@ -51,45 +52,26 @@ class Expected:
     optimizer: type[torch.optim.Optimizer] = torch.optim.SGD
 
 
-# Each step count is worked out on its line: epochs x batches of an epoch.
+FDSE = [0.1, 0.0998, 0.0996004]  # 0.1 x 0.998^t
+# Steps are epochs x batches of an epoch, for every client's size the same number.
 BY_HAND = {
-    # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; wrap: 1 x ceil(n / 50) = 8; rates 0.1 x 0.998^t
-    "fdse": Expected(
-        [364, 361, 358, 356],
-        [8, 8, 8, 8],
-        [0.1, 0.0998, 0.0996004],
-        10.0,
-        0,
-        {"val": [45, 45, 45, 45], "test": [45, 45, 44, 44]},
-    ),
+    # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; wrap: 1 x ceil(n / 50) = 8
+    "fdse": Expected([364, 361, 358, 356], 8, FDSE, clip=10.0, ood=0, tested={"val": [45] * 4, "test": [45, 45, 44, 44]}),
     # the same without outline, which is tested on the 44 images of its test part
-    "fdse_unseen": Expected(
-        [364, 361, 358],
-        [8, 8, 8],
-        [0.1, 0.0998, 0.0996004],
-        10.0,
-        44,
-        {"val": [45, 45, 45], "test": [45, 45, 44]},
-    ),
+    "fdse_unseen": Expected([364, 361, 358], 8, FDSE, clip=10.0, ood=44, tested={"val": [45] * 3, "test": [45, 45, 44]}),
     # validation int(0.1 n) = 45, 45, 44; remainders dropped: 5 x floor(409 / 16) = 5 x 25, 5 x floor(406 / 16), 5 x floor(403 / 16)
-    "fedrd": Expected([409, 406, 403], [125, 125, 125], [0.001] * 3, tested={"val": [45, 45, 44]}),
+    "fedrd": Expected([409, 406, 403], 125, [0.001] * 3, tested={"val": [45, 45, 44]}),
     # 2 x ceil(409 / 64) = 2 x 7; which client holds which domain is drawn
-    "hfedf": Expected([409, 406, 403], [14, 14, 14], [0.001] * 3, optimizer=torch.optim.Adam),
+    "hfedf": Expected([409, 406, 403], 14, [0.001] * 3, optimizer=torch.optim.Adam),
     # 5 x floor(409 / 32) = 5 x 12
-    "stablefdg_n3": Expected(
-        [409, 406, 403], [60, 60, 60], [0.001 * c for c in COSINE], tested={"val": [45, 45, 44]}
-    ),
-    # 2 x ceil(364 / 32) = 2 x 12; the cosine runs over 100 rounds
+    "stablefdg_n3": Expected([409, 406, 403], 60, COSINE, tested={"val": [45, 45, 44]}),
+    # fractions as in fdse; 2 x ceil(364 / 32) = 2 x 12; the cosine runs over 100 rounds
     "unified": Expected(
-        [364, 361, 358],
-        [24, 24, 24],
-        [0.05, 0.05 * 0.99975328, 0.05 * 0.99901336],
-        10.0,
-        tested={"val": [45, 45, 45], "test": [45, 45, 44]},
+        [364, 361, 358], 24, [0.05, 0.05 * 0.99975328, 0.05 * 0.99901336], clip=10.0, tested={"val": [45] * 3, "test": [45, 45, 44]}
     ),
     # fractions as in fdse; 2 x ceil(364 / 16) = 46, 2 x ceil(361 / 16) = 46, 2 x ceil(358 / 16) = 46; the cosine over 8 rounds
-    "digits": Expected([364, 361, 358], [46, 46, 46], [0.2, 0.2 * 0.96193977, 0.2 * 0.85355339]),
-}
+    "digits": Expected([364, 361, 358], 46, [0.2, 0.2 * 0.96193977, 0.2 * 0.85355339]),
+}  # fmt: skip
 
 
 @dataclass
@@ -104,6 +86,17 @@ class Seen:
     def rounds(self) -> list[list[int]]:
         """The clients of every round."""
         return [[k for t, k, *_ in self.turns if t == one] for one in range(3)]
+
+    def sizes(self, *splits: str) -> list[int]:
+        """Samples of every client in these splits."""
+        return [sum(len(client.split(split)) for split in splits) for client in self.federation.held]
+
+    def took(self, steps: Callable[[int], int], rates: list[float]) -> None:
+        """Every turn took `steps(n)` steps for its client's n training samples, at its round's rate."""
+        for t, k, n, taken, rate, summed in self.turns:
+            assert (n, taken) == (self.sizes("train")[k], steps(n))
+            assert rate == pytest.approx(rates[t], rel=1e-7)
+            assert summed == pytest.approx(taken * rate)
 
 
 def declared(project: Path, protocol: str, **keys: Any) -> list[experiments.Cell]:
@@ -148,16 +141,10 @@ def test_first_three_rounds(project: Path, monkeypatch: pytest.MonkeyPatch, prot
     seen = play(project, cell.spec, monkeypatch)
     everybody = list(range(len(expected.train)))
     assert seen.rounds() == [everybody] * 3
-    sizes = [len(client.train) for client in seen.federation.held]
-    assert sorted(sizes, reverse=True) == expected.train
-    for split, counts in expected.tested.items():
-        assert [len(client.split(split)) for client in seen.federation.held] == counts
-    for t, k, n, steps, rate, rates in seen.turns:
-        assert n == sizes[k]
-        assert steps == expected.steps[expected.train.index(n)]
-        assert rate == pytest.approx(expected.rates[t], rel=1e-7)
-        assert rates == pytest.approx(steps * rate)
-    assert len(seen.clipped) == 3 * sum(expected.steps)
+    assert sorted(seen.sizes("train"), reverse=True) == expected.train
+    assert {split: seen.sizes(split) for split in expected.tested} == expected.tested
+    seen.took(lambda _: expected.steps, expected.rates)
+    assert len(seen.clipped) == 3 * expected.steps * len(everybody)
     assert {limit for limit, _, _ in seen.clipped} == {expected.clip}
     assert all(
         after == pytest.approx(before if limit is None else min(before, limit), rel=1e-5)
@@ -188,14 +175,12 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     # A domain of 454 is cut into nine parts of 45 and one of 49, of each of which int(0.1 n) are for validation: 41 and 45 train;
     # 451: 45 and 46, so 41 and 42; 447: 44 and 51, so 40 and 46. One batch of 32 an epoch, the remainder is dropped: 5 steps.
     parts = [*[41] * 9, 45, *[41] * 9, 42, *[40] * 9, 46]
-    assert [len(client.train) for client in seen.federation.held] == parts
+    assert seen.sizes("train") == parts
     assert [client.domains for client in seen.federation.held[::10]] == [("plain",), ("ink",), ("texture",)]
     drawn = seen.rounds()
     assert all(len(set(one)) == 10 and set(one) <= set(range(30)) for one in drawn)
     assert len(set(map(tuple, drawn))) == 3
-    for t, k, n, steps, rate, _ in seen.turns:
-        assert (n, steps) == (parts[k], 5)
-        assert rate == pytest.approx(0.001 * COSINE[t])
+    seen.took(lambda _: 5, COSINE)
     assert {limit for limit, _, _ in seen.clipped} == {None}
     assert seen.federation.server.p.tolist() == pytest.approx([0.1] * 10)  # uniform, not by size
     assert target_sizes(seen.federation) == {445}
@@ -207,14 +192,11 @@ def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest
     (cell,) = declared(project, "stablefdg_multi", spec=scaled)
     assert cell.spec.partition.params == {"clients": 12, "min_size": 20}  # alpha 0.5 is the scheme's default
     seen = play(project, cell.spec, monkeypatch)
-    held = seen.federation.held
-    assert sum(len(one.train) + len(one.val) for one in held) == 454 + 451 + 447
-    assert min(len(one.train) + len(one.val) for one in held) >= 20
-    assert max(len(one.domains) for one in held) > 1
+    held = seen.sizes("train", "val")
+    assert sum(held) == 454 + 451 + 447 and min(held) >= 20
+    assert max(len(one.domains) for one in seen.federation.held) > 1
     assert [len(one) for one in seen.rounds()] == [4, 4, 4]
-    for t, k, n, steps, rate, _ in seen.turns:
-        assert (n, steps) == (len(held[k].train), 5 * max(1, n // 32))
-        assert rate == pytest.approx(0.001 * COSINE[t])
+    seen.took(lambda n: 5 * max(1, n // 32), COSINE)
 
 
 def test_every_protocol_is_run_here() -> None:
@@ -300,9 +282,9 @@ def test_sources_are_told_of_settings_that_exist() -> None:
 
 
 def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> None:
-    everyone: dict[str, Any] = dict.fromkeys(names("methods"))
+    everyone: dict[str, Any] = dict.fromkeys(own("methods"))
     cells = declared(project, "unified", methods=everyone)
-    assert [cell.label for cell in cells] == list(names("methods"))
+    assert [cell.label for cell in cells] == list(own("methods"))
     table = experiments.load(ROOT, "unified/pacs")
     assert {
         value["method"]["name"] if value else label for label, value in table.methods.items()

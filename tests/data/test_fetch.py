@@ -113,7 +113,8 @@ def test_without_an_address_the_user_is_told_what_to_put_where(
     monkeypatch.setattr(PACS, "releases", {"original": replace(PACS.releases["original"], archives=())})
     with pytest.raises(FedshiftError) as error:
         fetch(workspace, "pacs", say=lambda _: None)
-    assert "domains: art_painting, cartoon, photo, sketch" in error.value.cure
+    assert "Domains: art_painting, cartoon, photo, sketch." in error.value.cure
+    assert "Classes (7): dog, elephant, giraffe, guitar, horse, house, person." in error.value.cure
     assert "fedshift fetch pacs --release original --from PATH\n" in error.value.cure
 
 

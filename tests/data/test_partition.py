@@ -25,6 +25,7 @@ REFERENCE = Reference("hfedf.json")
 HFEDF = {"A": 2048, "C": 2344, "P": 1670}
 PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
 OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
+DOMAINNET10 = {"clipart": 2618, "infograph": 3070, "painting": 3069, "quickdraw": 5000, "real": 5985, "sketch": 2684}  # fmt: skip
 
 
 def make_index(sizes: dict[str, int]) -> pd.DataFrame:
@@ -89,16 +90,23 @@ def test_every_client_has_d_distinct_domains_and_every_part_one_owner(
     ]
 
 
-def test_office_caltech10_sizes_of_fdse() -> None:
-    table = divide(make_index(OFFICE), make_spec())
+@pytest.mark.parametrize(
+    ("domains", "train", "test", "total"),
+    [
+        (PACS, [1639, 1876, 1336, 3144], [204, 234, 167, 392], 7995),
+        (OFFICE, [899, 767, 126, 236], [112, 95, 15, 29], 2028),
+        (DOMAINNET10, [2095, 2456, 2456, 4000, 4788, 2148], [261, 307, 306, 500, 598, 268], 17943),
+    ],
+    ids=["pacs", "office_caltech10", "domainnet10"],
+)
+def test_sizes_of_fdse(domains: dict[str, int], train: list[int], test: list[int], total: int) -> None:
+    """By hand from its released code's rule: int(0.2 n) held out, int of half of these for testing, the rest for validation."""
+    table = divide(make_index(domains), make_spec())
+    assert (table["client"] == pd.Categorical(table["domain"], categories=list(domains)).codes).all()
     counts = sizes(table)
-    assert counts["train"].sum() == 2028
-    assert counts.loc[2, ["train", "val", "test"]].tolist() == [126, 16, 15]
-    assert (table["client"] == pd.Categorical(table["domain"], categories=list(OFFICE)).codes).all()
-
-
-def test_pacs_sizes_of_fdse() -> None:
-    assert sizes(divide(make_index(PACS), make_spec()))["train"].tolist() == [1639, 1876, 1336, 3144]
+    assert counts["train"].tolist() == train and sum(train) == total
+    assert counts["test"].tolist() == test
+    assert counts.sum(axis=1).tolist() == list(domains.values())
 
 
 def test_hfedf_sizes_two_domains_per_client_and_a_held_out_one() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,12 @@ from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide
-from fedshift.data.prepare import load, prepare
-from fedshift.data.verify import verify
-from fedshift.spec import Prepare
+from fedshift.data.prepare import load
+from fedshift.data.verify import stamp_path, verify
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.test_partition import make_spec
+from tests.verbs import done, fedshift, refused
 
 
 @pytest.fixture
@@ -37,6 +39,9 @@ def test_pacs_matches_its_manifest_and_fdse_sizes(workspace: Workspace, shared: 
     assert counts.loc["sketch"].tolist() == [772, 740, 753, 608, 816, 80, 160]
     assert index.groupby("domain", sort=False).size().tolist() == [2048, 2344, 1670, 3929]
     assert (index["group"] == -1).all()
+    index.insert(0, "sample", range(len(index)))
+    trained = divide(index, make_spec(dataset="pacs")).query("split == 'train'").groupby("client").size()
+    assert trained.tolist() == [1639, 1876, 1336, 3144]
     assert index.groupby(["split", "domain"]).size().to_dict() == {
         ("crossval", "art_painting"): 208, ("crossval", "cartoon"): 237, ("crossval", "photo"): 171, ("crossval", "sketch"): 398,
         ("train", "art_painting"): 1840, ("train", "cartoon"): 2107, ("train", "photo"): 1499, ("train", "sketch"): 3531,
@@ -65,16 +70,53 @@ def test_the_one_rotated_image_is_turned_upright(office: Path) -> None:
 
 
 def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Workspace, office: Path) -> None:
-    fetch(workspace, "office_caltech10", source=office, say=lambda _: None)
-    told = json.loads(verify(workspace, "office_caltech10").read_text())["duplicates"]
-    assert (told["groups"], told["surplus"]) == (18, 26)
-    images, index = load(prepare(workspace, "office_caltech10", options=Prepare(px=8)))
+    """One command for each step, and none does its work twice."""
+    workspace.root.mkdir()
+    name = "office_caltech10"
+    fetched = done(fedshift(workspace.root, "fetch", name, "--from", str(office)))
+    assert workspace.raw(name, "original").resolve() == office.resolve() and "licence: none stated" in fetched
+    told = done(fedshift(workspace.root, "verify", name))
+    assert "2,533 files, 55,275,304 bytes" in told and "18 groups, 26 surplus" in told
+    stamped = stamp_path(workspace, name, "original").stat().st_mtime_ns
+    folder = Path(done(fedshift(workspace.root, "prepare", name, "--px", "8")).splitlines()[-1])
+    assert stamp_path(workspace, name, "original").stat().st_mtime_ns == stamped
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert f"present: {workspace.raw(name, 'original')}" in done(fedshift(workspace.root, "fetch", name))
+    assert done(fedshift(workspace.root, "prepare", name, "--px", "8")).strip() == str(folder)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    images, index = load(folder)
     assert images.shape == (2533, 8, 8, 3) and images.std() > 30
     counts = pd.crosstab(
         *(divide(index, make_spec(dataset="office_caltech10"))[name] for name in ("client", "split"))
     )
     assert counts["train"].sum() == 2028
     assert counts.loc[2, ["train", "val", "test"]].tolist() == [126, 16, 15]
+    assert (trained_and_seen(index, "apart"), trained_and_seen(index, "together")) == ((2028, 3), (2028, 0))
+
+
+def trained_and_seen(index: pd.DataFrame, groups: str) -> tuple[int, int]:
+    """Training images, and test images that are byte-identical with one of them, by FDSE's first seed."""
+    spec = make_spec(dataset="office_caltech10", seed=2)
+    division = spec.partition.model_copy(update={"groups": groups})
+    split = divide(index, spec.model_copy(update={"partition": division}))["split"]
+    known = set(index.loc[split == "train", "group"]) - {-1}
+    return int((split == "train").sum()), int(index.loc[split == "test", "group"].isin(known).sum())
+
+
+def test_one_flipped_bit_among_the_real_files_is_named(
+    workspace: Workspace, office: Path, tmp_path: Path
+) -> None:
+    workspace.root.mkdir()
+    shutil.copytree(office, tmp_path / "tree", copy_function=os.symlink)
+    harmed = tmp_path / "tree" / "dslr" / "mug" / "frame_0004.jpg"
+    content = bytearray(harmed.read_bytes())
+    content[len(content) // 2] ^= 1
+    harmed.unlink()
+    harmed.write_bytes(content)
+    done(fedshift(workspace.root, "fetch", "office_caltech10", "--from", str(tmp_path / "tree")))
+    for verb in ("verify", "prepare"):
+        told = fedshift(workspace.root, verb, "office_caltech10")
+        refused(told, "1 corrupt: dslr/mug 1", "dslr/mug/frame_0004.jpg", "fetch it anew")
 
 
 @pytest.mark.parametrize("name", ["pacs", "office_caltech10"])

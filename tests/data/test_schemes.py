@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from fedshift.data.columns import columns_hash
 from fedshift.data.partition import divide
 from fedshift.data.partitions.heterogeneous import owners
+from fedshift.data.plots import plot_partition
 from fedshift.data.scheme import generator, permutation, uniform
 from fedshift.data.split import random_split
 from fedshift.errors import FedshiftError
@@ -126,9 +129,12 @@ def test_heterogeneity_between_its_limits(clients: int) -> None:
     assert pd.crosstab(half["client"], half["domain"]).loc[2, "C"] == 315 + 105
 
 
-def test_a_thousand_clients() -> None:
+def test_a_thousand_clients_and_their_picture(tmp_path: Path) -> None:
     table = division({"A": 6000, "B": 6000}, "clients_per_domain", {"clients": 1000})
     assert held(table).tolist() == [12] * 1000
+    plot_partition(table, tmp_path / "plot.png")
+    with Image.open(tmp_path / "plot.png") as picture:
+        assert picture.size == (14 * 120, 792)
 
 
 def test_label_shift_of_fedrd() -> None:
@@ -226,6 +232,7 @@ def test_same_seed_same_columns_on_every_machine(scheme: str, expected: str) -> 
     assert columns_hash(table)[:16] == expected
 
 
-def test_office_caltech10_keeps_its_sizes_under_every_new_option() -> None:
-    table = division(OFFICE, "domain_per_client", {}, groups="together")
-    assert (table["split"] == "train").sum() == 2028
+def test_where_nothing_is_a_duplicate_groups_change_nothing() -> None:
+    together = division(OFFICE, "domain_per_client", {}, groups="together")
+    assert (together["split"] == "train").sum() == 2028
+    pd.testing.assert_frame_equal(together, division(OFFICE, "domain_per_client", {}))

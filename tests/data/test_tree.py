@@ -57,6 +57,8 @@ def test_the_tree_is_found_below_other_folders(tmp_path: Path) -> None:
     assert PACS().root(tmp_path) == PACS().root(tree) == tree
     with pytest.raises(FedshiftError, match="no domain's folder in it"):
         PACS().root(tree / "photo")
+    assert Folder().root(tmp_path) == Folder().root(tree) == tree
+    plant(tmp_path, ["a"], ["b"], each=1)  # domain/class/image begins higher up now
     assert Folder().root(tmp_path) == tmp_path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def tree(workspace: Workspace, tmp_path: Path) -> Path:
     return root
 
 
+def flip(path: Path) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(bytes(content))
+
+
 def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, tree: Path) -> None:
     facts = json.loads(verify(workspace, "folder", "mine").read_text())
     lines = sorted(
@@ -40,10 +48,7 @@ def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, t
 
 def test_problems_are_named_and_the_old_stamp_goes(workspace: Workspace, tree: Path) -> None:
     stamp = verify(workspace, "folder", "mine")
-    flipped = tree / "A" / "x" / "1.png"
-    content = bytearray(flipped.read_bytes())
-    content[-20] ^= 1
-    flipped.write_bytes(bytes(content))
+    flip(tree / "A" / "x" / "1.png")
     (tree / "A" / "y" / "0.png").unlink()
     draw(tree / "B" / "y" / "new.png", seed=77)
     with pytest.raises(FedshiftError) as error:
@@ -62,6 +67,17 @@ def test_verified_runs_once_and_again_for_another_manifest(workspace: Workspace,
     write_manifest(workspace, "folder", "mine")
     verified(workspace, "folder", "mine")
     assert json.loads(stamp.read_text())["files"] == 9
+
+
+@pytest.mark.parametrize("spoil", [flip, Path.unlink])
+def test_a_tree_that_changed_since_its_stamp_is_verified_anew(
+    workspace: Workspace, tree: Path, spoil: Callable[[Path], None]
+) -> None:
+    verified(workspace, "folder", "mine")
+    spoil(tree / "A" / "x" / "1.png")
+    with pytest.raises(FedshiftError, match=r"A/x/1\.png") as error:
+        verified(workspace, "folder", "mine")
+    assert "fedshift verify folder --release mine --write-manifest" in error.value.cure
 
 
 def test_manifest_is_the_same_bytes_when_written_again(workspace: Workspace, tree: Path) -> None:

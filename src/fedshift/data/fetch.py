@@ -6,6 +6,7 @@ By download, from archives or a tree on this machine, or made from another tree.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,9 @@ from pathlib import Path
 
 from fedshift.data.dataset import Dataset, Release
 from fedshift.data.download import download, unpack
-from fedshift.data.lists import gather, lists_file, own_lists, write_lists
+from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
-from fedshift.data.verify import write_manifest
+from fedshift.data.verify import entries, write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
@@ -51,10 +52,14 @@ def fetch(
         _take(dataset, facts, sources, raw)
     elif raw.exists():
         say(f"present: {raw}")
+        _openable(raw)
     else:
         _download(dataset, facts, raw, say)
     if facts.manifest is None:
         say(f"manifest: {write_manifest(workspace, name, release)}")
+    if dataset.open_releases:
+        domains, classes = dataset.domains_and_classes(raw)
+        say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
     return raw
 
 
@@ -98,17 +103,32 @@ def _made(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source:
 
 def _checked(dataset: Dataset, raw: Path) -> None:
     try:
+        _openable(raw)
         dataset.index(raw)
     except FedshiftError:
         raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
         raise
 
 
+def _openable(raw: Path) -> None:
+    """Raise FedshiftError naming links that lead nowhere, and names that are not UTF-8 (no manifest could hold them)."""
+    problems = []
+    for path in entries(raw):
+        name = os.fsencode(path.relative_to(raw)).decode(errors="backslashreplace")
+        if not path.exists():
+            problems.append(f"link to nothing: {name}")
+        if path.name.encode(errors="ignore").decode() != path.name:
+            problems.append(f"name is not UTF-8: {name}")
+    if problems:
+        what = "\n  ".join(["cannot be taken as it is:", *problems])
+        raise FedshiftError(raw, what, "Mend these and run the same command again.")
+
+
 def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
     if facts.listed_only and lists_file(raw, facts.lists) is None:
         raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
     if not facts.archives:
-        what = "is made from another tree" if facts.make else "no address is known that needs no person"
+        what = "is made from another tree" if facts.make else "must be brought by hand"
         raise FedshiftError(raw, what, instructions(dataset, facts, raw))
     archives = []
     for archive in facts.archives:
@@ -141,22 +161,29 @@ def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
 
 def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     """What a user puts where when nothing can be downloaded."""
-    by_hand = "".join(f"  By hand (untested): {address}\n" for address in facts.by_hand)
-    lists = " --lists FOLDER" if facts.listed_only and not facts.lists else ""
-    downloads = f"\n  Without --from it downloads {len(facts.archives)} archives." if facts.archives else ""
-    command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{lists}"
+    listed = facts.listed_only and not facts.lists
+    command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
+    lines = [f"Source: {facts.source}.", *(f"By hand (untested): {address}" for address in facts.by_hand)]
     if facts.make:
-        return f"Source: {facts.source}.\n{by_hand}  Then: {command}"
-    domains = ", ".join(dataset.domains) or "one folder per domain"
-    shown = (
-        dataset.classes
-        if len(dataset.classes) <= NAMED
-        else (*dataset.classes[:3], "...", dataset.classes[-1])
-    )
-    classes = ", ".join(shown) or "one folder per class"
-    return (
-        f"Source: {facts.source}.\n{by_hand}"
-        f"  It must hold domain/class/image, domains: {domains};\n  classes ({len(dataset.classes)}): {classes}.\n"
-        f"  Then: {command}\n"
-        f"  PATH: the unpacked folder, or the archive as downloaded (several: --from for each).{downloads}"
-    )
+        return "\n  ".join([*lines, f"Then: {command}"])
+    words = [level for level in getattr(dataset, "levels", ()) if level in WORDS]
+    split = f" or domain/{{{','.join(words)}}}/class/image" if words else ""
+    lines.append(f"It must hold domain/class/image{split}.")
+    if dataset.domains:
+        lines.append(f"Domains: {_some(dataset.domains)}.")
+        lines.append(f"Classes ({len(dataset.classes)}): {_some(dataset.classes)}.")
+    else:
+        lines.append("Each folder in it is a domain, each folder in that a class; a domain may lack a class.")
+    lines.append(f"Then: {command}")
+    lines.append("PATH: the unpacked folder, or the archive as downloaded (several: --from for each).")
+    if listed:
+        lines.append(
+            "FOLDER: text files <domain>_train.txt and <domain>_test.txt, lines `domain/class/file label`."
+        )
+    if listed and facts.archives:
+        lines.append("Without --from the images are downloaded.")
+    return "\n  ".join(lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names if len(names) <= NAMED else (*names[:3], "...", names[-1]))

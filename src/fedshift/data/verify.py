@@ -13,6 +13,7 @@ import pandas as pd
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists
 from fedshift.data.statistics import plot_counts
+from fedshift.data.tree import below
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, sha256_file, write_bytes, write_json
 from fedshift.registry import get
@@ -20,6 +21,7 @@ from fedshift.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
 SHOWN = 20
+LEVELS = 4  # domain, split, class, image
 
 
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
@@ -44,14 +46,14 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         )
     problems = differences(wanted, found)
     if problems:
-        cure = f"Fetch it anew (remove {raw}; fedshift fetch {name} --release {release}) or mend these files."
+        cure = f"Mend these files, or fetch it anew: remove {raw}, then: fedshift fetch {name} --release {release}"
+        if dataset.release(release).manifest is None:
+            cure = f"Mend these files, or {_taken(name, release)}"
         raise FedshiftError(
             raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
         )
     if not declared.get("accepted") and (problems := unpublished(dataset, raw, found)):
-        cure = (
-            f"Mend the tree, or take it as it is: fedshift verify {name} --release {release} --write-manifest"
-        )
+        cure = f"Mend the tree, or {_taken(name, release)}"
         raise FedshiftError(raw, "is not what was published:\n  " + "\n  ".join(problems), cure)
     kept = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
     if kept["hash"] not in drawn:
@@ -61,12 +63,30 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
-    """The stamp of a verified tree; verifies now if there is none for the present manifest."""
+    """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was touched since."""
     stamp = stamp_path(workspace, name, release)
     current = (
-        stamp.exists() and json.loads(stamp.read_text())["hash"] == manifest(workspace, name, release)["hash"]
+        stamp.exists()
+        and json.loads(stamp.read_text())["hash"] == manifest(workspace, name, release)["hash"]
+        and _touched(workspace.raw(name, release)) < stamp.stat().st_ctime_ns
     )
     return stamp if current else verify(workspace, name, release)
+
+
+def _touched(raw: Path) -> int:
+    """When a folder or file of the tree last changed, in nanoseconds; 0 where there is no tree."""
+    if not raw.exists():
+        return 0
+    return max((path if path.exists() else path.parent).stat().st_ctime_ns for path in [raw, *entries(raw)])
+
+
+def entries(raw: Path) -> list[Path]:
+    """Visible folders and files of a tree, those in the class folders last."""
+    return [path for depth in range(1, LEVELS + 1) for path in below(raw, depth)]
+
+
+def _taken(name: str, release: str) -> str:
+    return f"take it as it is: fedshift verify {name} --release {release} --write-manifest"
 
 
 def stamp_path(workspace: Workspace, name: str, release: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedshift.data.dataset import Release, missing_tree
-from fedshift.data.tree import ImageTree, below
+from fedshift.data.tree import DEPTH, SUFFIXES, ImageTree, below, within
 from fedshift.errors import FedshiftError
 
 
@@ -26,6 +26,16 @@ class Folder(ImageTree):
                 f"{self.name}: release", f"'{name}' cannot name a folder", "Use letters, digits, - and _."
             )
         return Release(source="a folder of the user's", licence="the user's", citation="none")
+
+    def root(self, folder: Path) -> Path:
+        """The first folder that holds images as domain/class/image, below three folders at most that hold no other."""
+        root = folder
+        for _ in range(DEPTH):
+            inner = [path for path in within(root) if path.is_dir()]
+            if len(inner) != 1 or any(path.suffix.lower() in SUFFIXES for path in below(root, 3)):
+                return root
+            root = inner[0]
+        return root
 
     def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if not raw.is_dir():

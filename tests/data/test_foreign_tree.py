@@ -1,0 +1,205 @@
+"""A tree that nobody here made, through the verbs: what can be read is trained on, all else is refused with its place and the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from fedshift import planfile
+from fedshift.data.prepare import load
+from fedshift.spec import Prepare
+from fedshift.workspace import Workspace
+from tests.data.conftest import draw, plant
+from tests.verbs import done, fedshift, refused
+
+PX = 16
+RELEASE = ("--release", "mine")
+EXPERIMENT = {
+    "title": "Mine",
+    "protocol": "digits",
+    "spec": {
+        "data": {"dataset": "folder", "release": "mine", "prepare": {"px": PX}, "input_px": PX},
+        "local": {"batch": 4, "epochs": 1},
+        "federation": {"rounds": 1},
+    },
+    "methods": {"fedavg": None},
+    "axes": {"target": ["Über Nacht"], "seed": [0]},
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Three domains with unequal classes, one of them a link; images of many kinds and sizes; and what systems leave behind."""
+    root, elsewhere = tmp_path / "My Pictures", tmp_path / "elsewhere"
+    cars, trees = root / "day" / "red car", root / "day" / "Bäume"
+    noise = Image.open(draw(cars / "plain.png", size=(20, 14)))
+    noise.convert("L").save(cars / "grey.PNG")
+    noise.convert("P").save(cars / "palette.png", transparency=bytes(range(256)))
+    noise.convert("RGBA").save(cars / "alpha.png")
+    noise.convert("1").save(cars / "one bit.bmp")
+    noise.convert("CMYK").save(cars / "printed.JPG")
+    noise.save(cars / "moving.gif", save_all=True, append_images=[Image.new("RGB", noise.size)])
+    exif = Image.Exif()
+    exif[0x0112] = 6  # lies on its side
+    noise.save(cars / "turned.jpeg", exif=exif)
+    draw(cars / "dot.png", size=(1, 1))
+    draw(cars / "wide.tiff", size=(3000, 2))
+    draw(trees / "日本.webp")
+    plant(elsewhere, ["night"], ["red car", "cat"], each=3)
+    (root / "Über Nacht").symlink_to(elsewhere / "night")
+    (root / "dusk" / "Bäume").mkdir(parents=True)  # empty
+    plant(root, ["dusk"], ["red car"], each=4)
+    (root / "dusk" / "red car" / "link.png").symlink_to(cars / "grey.PNG")
+    for litter in ("README.md", ".DS_Store", "__MACOSX/day/._plain.png", "day/Thumbs.db", "day/red car/._plain.png", "dusk/red car/desktop.ini"):  # fmt: skip
+        (root / litter).parent.mkdir(parents=True, exist_ok=True)
+        (root / litter).write_bytes(b"litter")
+    return root
+
+
+def fetched(project: Path, source: Path) -> str:
+    return done(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(source)))
+
+
+def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
+    """Pixels and paths."""
+    done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
+    images, index = load(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    return images, list(index["path"])
+
+
+def test_from_the_tree_to_a_trained_model(project: Path, tree: Path) -> None:
+    torch.set_num_threads(1)
+    told = fetched(project, tree)
+    assert "domains (3): day, dusk, Über Nacht; classes (3): Bäume, cat, red car" in told
+    assert "22 files" in done(fedshift(project, "verify", "folder", *RELEASE))
+    images, paths = prepared(project)
+    names = ("alpha.png", "dot.png", "grey.PNG", "moving.gif", "one bit.bmp", "palette.png", "plain.png", "printed.JPG", "turned.jpeg", "wide.tiff")  # fmt: skip
+    assert paths == [
+        "day/Bäume/日本.webp",
+        *(f"day/red car/{name}" for name in names),
+        *(f"dusk/red car/{name}" for name in ("0.png", "1.png", "2.png", "3.png", "link.png")),
+        *(f"Über Nacht/{label}/{k}.png" for label in ("cat", "red car") for k in range(3)),
+    ]
+    by_path = dict(zip(paths, images, strict=True))
+    plain, grey = by_path["day/red car/plain.png"], by_path["day/red car/grey.PNG"]
+    assert (by_path["day/red car/alpha.png"] == plain).all()
+    assert (by_path["dusk/red car/link.png"] == grey).all() and (grey[..., 0] == grey[..., 2]).all()
+    for lossy, difference in (("moving.gif", 30), ("palette.png", 30), ("printed.JPG", 60)):
+        assert np.abs(by_path[f"day/red car/{lossy}"].astype(int) - plain).mean() < difference, lossy
+
+    done(fedshift(project, "partition", "folder", *RELEASE, "--px", str(PX), "--target", "Über Nacht"))
+    (project / "experiments" / "mine.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+    plan = project / done(fedshift(project, "plan", "mine", "--print", "path")).strip()
+    (run,) = planfile.runs(plan)
+    done(fedshift(project, "train", "--plan", str(plan), run.digest))
+    summary = json.loads((project / run.directory / "summary.json").read_text())
+    assert summary["classes"] == ["Bäume", "cat", "red car"] and summary["target"] == "Über Nacht"
+    assert [(one["domains"], one["train"] + one["val"] + one["test"]) for one in summary["clients"]] == [(["day"], 11), (["dusk"], 5)]  # fmt: skip
+
+
+def test_images_that_cannot_be_read_are_all_named_with_the_reason(project: Path, tmp_path: Path) -> None:
+    root = plant(tmp_path / "tree", ["a", "b c"], "xy", each=3)
+    broken = {
+        "a/x/cut.jpg": "image file is truncated",
+        "a/x/empty.png": "cannot identify image file",
+        "a/y/huge.png": "exceeds limit of",
+        "a/y/float.tif": "more than 8 bits",
+        "b c/x/sixteen.png": "more than 8 bits",
+        "b c/y/text.jpg": "cannot identify image file",
+    }
+    whole = draw(root / "a" / "x" / "cut.jpg", size=(64, 64))
+    whole.write_bytes(whole.read_bytes()[:-400])
+    (root / "a/x/empty.png").write_bytes(b"")
+    (root / "a/y/huge.png").write_bytes(png_of(30_000))
+    Image.new("F", (4, 4)).save(root / "a/y/float.tif")
+    Image.new("I;16", (4, 4), 40_000).save(root / "b c/x/sixteen.png")
+    (root / "b c/y/text.jpg").write_text("no image")
+    fetched(project, root)
+    result = fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX))
+    refused(result, "6 images cannot be read:")
+    for path, reason in broken.items():
+        (line,) = [line for line in result.output.splitlines() if line.strip().startswith(f"{path}: ")]
+        assert reason in line
+        (root / path).unlink()
+    # a tree that was touched is verified anew
+    again = fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX))
+    refused(again, "6 missing", "b c/y/text.jpg", "fedshift verify folder --release mine --write-manifest")
+    done(fedshift(project, "verify", "folder", *RELEASE, "--write-manifest"))
+    assert len(prepared(project)[1]) == 12
+
+
+def png_of(side: int) -> bytes:
+    """A PNG file of so many pixels squared, of which the header alone is there."""
+    chunks = [b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0), b"IDAT"]
+    packed = [
+        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def link_to_nothing(root: Path) -> None:
+    (root / "a/x/gone.png").symlink_to(root / "nowhere.png")
+
+
+def latin_name(root: Path) -> None:
+    """As an archive leaves it that was packed under Windows."""
+    source, target = os.fsencode(root / "a/x/0.png"), os.fsencode(root / "a/x") + b"/stra\xdfe.png"
+    shutil.copy(source, target)
+
+
+def deeper(root: Path) -> None:
+    draw(root / "a/x/more/0.png")
+
+
+def notes(root: Path) -> None:
+    (root / "b c/y/labels.csv").write_text("0.png,3")
+
+
+def loose(root: Path) -> None:
+    draw(root / "a/0.png")
+
+
+def nothing_in_a_class(root: Path) -> None:
+    (root / "a/z").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (link_to_nothing, "link to nothing: a/x/gone.png"),
+        (latin_name, r"name is not UTF-8: a/x/stra\xdfe.png"),
+        (deeper, "unexpected folder: a/x/more"),
+        (notes, "not an image: b c/y/labels.csv"),
+        (loose, "image outside a class folder: a/0.png"),
+        (nothing_in_a_class, "no images in z"),
+    ],
+)
+def test_a_tree_that_is_none_is_refused_at_once(
+    project: Path, tmp_path: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    root = plant(tmp_path / "tree", ["a", "b c"], "xy", each=1)
+    spoil(root)
+    refused(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(root)), reason)
+    assert not os.path.lexists(project / "data/raw/folder/mine")
+    assert not list((project / "data/raw/folder").iterdir())
+
+
+def test_an_archive_with_an_outer_folder(project: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    plant(packed / "My Pictures", ["day", "night"], ["cat", "red car"], each=1)
+    (packed / "__MACOSX" / "My Pictures" / "day").mkdir(parents=True)
+    (packed / "read me.txt").write_text("how to cite")
+    told = fetched(project, Path(shutil.make_archive(str(tmp_path / "archive"), "zip", packed)))
+    assert "domains (2): day, night; classes (2): cat, red car" in told
+    assert prepared(project)[1] == [f"{domain}/{label}/0.png" for domain in ("day", "night") for label in ("cat", "red car")]  # fmt: skip
