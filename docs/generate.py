@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from fedshift import experiments
+from fedshift.declared import Protocol
 from fedshift.equations import Equation
 from fedshift.federation.ledger import state_dict_bytes
 from fedshift.federation.loop import Federation
@@ -112,7 +113,8 @@ def _section(name: str, federation: Federation, measured: dict[str, dict[str, st
 def _options(kind: Any) -> Iterator[str]:
     fields = dataclasses.fields(kind.Params)
     if fields:
-        yield f"Options: {inspect.cleandoc(kind.Params.__doc__)}\n"
+        parts = [base for base in reversed(kind.Params.__mro__) if dataclasses.is_dataclass(base)]
+        yield "Options: " + "\n\n".join(inspect.cleandoc(part.__doc__ or "") for part in parts) + "\n"
         yield "Defaults: " + ", ".join(f"`{field.name}: {_default(field)}`" for field in fields) + "\n"
 
 
@@ -147,8 +149,9 @@ def _travels(federation: Federation) -> Iterator[str]:
 
 
 def _vectors(name: str) -> Iterator[str]:
-    sources = [*ROOT.glob(f"tests/methods/test_{name}.py"), ROOT / "tests" / "federation" / "test_parity.py"]
-    files = sorted({file for path in sources if name in path.read_text() for file in _references(path)})
+    files = sorted(
+        {file for path in ROOT.glob(f"tests/methods/test_{name}.py") for file in _references(path)}
+    )
     if files:
         yield "Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in files) + ".\n"
 
@@ -214,7 +217,7 @@ def protocols() -> str:
     )
 
 
-def _settings(one: experiments.Protocol) -> dict[str, str]:
+def _settings(one: Protocol) -> dict[str, str]:
     """Setting -> value as text, of a run with data set and method left open."""
     open_choices = {"data": {"dataset": "digits"}, "method": {"name": "fedavg"}}
     run = parse(experiments.merge(one.settings("", "default", "docs"), open_choices), one.title)
@@ -250,9 +253,7 @@ def _row(*entries: str) -> str:
     return f"| {' | '.join(entry.replace('|', '/') for entry in entries)} |"
 
 
-def _protocol(
-    name: str, one: experiments.Protocol, base: experiments.Protocol | None, resolved: dict[str, str]
-) -> str:
+def _protocol(name: str, one: Protocol, base: Protocol | None, resolved: dict[str, str]) -> str:
     lines = [f"## {name}\n", f"{one.title}.\n", *(f"- {note}" for note in one.notes), ""]
     if base is None:
         lines += [f"On `{dataset}`: {_flat(part)}.\n" for dataset, part in one.datasets.items()]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fedshift import planfile
-from fedshift.experiments import merge
+from fedshift.declared import merge
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {

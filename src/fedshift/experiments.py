@@ -10,103 +10,25 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import Field
 
+from fedshift.declared import Experiment, Partial, Protocol, merge
 from fedshift.errors import FedshiftError, unknown
 from fedshift.registry import get
 from fedshift.resolve import resolve
-from fedshift.spec import Closed, RunSpec, closed, parse
+from fedshift.spec import RunSpec, closed, parse
+from fedshift.task import Task
 
-Partial = dict[str, Any]
-Rule = Literal["last", "best_first", "best_later", "oracle", "held_out"]
 SHORT = {"target": "data.target", "seed": "seed"}
-
-
-class Said(Closed):
-    """What a paper's text and its released code say about a setting; "" where they say nothing."""
-
-    paper: str = ""
-    code: str = ""
-
-
-class Protocol(Closed):
-    """How a paper trains and reports: a partial RunSpec, and the round that its tables show (`best`: highest validation ALL).
-
-    base: the protocol that this one changes; datasets: what differs on a data set; presets: name -> "*" or data set -> what differs under
-    it; seeds: what `seed: all` means; sources: setting -> what was said about it (docs/protocols.md).
-    """
-
-    title: str
-    paper: str = ""
-    base: str = ""
-    notes: list[str] = []
-    spec: Partial
-    datasets: dict[str, Partial] = {}
-    presets: dict[str, dict[str, Partial]] = {}
-    seeds: list[int] = []
-    sources: dict[str, Said] = {}
-    select: Literal["last", "best_first", "best_later"] = "last"
-    ddof: Literal[0, 1] = 1
-
-    def settings(self, dataset: str, preset: str, where: str) -> Partial:
-        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for one that is not there."""
-        named = {"default": {}, **self.presets}
-        if preset not in named:
-            raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, named)
-        chosen = named[preset]
-        parts = [self.spec, self.datasets.get(dataset, {}), chosen.get("*", {}), chosen.get(dataset, {})]
-        return functools.reduce(merge, parts)
-
-
-class Table(Closed):
-    """Rows are methods; columns are the values of `columns` (axes), each with `metrics`; other axes are averaged, seeds last.
-
-    select: rules by which rounds are chosen, side by side; none: the protocol's.
-    """
-
-    title: str = ""
-    columns: list[str] = []
-    metrics: list[Literal["id", "ood", "all", "avg"]] = ["id", "ood"]
-    select: list[Rule] = []
-
-
-class Expect(Closed):
-    """What a run of the whole experiment must reach, in multiples of chance; methods in `exempt` need not reach `ood`."""
-
-    id: float = 0.0
-    ood: float = 0.0
-    exempt: list[str] = []
-
-
-class Experiment(Closed):
-    """One file below experiments/. Its name is its path without suffix ("hfedf/table2")."""
-
-    name: str
-    title: str
-    paper: str = ""
-    notes: list[str] = []
-    protocol: str
-    preset: str = "default"
-    spec: Partial = {}
-    methods: dict[str, Partial | None]
-    axes: dict[str, list[Any] | Literal["all"]]
-    only: dict[str, dict[str, list[Any]]] = {}
-    tables: dict[str, Table] = {}
-    figures: list[Literal["curves"]] = ["curves"]
-    published: dict[str, str] = Field(
-        {}, description="method (or '*') -> run_key in reference/published.csv, with {axis} filled in"
-    )
-    expect: Expect | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the method's label, the value on each axis, and the resolved spec.
+    """One run of an experiment: the row's label, the value on each axis, the resolved spec, and how it is adapted, if it is.
 
     Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
     """
@@ -114,6 +36,7 @@ class Cell:
     label: str
     axes: dict[str, Any]
     spec: RunSpec
+    task: Task | None = None
 
 
 def available(root: Path) -> list[str]:
@@ -161,8 +84,29 @@ def _lineage(root: Path, name: str) -> list[str]:
 
 
 def expand(root: Path, experiment: Experiment) -> list[Cell]:
-    """All runs of an experiment, in the order of its file."""
-    return list(_cells(root, experiment))
+    """All runs of an experiment, in the order of its file, then those that are adapted once more."""
+    cells = list(_cells(root, experiment))
+    return [*cells, *_adapted(root, experiment, cells)]
+
+
+def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[Cell]:
+    """Adaptation starts from the round that tables show, the protocol's."""
+    where, shown = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+    for name, table in experiment.tables.items():
+        if experiment.adapt and set(table.select) - {shown}:
+            what = f"adapted rows have one round, that of the protocol's rule '{shown}'"
+            raise FedshiftError(f"{where}: tables.{name}.select", what, "Leave `select` out.")
+    for label, row in experiment.adapt.items():
+        here = f"{where}: adapt.{label}"
+        if label in experiment.methods:
+            raise FedshiftError(here, "is the name of a method, too", "Give the adapted row another one.")
+        if row.run not in experiment.methods:
+            raise unknown(f"{here}.run", "method of this experiment", row.run, experiment.methods)
+        task = Task(row.name, row.params, shown)
+        for cell in cells:
+            if cell.label == row.run:
+                task.check(cell.spec, here)
+                yield replace(cell, label=label, task=task)
 
 
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
@@ -229,18 +173,6 @@ def _read(path: Path) -> Partial:
     if not isinstance(value, dict):
         raise FedshiftError(path, "holds no keys", "See docs/add-an-experiment.md.")
     return value
-
-
-def merge(base: Partial, over: Partial) -> Partial:
-    """A deep merge of two nested mappings; `over` wins, lists are replaced."""
-    merged = dict(base)
-    for key, value in over.items():
-        merged[key] = (
-            merge(merged[key], value)
-            if isinstance(value, dict) and isinstance(merged.get(key), dict)
-            else value
-        )
-    return merged
 
 
 def nest(axis: str, value: Any) -> Partial:

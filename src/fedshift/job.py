@@ -17,3 +17,8 @@ def minutes(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
 def mem_mb(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
     """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job carries."""
     return 500 + attempt * min(parallel, len(members)) * max(run.mem_mb for run in members)
+
+
+def adapting(runs: Sequence[Run], attempt: int = 1) -> int:
+    """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was done before is kept."""
+    return round(5 + attempt * sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs))

@@ -33,7 +33,8 @@ def plan(workspace: Workspace, request: Request) -> Path:
             runs.setdefault(run.name, run)
             data = cell.spec.data
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
-            cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest))
+            adaptation = canonical_json(cell.task.declared()) if cell.task else ""
+            cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
     packed = list(_packed(runs.values(), request.pack))
     meta = {
         "inputs": planfile.inputs_key(workspace.root, request),

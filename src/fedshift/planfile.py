@@ -1,8 +1,8 @@
 """The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
 
 A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are: the
-request, the experiment files that it names, protocols and presets, measured costs, and the sources of the package.
-Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
+request, the experiment files that it names, protocols and presets, measured costs, and the sources of the package
+and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from fedshift.errors import FedshiftError, nearest
 from fedshift.files import canonical_json, sha256, sha256_file, write_json
+from fedshift.registry import plugin_sources
 
 COSTS = "benchmarks/costs.csv"
 SCHEMA = """
@@ -27,7 +28,7 @@ CREATE TABLE runs (
   prepared TEXT, partition TEXT,
   PRIMARY KEY (digest, code)
 );
-CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT);
+CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
 CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
 CREATE INDEX runs_pack ON runs (pack);
 CREATE INDEX cells_digest ON cells (digest);
@@ -96,12 +97,13 @@ class Run(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One use of a run: the experiment, its label of the method, the axes' values (JSON), the digest."""
+    """One use of a run: the experiment, the label of its row, the axes' values (JSON), the digest, and what is adapted how (JSON, or "")."""
 
     experiment: str
     label: str
     axes: str
     digest: str
+    adaptation: str = ""
 
 
 class Images(NamedTuple):
@@ -129,9 +131,15 @@ def sources_key(room: str = "") -> str:
     )
 
 
+def plugins_key() -> str:
+    """Hash of the bytes of every module of what is installed as a plug-in."""
+    return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))
+
+
 def location(root: Path, request: Request) -> Path:
     """Where the plan of a request lies, whether or not it has been made."""
-    return root / "results" / "plan" / f"{sha256(inputs_key(root, request) + sources_key())[:16]}.db"
+    key = sha256(inputs_key(root, request) + sources_key() + plugins_key())[:16]
+    return root / "results" / "plan" / f"{key}.db"
 
 
 def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images]) -> None:
@@ -140,7 +148,7 @@ def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], 
         database.executescript(SCHEMA)
         database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         database.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(Run._fields))})", runs)
-        database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?)", cells)
+        database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", cells)
         database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
 
 

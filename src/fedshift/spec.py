@@ -7,9 +7,10 @@ means "as before". What an experiment wants differently it says in its protocol.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from fedshift.errors import FedshiftError, nearest
 
@@ -212,8 +213,13 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    fields = block.model_fields
+    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of blocks."""
+    inner: Any = block
     for part in path:
-        inner = fields[str(part)].annotation if str(part) in fields else None
-        fields = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
-    return list(fields)
+        fields = _fields(inner)
+        inner = fields[str(part)].annotation if str(part) in fields else (get_args(inner) or (None,))[-1]
+    return list(_fields(inner))
+
+
+def _fields(kind: Any) -> dict[str, FieldInfo]:
+    return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from fedshift import kept
-from fedshift.adapt import Images, Task, target
+from fedshift.adapt import Images, target
 from fedshift.assemble import assemble
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
@@ -22,6 +22,7 @@ from fedshift.registry import get, names
 from fedshift.resolve import resolve
 from fedshift.run import Machine, train
 from fedshift.spec import RunSpec, parse
+from fedshift.task import Task
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift, refused
 
@@ -93,9 +94,12 @@ def test_run_is_adapted_once(method, adaptation, project):
     assert len(results(project)) == 2
 
 
-def test_the_target_tests_on_the_split_that_it_would_have_as_a_client(project):
-    run = spec("fedavg")
-    partition(Workspace(project), run)
+def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
+    """With `target_split: client`, the split that the domain would have as a client; by default the whole domain."""
+    run = spec("fedavg", partition={"target_split": "client"})
+    whole = spec("fedavg")
+    for one in (run, whole):
+        partition(Workspace(project), one)
     index = load_index(Workspace(project).prepared(run.data))
     chosen = target(Workspace(project), run, Task("fedbn", {}))
     everybody = divide(index, spec("fedavg", data={"target": None}))
@@ -103,7 +107,9 @@ def test_the_target_tests_on_the_split_that_it_would_have_as_a_client(project):
     assert chosen.tolist() == rows["sample"].tolist()
     domain = int((index["domain"] == "texture").sum())
     assert len(chosen) == int(0.2 * domain) // 2
+    assert chosen.tolist() == assemble(Workspace(project), run, CPU)[0].scores._target[0][2].tolist()
     assert len(target(Workspace(project), run, Task("fedbn", {}, images="full_domain"))) == domain
+    assert len(target(Workspace(project), whole, Task("fedbn", {}))) == domain
 
 
 def test_batches_keep_their_order_and_leave_out_a_single_image(project):
@@ -119,8 +125,9 @@ def test_batches_keep_their_order_and_leave_out_a_single_image(project):
 
 
 def test_domain_without_a_test_part_is_refused(project):
-    run = spec("fedavg", partition={"fractions": [0.9, 0.1, 0.0]})
-    with pytest.raises(FedshiftError, match=r"'texture' has no test part.*\n  Use --full-domain"):
+    run = spec("fedavg", partition={"fractions": [0.9, 0.1, 0.0], "target_split": "client"})
+    partition(Workspace(project), run)
+    with pytest.raises(FedshiftError, match=r"tests no image of 'texture'\n  Use --full-domain"):
         target(Workspace(project), run, Task("fedbn", {}))
 
 

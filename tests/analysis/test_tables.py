@@ -12,8 +12,9 @@ import pytest
 
 from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
+from fedshift.declared import Experiment
 from fedshift.errors import FedshiftError
-from fedshift.experiments import Experiment, load
+from fedshift.experiments import load
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -108,6 +109,11 @@ def test_methods_keep_the_order_of_the_file(project: Project) -> None:
         ("hfedf/table2", "central", {"d": 3, "target": "sketch"}, "ood", 55.8, 0.5),
         ("fdse/table1_office", "fedavg", {}, "all", 82.60, 3.14),
         ("fdse/table1_office", "fedavg", {}, "avg", 86.26, 2.54),
+        ("fedrd/table2", "fedavg", {"target": "photo"}, "ood", 80.98, 0.25),
+        ("stablefdg/table2_pacs", "stablefdg", {"target": "sketch"}, "ood", 75.67, None),
+        ("fdse/table2_office", "fdse-adapted", {"target": "webcam"}, "ood", 75.86, None),
+        ("fdse/table2_office", "fdse", {}, "ood", 66.91, None),
+        ("fdse/table2_office", "fedbn-adapted", {"target": "caltech"}, "ood", 60.71, None),
     ],
 )
 def test_published_values(

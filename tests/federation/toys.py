@@ -85,8 +85,12 @@ def quadratics(
     steps: int,
     rounds: int,
     sizes: list[int] | None = None,
+    **blocks: dict[str, Any],
 ) -> Federation:
-    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k] copies of (h_k, c_k)."""
+    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k] copies of (h_k, c_k).
+
+    blocks: further keys of `local` and `federation`.
+    """
     sizes = sizes or [1] * len(h)
     pixels = torch.tensor(
         [pair for pair, n in zip(zip(h, c, strict=True), sizes, strict=True) for _ in range(n)],
@@ -96,7 +100,8 @@ def quadratics(
     nobody = torch.empty(0, dtype=torch.int64)
     clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in itertools.pairwise(bounds)]
     samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
-    run = spec(local={"batch": max(sizes), "lr": lr, "epochs": steps}, federation={"rounds": rounds})
+    local = {"batch": max(sizes), "lr": lr, "epochs": steps, **blocks.get("local", {})}
+    run = spec(local=local, federation={"rounds": rounds, **blocks.get("federation", {})})
     return Federation(run, chosen, lambda: Point(start), samples, clients, nobody, quadratic)
 
 

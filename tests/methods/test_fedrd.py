@@ -12,8 +12,9 @@ from torch import Tensor
 
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
+from fedshift.declared import merge
 from fedshift.errors import FedshiftError
-from fedshift.experiments import expand, load, merge, protocol
+from fedshift.experiments import expand, load, protocol
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.methods import fedrd

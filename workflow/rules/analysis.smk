@@ -1,12 +1,13 @@
 # From finished packs to tables, figures and verdicts, for one experiment each. A change in the experiment's file, in
 # protocols, in published numbers or in the code of the analysis renders anew and trains nothing.
 
-PUBLISHED = "reference/published.csv"
+PUBLISHED = ["reference/published.csv", "reference/claims.csv"]
 
 
 rule collect:
     input:
         packs_of,
+        adapted_of,
     output:
         update("results/metrics/{experiment}.parquet"),  # kept: only new runs are read
         update("results/metrics/{experiment}.runs.parquet"),

@@ -134,13 +134,36 @@ def cells_of(wildcards):
     return [cell for cell in CELLS if cell.experiment == wildcards.experiment]
 
 
+def stamps(cells):
+    return sorted({f"results/packs/{RUN[cell.digest].pack}.json" for cell in cells})
+
+
 def packs_of(wildcards):
-    return sorted({f"results/packs/{RUN[cell.digest].pack}.json" for cell in cells_of(wildcards)})
+    return stamps(cells_of(wildcards))
 
 
 def runs_of(wildcards):
     """Hash of the experiment's runs: others are other results, whatever the times of the files say."""
     return sha256(repr([(cell.label, cell.axes, RUN[cell.digest].name) for cell in cells_of(wildcards)]))
+
+
+def adapted_by(wildcards):
+    """The experiment's adaptations, as cells."""
+    return [cell for cell in cells_of(wildcards) if cell.adaptation]
+
+
+def runs_to_adapt(wildcards):
+    return [RUN[cell.digest] for cell in adapted_by(wildcards)]
+
+
+def adapted_of(wildcards):
+    """Their results, if there are any to come."""
+    return [f"results/metrics/{wildcards.experiment}.adapted.json"] if adapted_by(wildcards) else []
+
+
+def tasks_of(wildcards):
+    """Hash of what is adapted how: its runs, adaptation, parameters, and the code that does it."""
+    return sha256(repr([(RUN[cell.digest].name, cell.adaptation) for cell in adapted_by(wildcards)]))
 
 
 def key_of(experiment):

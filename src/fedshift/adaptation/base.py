@@ -10,6 +10,7 @@ from torch import Tensor
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method, NoParams
 from fedshift.federation.network import Network
+from fedshift.models.base import Model
 
 Batches = Callable[[int], Iterator[Tensor]]
 
@@ -23,6 +24,10 @@ class Adaptation:
 
     def __init__(self, hp: Any, method: Method) -> None:
         self.hp, self.method = hp, method
+
+    @classmethod
+    def check(cls, model: Model, where: object) -> None:
+        """Raises FedshiftError at `where` for a model, as the method wants it, that this cannot adapt."""
 
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
         """Change the row that `network` is bound to, in place, in fp32.

@@ -20,6 +20,7 @@ from fedshift.errors import FedshiftError
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.methods.fdse import Alignment
+from fedshift.models.base import Model
 from fedshift.models.layers.dse import DSEBlock
 
 
@@ -44,13 +45,17 @@ class FDSEAdaption(Adaptation):
     name = "fdse"
     Params = Params
 
+    @classmethod
+    def check(cls, model: Model, where: object) -> None:
+        if not _blocks(model):
+            raise FedshiftError(
+                where, "the model has no DSE module to adapt", "Choose a run of the method fdse."
+            )
+
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
         model = network.model.eval().requires_grad_(False)
-        blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
-        if not blocks:
-            what = "the model has no DSE module to adapt"
-            raise FedshiftError("adaptation fdse", what, "Choose a run of the method fdse.")
-        for block in blocks:
+        self.check(model, "adaptation fdse")
+        for block in _blocks(model):
             block.dse.train().requires_grad_(True)
         own = (layout.role("dse") & layout.trainable).to(network.w.device)
         alignment = Alignment(network.model, self.method.hp.beta)
@@ -61,3 +66,7 @@ class FDSEAdaption(Adaptation):
                 alignment.term().backward()
                 with torch.no_grad():
                     network.w[own.at] = descend(network.w[own.at], network.g[own.at], self.hp.lr)
+
+
+def _blocks(model: Model) -> list[DSEBlock]:
+    return [module for module in model.modules() if isinstance(module, DSEBlock)]

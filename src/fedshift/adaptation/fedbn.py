@@ -15,6 +15,7 @@ from fedshift.adaptation.base import Adaptation, Batches
 from fedshift.errors import FedshiftError
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
+from fedshift.models.base import Model
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,23 @@ class FedBNAdaption(Adaptation):
     name = "fedbn"
     Params = Params
 
+    @classmethod
+    def check(cls, model: Model, where: object) -> None:
+        if not _norms(model):
+            raise FedshiftError(
+                where, f"{model.name} has no batch normalisation to adapt", "Test it as it is."
+            )
+
     @torch.no_grad()
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
-        norms = [module for module in network.model.eval().modules() if isinstance(module, _BatchNorm)]
-        if not norms:
-            what = f"{network.model.name} has no batch normalisation to adapt"
-            raise FedshiftError("adaptation fedbn", what, "Test it as it is.")
-        for norm in norms:
+        model = network.model.eval()
+        self.check(model, "adaptation fedbn")
+        for norm in _norms(model):
             norm.train()
         for _ in range(self.hp.epochs):
             for x in batches(self.hp.batch):
-                network.model(x)
+                model(x)
+
+
+def _norms(model: Model) -> list[_BatchNorm]:
+    return [module for module in model.modules() if isinstance(module, _BatchNorm)]

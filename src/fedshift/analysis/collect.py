@@ -17,10 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedshift import planfile
+from fedshift.analysis import adapted
+from fedshift.analysis.adapted import Result
 from fedshift.analysis.records import Place, Written, of_run, write
+from fedshift.declared import Experiment, Protocol
 from fedshift.errors import FedshiftError
-from fedshift.experiments import Cell, Experiment, Protocol, expand, load, protocol
-from fedshift.files import atomic_path, sha256, sha256_file
+from fedshift.experiments import Cell, expand, load, protocol
+from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
 from fedshift.identity import identify
 from fedshift.workspace import Workspace
 
@@ -42,7 +45,7 @@ COSTS = {
 RUNS = pa.schema(
     {
         "digest": pa.string(), "code": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
-        "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
+        "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
         "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
         "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
     }
@@ -52,20 +55,25 @@ Row = dict[str, Any]
 
 
 class Use(NamedTuple):
-    """One run of the experiment: the method's label, the value on each axis, its name, directory and training precision."""
+    """One run of the experiment: the row's label, the value on each axis, its name, directory and training precision.
+
+    adaptation: what is adapted how, where the row is an adapted one (as planfile.Cell says it).
+    """
 
     label: str
     axes: dict[str, Any]
     name: str
     directory: str
     precision: str
+    adaptation: str = ""
 
 
 @dataclass(frozen=True)
 class Collected:
     """An experiment with its collected runs; `keys` ("method" and the axes) together name one run.
 
-    `runs` has one row per planned run; `state` is finished, failed or missing, and only finished runs have records.
+    `runs` has one row per planned run, and one per adaptation of it; `state` is finished, failed or missing, and only finished ones
+    have records.
     """
 
     experiment: Experiment
@@ -83,20 +91,30 @@ class Collected:
 
     @property
     def missing(self) -> list[str]:
-        """Directories of the runs that are not finished."""
-        return list(self.runs.loc[self.runs["state"] != "finished", "run"])
+        """Directories of the runs that are not finished; of an adapted one with its row: "<directory> (fdse-adapted)"."""
+        left = self.runs[self.runs["state"] != "finished"]
+        rows = left["method"].map(" ({})".format).where(left["adaptation"].notna(), "")
+        return list(left["run"] + rows)
 
 
 def collect(workspace: Workspace, name: str, plan: Path | None = None) -> Collected:
     """Write results/metrics/<experiment>.parquet (one row per run, round, client and metric) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now. A run without
-    summary.json is not finished: it is named in both files and contributes no records.
+    summary.json is not finished: it is named in both files and contributes no records; nor does an adaptation that was not gathered.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
-    uses = _uses(workspace, experiment, plan)
-    before = _before(path)
-    rows = [_row(workspace.root, use, before.get(use.name)) for use in uses]
+    uses = planned(workspace, experiment, plan)
+    before, results = _before(path), adapted.read(workspace, name)
+    rows = [
+        _row(
+            workspace.root,
+            use,
+            before.get((use.name, use.adaptation)),
+            results.get((use.name, use.adaptation)),
+        )
+        for use in uses
+    ]
     keys = _keys(experiment, uses)
     if before and _table(keys, rows).equals(pq.read_table(_runs_path(path))):
         return read(workspace, name)
@@ -105,7 +123,9 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None) -> Collec
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
     written = Written(path) if before else None
-    sources = [functools.partial(_records, workspace.root, rows[index], written) for index in finished]
+    sources = [
+        functools.partial(_records, workspace.root, rows[index], written, results) for index in finished
+    ]
     places = write(path, constants.take(pa.array(finished, pa.int64())), sources, {"missing": missing})
     for index, place in zip(finished, places, strict=True):
         rows[index] = {**rows[index], **place._asdict()}
@@ -126,7 +146,8 @@ def read(workspace: Workspace, name: str) -> Collected:
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
 
-def _uses(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
+def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
+    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed now."""
     if plan is None:
         return [_use_now(workspace, cell) for cell in expand(workspace.root, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
@@ -143,6 +164,7 @@ def _uses(workspace: Workspace, experiment: Experiment, plan: Path | None) -> li
             run.name,
             run.directory,
             json.loads(run.spec)["local"]["precision"],
+            use.adaptation,
         )
         for use, run in ((use, runs[use.digest]) for use in uses)
     ]
@@ -151,7 +173,10 @@ def _uses(workspace: Workspace, experiment: Experiment, plan: Path | None) -> li
 def _use_now(workspace: Workspace, cell: Cell) -> Use:
     identity = identify(cell.spec)
     directory = workspace.run(cell.spec, identity.digest, identity.code).relative_to(workspace.root)
-    return Use(cell.label, cell.axes, str(identity), directory.as_posix(), cell.spec.local.precision)
+    adaptation = canonical_json(cell.task.declared()) if cell.task else ""
+    return Use(
+        cell.label, cell.axes, str(identity), directory.as_posix(), cell.spec.local.precision, adaptation
+    )
 
 
 def _runs_path(path: Path) -> Path:
@@ -177,21 +202,23 @@ def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
     return pa.table([*keys.columns, *frame.columns], names=names).replace_schema_metadata(MADE_BY)
 
 
-def _before(path: Path) -> dict[str, Row]:
-    """Rows of finished runs by name, where this very code collected them before."""
+def _before(path: Path) -> dict[tuple[str, str], Row]:
+    """Rows of finished runs by name and adaptation, where this very code collected them before."""
     if not (path.is_file() and _runs_path(path).is_file()):
         return {}
     table = pq.read_table(_runs_path(path))
     if table.schema.metadata is None or table.schema.metadata.get(b"made_by") != MADE_BY["made_by"].encode():
         return {}
     rows = table.select(RUNS.names).to_pylist()
-    return {f"{row['digest']}-{row['code']}": row for row in rows if row["state"] == "finished"}
+    finished = [row for row in rows if row["state"] == "finished"]
+    return {(f"{row['digest']}-{row['code']}", row["adaptation"] or ""): row for row in finished}
 
 
-def _row(root: Path, use: Use, known: Row | None) -> Row:
-    """The run's row; `known`, the one collected before, stands if its summary is the same."""
+def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
+    """The run's row, or that of its adaptation with this result; `known`, the one collected before, stands if they are the same."""
     directory, (digest, _, code) = root / use.directory, use.name.partition("-")
-    row = {"digest": digest, "code": code, "run": use.directory, "precision": use.precision}
+    row: Row = {"digest": digest, "code": code, "run": use.directory, "precision": use.precision}
+    row["adaptation"] = use.adaptation or None
     try:
         content = (directory / "summary.json").read_bytes()
     except FileNotFoundError:
@@ -199,10 +226,15 @@ def _row(root: Path, use: Use, known: Row | None) -> Row:
         if not failure.exists():
             return {**row, "state": "missing"}
         return {**row, "state": "failed", "failure": json.loads(failure.read_text()).get("text", "")}
-    if known and known["summary"] == sha256(content):
+    if use.adaptation and not adapted.fits(result, content):
+        return {**row, "state": "missing"}
+    made_of = sha256(content if result is None else content + canonical_json(result).encode())
+    if known and known["summary"] == made_of:
         return known
     summary = json.loads(content)
     costs = {name: summary["costs"].get(name) for name in COSTS}
+    if result:
+        costs["seconds"] += result["seconds"]
     shown = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
     return {
         **row,
@@ -210,16 +242,20 @@ def _row(root: Path, use: Use, known: Row | None) -> Row:
         **costs,
         "state": "finished",
         "bn": summary["policy"]["bn"],
-        "hardware": _hardware(summary["environment"]),
-        "summary": sha256(content),
+        "hardware": _hardware((result or summary)["environment"]),
+        "summary": made_of,
     }
 
 
-def _records(root: Path, row: Row, written: Written | None) -> pa.Table:
+def _records(
+    root: Path, row: Row, written: Written | None, results: dict[tuple[str, str], Result]
+) -> pa.Table:
     """A finished run's records: where its row was taken over, from the file it was taken from."""
     if written and "group" in row:
         place = Place(row["group"], row["start"], row["length"])
         return written.records(place, f"{row['digest']}-{row['code']}")
+    if row["adaptation"]:
+        return adapted.records(results[f"{row['digest']}-{row['code']}", row["adaptation"]])
     return of_run(root / row["run"])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import pandas as pd
 
 from fedshift.analysis.collect import Collected
@@ -40,13 +43,15 @@ def _measured(collected: Collected) -> list[str]:
         )
     if runs.empty:
         return lines
+    whole, runs = runs, runs[runs["adaptation"].isna()]
     evaluated = runs["evaluates"] + " model " + runs["stage"].map(STAGES)
     lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
     lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
     lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
-    hardware = runs["hardware"]
+    lines += _adapted(whole, collected)
+    hardware = whole["hardware"]
     lines.append(
-        f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(runs, hardware)}."
+        f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
     )
     same = [key for key in collected.keys if key not in ("target", "seed")]
     versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
@@ -55,6 +60,18 @@ def _measured(collected: Collected) -> list[str]:
         for method, n in versions[versions > 1].items()
     ]
     return lines
+
+
+def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
+    """What an adapted row is, and which images it is of."""
+    for label, row in collected.experiment.adapt.items():
+        for adaptation in runs.loc[runs["method"] == label, "adaptation"].unique():
+            told = json.loads(adaptation)
+            chosen = ", ".join(f"{key} {value}" for key, value in told["task"]["params"].items())
+            yield (
+                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({chosen}; code {told['code']}) to the very images "
+                f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, and no learning curve."
+            )
 
 
 def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:

@@ -9,8 +9,11 @@ import jinja2
 import pandas as pd
 
 from fedshift.analysis.grid import Grid, grids
-from fedshift.experiments import Experiment
+from fedshift.declared import Experiment
 
+# What a line of the table of claims holds (fedshift.analysis.claims.lines).
+Line = tuple[str, ...]
+CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], pairs", "in words")
 STYLE = """\
   body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 75rem; margin: 2.5rem auto; padding: 0 1.5rem; }
   h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
@@ -26,6 +29,7 @@ STYLE = """\
   thead tr:last-child th { border-bottom: 1px solid #1b1f24; }
   tbody th { text-align: left; position: sticky; left: 0; background: #fff; }
   tbody tr + tr > * { border-top: 1px solid #eaeef2; }
+  td.text, th.text { text-align: left; white-space: normal; }
   td .paper { display: block; font-size: .82em; }
   .missing { color: #9a3412; }
   ul { padding-left: 1.1rem; font-size: .9rem; color: #424a53; }
@@ -48,6 +52,14 @@ TABLES = """\
 </table></div>
 {% endfor %}
 {% endfor %}
+{% if claims %}
+<h2>Claims</h2>
+<div class="wide"><table>
+<thead><tr>{% for heading in claim_headings %}<th class="text">{{ heading }}</th>{% endfor %}</tr></thead>
+<tbody>{% for line in claims %}
+<tr><th>{{ line[0] }}</th>{% for text in line[1:] %}<td class="text">{{ text }}</td>{% endfor %}</tr>{% endfor %}
+</tbody></table></div>
+{% endif %}
 <h2>Notes</h2>
 <ul>{% for note in notes %}
 <li>{{ note }}</li>{% endfor %}
@@ -71,15 +83,17 @@ TEMPLATE = f"""\
 """
 
 
-def html(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], experiment: Experiment) -> str:
-    """All tables under their titles on one page: ours in each cell, the published value and the difference below it."""
-    return template(TEMPLATE).render(experiment=experiment, tables=blocks(tables), notes=notes)
+def html(
+    tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], experiment: Experiment, claims: list[Line]
+) -> str:
+    """All tables under their titles on one page: ours in each cell, the published value and the difference below it; then claims."""
+    return template(TEMPLATE).render(experiment=experiment, tables=blocks(tables), notes=notes, claims=claims)
 
 
 def template(text: str) -> jinja2.Template:
     """A page's template; what it fills in is escaped."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(text, {"headings": _headings})
+    return environment.from_string(text, {"headings": _headings, "claim_headings": CLAIM})
 
 
 def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid]]]:
@@ -87,7 +101,9 @@ def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[G
     return [(title, grids(cells)) for title, cells in tables]
 
 
-def markdown(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title: str = "") -> str:
+def markdown(
+    tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title: str = "", claims: Sequence[Line] = ()
+) -> str:
     """Tables under their titles; a method that the paper prints has two further lines, the published values and the differences."""
     parts = [f"# {title}"] if title else []
     for name, cells in tables:
@@ -95,6 +111,8 @@ def markdown(tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title
         for block in grids(cells):
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
+    if claims:
+        parts += ["## Claims", _piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -116,5 +134,8 @@ def _lines(block: Grid) -> str:
             lines.append(["· difference", *(entry.difference for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    padded = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [padded[0], rule, *padded[1:]])
+    return _piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
+
+
+def _piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

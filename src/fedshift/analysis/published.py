@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.experiments import Experiment
+from fedshift.declared import Experiment
+
+NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,12 @@ def find(
     if "target" in experiment.axes:
         values = {"target": "mean", **values}
     try:
-        key = template.format(method=method, **values), f"acc_{metric}"
+        key = template.format(method=method, **values)
     except KeyError:  # The cell is an average over an axis that the paper keeps apart.
         return None
-    return _printed(root / "reference" / "published.csv").get(key)
+    printed = _printed(root / "reference" / "published.csv")
+    found = (printed.get((key, name)) for name in NAMES.get(metric, (f"acc_{metric}",)))
+    return next(filter(None, found), None)
 
 
 @functools.cache

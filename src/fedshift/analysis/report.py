@@ -14,6 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
+from fedshift.analysis import claims
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis import report_plots as plots
 from fedshift.analysis.check import Comparison, check
@@ -73,6 +74,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
         "notes": notes(collected),
+        "claims": claims.lines(claims.verdicts(workspace.root, collected)),
     }  # fmt: skip
     if not found:
         return {**part, "tables": [], "curves": {}, "partitions": {}, "costs": [], "runs": []}

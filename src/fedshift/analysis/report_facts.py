@@ -111,7 +111,7 @@ def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
 def listed(collected: Collected, found: dict[str, Summary]) -> list[dict[str, Any]]:
     """Directory, seconds, and the first digits of the content hashes of each finished run."""
     rows = []
-    for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"]:
+    for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"].drop_duplicates():
         run = found.get(Path(directory).name)
         if run:
             short = {name: value[:12] for name, value in run["hashes"].items()}

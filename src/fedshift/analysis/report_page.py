@@ -16,7 +16,6 @@ OWN_STYLE = """\
   table { font-size: .92em; }
   th, td { padding: .3rem .6rem; }
   h1 + .where { margin-bottom: 1rem; }
-  td.text, th.text { text-align: left; white-space: normal; }
   .bad { color: #9a3412; font-weight: 600; }
   .good { color: #116329; }
   .hint { color: #57606a; font-size: .9rem; margin: .25rem 0; }
@@ -66,7 +65,7 @@ TEMPLATE += (
 {% endfor %}
 </tbody></table></div>
 {% for part in parts %}
-{% set experiment, tables, notes = part.experiment, part.tables, part.notes %}
+{% set experiment, tables, notes, claims = part.experiment, part.tables, part.notes, part.claims %}
 <section id="{{ part.anchor }}">
 <h2 class="name">{{ experiment.title }}</h2>
 <p class="where">Experiment <code>{{ experiment.name }}</code>, protocol <code>{{ experiment.protocol }}</code>

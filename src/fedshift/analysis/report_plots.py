@@ -162,7 +162,7 @@ def against_costs(collected: Collected, costs: pd.DataFrame) -> go.Figure:
 
 
 def _look(collected: Collected, method: str) -> dict[str, str]:
-    index = list(collected.experiment.methods).index(method)
+    index = collected.experiment.rows.index(method)
     lap = index // len(COLOURS) % len(DASHES)
     return {"color": COLOURS[index % len(COLOURS)], "dash": DASHES[lap], "symbol": SYMBOLS[lap]}
 

@@ -2,7 +2,7 @@
 
 With clients k = 0..N-1, their training sizes n_k and accuracies a_k (on the test split where the partition has one, else on
 validation): id = avg = mean of a_k; all = sum n_k a_k / sum n_k; ood = accuracy on the held-out target domain, the mean over
-models where a method has several for an unseen domain; held_out = the same on a second held-out domain. All in percent.
+models where a method has several for an unseen domain, and all that an adapted row has; held_out = the same on a second held-out domain. All in percent.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import pandas as pd
 
 from fedshift.analysis.collect import Collected
+from fedshift.declared import Rule
 from fedshift.errors import FedshiftError
-from fedshift.experiments import Rule
 
 METRICS = ("id", "ood", "all", "avg")
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}

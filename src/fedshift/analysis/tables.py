@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedshift.analysis import published
+from fedshift.analysis import claims, published
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.select import METRICS, selected
+from fedshift.declared import Rule, Table
 from fedshift.errors import unknown
-from fedshift.experiments import Rule, Table
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 
@@ -21,7 +21,10 @@ SELECT = "select"
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
-    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem."""
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem.
+
+    Claims that the experiment tests stand below the tables, and in claims.csv.
+    """
     experiment, folder, below = (
         collected.experiment,
         workspace.tables(collected.experiment.name),
@@ -32,17 +35,20 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     for (name, table), one in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
         write_text(folder / f"{name}.md", markdown([one], below))
+    found = claims.verdicts(workspace.root, collected)
+    if found:
+        write_text(folder / "claims.csv", _csv(claims.table(found)))
     together = [table.assign(table=name) for name, table in tables.items()]
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
-    write_text(folder / "table.md", markdown(titled, below, experiment.title))
-    write_text(folder / "table.html", html(titled, below, experiment))
+    write_text(folder / "table.md", markdown(titled, below, experiment.title, claims.lines(found)))
+    write_text(folder / "table.html", html(titled, below, experiment, claims.lines(found)))
     return folder / "table"
 
 
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; published, published_std, difference.
 
-    Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
+    An adapted row has `ood` alone. Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
     seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError for a
     column that is no axis of the experiment.
     """
@@ -57,7 +63,8 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
         frame = pd.concat([frame, frame.assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
     frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
-    order |= {"method": [*experiment.methods], SELECT: rules, "metric": [*table.metrics]}
+    frame = frame[(frame["metric"] == "ood") | ~frame["method"].isin(list(experiment.adapt))]
+    order |= {"method": experiment.rows, SELECT: rules, "metric": [*table.metrics]}
     columns += [SELECT] * bool(table.select)
     for column, categories in order.items():
         frame[column] = pd.Categorical(frame[column], categories)

@@ -20,7 +20,7 @@ VERBS = {
     "plan": "Expand experiments to runs: what there is to do and what it costs.",
     "status": "Count finished, running, failed and missing runs.",
     "train": "Train planned runs, each once.",
-    "adapt": "Adapt a finished run's model to its held-out domain without labels, and test it.",
+    "adapt": "Adapt models of finished runs to their held-out domain without labels, and test them.",
     "collect": "Gather the metrics of an experiment's runs.",
     "table": "Write an experiment's tables.",
     "figure": "Draw an experiment's figures.",

@@ -1,20 +1,33 @@
-"""`fedshift adapt`: adapt a finished run's model to its held-out domain without labels."""
+"""`fedshift adapt`: adapt finished runs' models to their held-out domain without labels."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import yaml
 
 from fedshift.errors import FedshiftError
+from fedshift.files import canonical_json
+from fedshift.task import Task
 from fedshift.workspace import Workspace
+
+if TYPE_CHECKING:
+    import torch
 
 
 @click.command
-@click.argument("run", metavar="DIGEST")
-@click.argument("adaptation")
+@click.argument("run", metavar="[DIGEST", required=False)
+@click.argument("adaptation", metavar="ADAPTATION]", required=False)
+@click.option("--experiment", metavar="NAME", help="Do all adaptations of this experiment instead.")
+@click.option(
+    "--plan",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="FEDSHIFT_PLAN",
+    help="With --experiment: those of this plan.",
+)
 @click.option("--param", "chosen", multiple=True, metavar="KEY=VALUE", help="A parameter of the adaptation.")
 @click.option(
     "--select",
@@ -24,14 +37,18 @@ from fedshift.workspace import Workspace
     show_default=True,
     help="Which of the kept weights.",
 )
-@click.option("--full-domain", is_flag=True, help="All images of the domain, not only its test split.")
+@click.option(
+    "--full-domain", is_flag=True, help="All images of the domain, not only those that the run tests."
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="CPU threads.")
 @click.pass_obj
 def command(
     workspace: Workspace,
-    run: str,
-    adaptation: str,
+    run: str | None,
+    adaptation: str | None,
+    experiment: str | None,
+    plan: Path | None,
     chosen: tuple[str, ...],
     selection: str,
     full_domain: bool,
@@ -40,22 +57,62 @@ def command(
 ) -> None:
     """Adapt the finished run DIGEST (a prefix will do) by ADAPTATION, and test it before and after on the same images.
 
+    With --experiment: every finished run that the experiment's `adapt` asks for; those that are not finished are named.
+
     What has been done is not done again. Writes below results/adapted/ and prints the accuracies.
     """
     import torch
 
-    from fedshift.adapt import Task, adapt
-
     torch.set_num_threads(threads)
-    kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    task = Task(adaptation, _params(chosen), selection, "full_domain" if full_domain else "test_split")
-    path = adapt(workspace, _run(workspace, run), task, torch.device(kind))
+    there = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    if experiment:
+        if run is not None or chosen or full_domain:
+            cure = "What to adapt how stands in the experiment's file: docs/add-an-experiment.md."
+            raise FedshiftError("--experiment", "goes with --plan, --device and --threads only", cure)
+        _experiment(workspace, experiment, plan, there)
+    elif run is not None and adaptation:
+        task = Task(adaptation, _params(chosen), selection, "full_domain" if full_domain else "tested")
+        _one(workspace, _run(workspace, run), task, there)
+    else:
+        raise FedshiftError(
+            "fedshift adapt", "nothing is named", "Give DIGEST and ADAPTATION, or --experiment NAME."
+        )
+
+
+def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> Path:
+    from fedshift.adapt import adapt
+
+    path = adapt(workspace, run, task, device)
     told = json.loads(path.read_text())
     click.echo(
         f"{told['target']}, {told['n']} images: accuracy {told['before']['accuracy']:.4f} -> {told['after']['accuracy']:.4f}, "
         f"loss {told['before']['loss']:.4f} -> {told['after']['loss']:.4f}"
     )
     click.echo(path)
+    return path
+
+
+def _experiment(workspace: Workspace, name: str, plan: Path | None, device: torch.device) -> None:
+    from fedshift.analysis import adapted
+    from fedshift.analysis.collect import planned
+    from fedshift.experiments import load
+
+    uses = [use for use in planned(workspace, load(workspace.root, name), plan) if use.adaptation]
+    if not uses:
+        cure = "Say what is adapted by `adapt`: docs/add-an-experiment.md."
+        raise FedshiftError(f"experiments/{name}.yaml", "adapts nothing", cure)
+    results = []
+    for number, use in enumerate(uses, 1):
+        click.echo(f"{number} of {len(uses)}: {use.label} {json.dumps(use.axes)}")
+        run, task = workspace.root / use.directory, Task(**json.loads(use.adaptation)["task"])
+        if canonical_json(task.declared()) != use.adaptation:
+            what, cure = "the code has changed since this was planned", "Run snakemake again: it plans anew."
+            raise FedshiftError(f"adaptation {task.adaptation}", what, cure)
+        if (run / "summary.json").is_file():
+            results.append(_one(workspace, run, task, device))
+        else:
+            click.echo(f"not finished: {use.directory}", err=True)
+    click.echo(f"{len(results)} of {len(uses)} adaptations: {adapted.gather(workspace, name, results)}")
 
 
 def _params(chosen: tuple[str, ...]) -> dict[str, object]:

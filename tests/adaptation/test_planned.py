@@ -1,0 +1,161 @@
+"""Adaptations that an experiment asks for: what is refused before anything trains, and real runs adapted by one call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from fedshift import job, planfile
+from fedshift.declared import merge
+from fedshift.experiments import expand, load
+from fedshift.planfile import Run
+from fedshift.task import Task
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift, refused
+
+TINY: dict[str, Any] = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "spec": {
+        "federation": {"rounds": 1},
+        "local": {"epochs": 1, "batch": 64},
+        "partition": {"target_split": "client"},
+    },
+    "methods": {"fedbn": None, "fdse": None},
+    "adapt": {"fdse-adapted": {"run": "fdse", "name": "fdse", "params": {"epochs": 2}}},
+    "axes": {"target": ["plain"], "seed": [0]},
+    "tables": {"main": {"columns": ["target"]}},
+}
+ROW = "experiments/tiny.yaml: adapt.fdse-adapted"
+
+
+def declared(project: Path, **changes: Any) -> None:
+    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, **changes}, sort_keys=False))
+
+
+def changed(**row: Any) -> dict[str, Any]:
+    return {"adapt": {"fdse-adapted": {**TINY["adapt"]["fdse-adapted"], **row}}}
+
+
+MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    (changed(nmae=1), ("experiments/tiny.yaml", "'adapt.fdse-adapted.nmae'", "Did you mean 'name'?")),
+    (changed(run="fdsee"), (f"{ROW}.run", "unknown method of this experiment 'fdsee'", "mean 'fdse'?")),
+    (changed(name="fedbm"), (ROW, "unknown adaptation 'fedbm'", "Did you mean 'fedbn'?")),
+    (changed(params={"epoch": 2}), (ROW, "unknown key 'epoch' of fdse", "Did you mean 'epochs'?")),
+    (changed(params={"epochs": "few"}), (ROW, "'epochs' of fdse", "Got 'few'")),
+    (changed(run="fedbn"), (ROW, "the model has no DSE module to adapt", "Choose a run of the method fdse")),
+    ({"adapt": {"fdse": {"run": "fdse", "name": "fdse"}}}, ("adapt.fdse", "is the name of a method, too")),
+    ({"adapt": {"more": {"run": "fdse"}}}, ("'adapt.more.name' is missing",)),
+    ({"axes": {"seed": [0]}}, (ROW, "holds out no domain to adapt to", "one target")),
+    ({"axes": {"target": [["plain", "texture"]]}}, (ROW, "holds out two domains")),
+    (
+        {"spec": merge(TINY["spec"], {"evaluation": {"keep": "none"}})},
+        (ROW, "its runs keep no weights", "evaluation.keep: post_agg"),
+    ),
+    (
+        {"tables": {"main": {"select": ["last", "oracle"]}}},
+        ("tables.main.select", "have one round", "'last'", "Leave `select` out"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("mistake", "parts"), MISTAKES, ids=[str(mistake) for mistake, _ in MISTAKES])
+def test_mistakes_are_told_by_the_plan(
+    project: Path, mistake: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    declared(project, **mistake)
+    refused(fedshift(project, "plan", "tiny"), *parts)
+
+
+def test_a_model_without_batch_normalisation_is_refused_before_it_is_trained(project: Path) -> None:
+    row = {"fedavg-adapted": {"run": "fedavg", "name": "fedbn"}}
+    declared(project, methods={"fedavg": {"model": {"name": "hfedf_cnn"}}}, adapt=row)
+    refused(fedshift(project, "plan", "tiny"), "hfedf_cnn has no batch normalisation to adapt")
+
+
+def test_adapted_cells_follow_the_methods_and_start_from_the_round_shown(project: Path) -> None:
+    declared(project)
+    cells = expand(project, load(project, "tiny"))
+    assert [(cell.label, cell.task) for cell in cells] == [
+        ("fedbn", None),
+        ("fdse", None),
+        ("fdse-adapted", Task("fdse", {"epochs": 2}, "last", "tested")),
+    ]
+    assert cells[1].spec == cells[2].spec
+    told = cells[2].task.declared()
+    assert told["task"]["params"] == {"epochs": 2, "lr": 0.01, "batch": 50}
+    assert Task(**told["task"]).declared() == told  # what a plan says is what a job does
+
+
+def test_the_published_table_is_complete(project: Path) -> None:
+    """FDSE, Table 2 on Office-Caltech10: 12 runs, of which 8 are adapted from the best round, on the test tenth."""
+    experiment = load(ROOT, "fdse/table2_office")
+    cells = expand(ROOT, experiment)
+    assert experiment.rows == ["fedavg", "fedbn", "fdse", "fedbn-adapted", "fdse-adapted"]
+    assert len(cells) == 20 and sum(cell.task is None for cell in cells) == 12
+    assert {cell.axes["target"] for cell in cells} == {"caltech", "amazon", "dslr", "webcam"}
+    assert {cell.spec.partition.target_split for cell in cells} == {"client"}
+    tasks = {(cell.label, cell.task.adaptation, cell.task.selection) for cell in cells if cell.task}
+    assert tasks == {("fedbn-adapted", "fedbn", "best_first"), ("fdse-adapted", "fdse", "best_first")}
+
+
+def test_minutes_of_a_job(project: Path) -> None:
+    """A minute and ten rounds each: of 20 rounds in 10 minutes, 5."""
+    run = Run("", "", "", "", "", "", 0, "", "", "", 20, 0, 10.0, 0, 0, "", "")
+    assert job.adapting([run, run]) == 5 + 2 * (1 + 5)
+    assert job.adapting([run, run], attempt=2) == 5 + 2 * 2 * (1 + 5)
+
+
+def test_an_experiment_by_the_verbs(project: Path) -> None:
+    """Of two runs one is finished: it is adapted, the other one named; then both are, and the first is not adapted again."""
+    both = TINY["adapt"] | {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}
+    best = {"title": "The best round", "base": "digits", "spec": {}, "select": "best_first"}
+    (project / "reference" / "protocols" / "best.yaml").write_text(yaml.safe_dump(best))
+    steep = merge(TINY["spec"], {"local": {"lr": 3.0}})  # too steep: the best round is not the last
+    declared(project, protocol="best", spec=steep, adapt=both)
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    fdse, fedbn = (next(run for run in planfile.runs(path) if run.method == name) for name in ("fdse", "fedbn"))  # fmt: skip
+    options = ["--target", "plain", "--fractions", ".8,.1,.1", "--target-split", "client"]
+    done(fedshift(project, "partition", "digits", *options))
+    done(fedshift(project, "train", fdse.digest, "--plan", str(path)))
+    adapt = ["adapt", "--experiment", "tiny", "--plan", str(path)]
+    shown = done(fedshift(project, *adapt))
+    assert f"not finished: {fedbn.directory}" in shown and "1 of 2 adaptations" in shown
+    (result,) = (project / "results" / "adapted").glob("*/*.json")
+    assert "2 of 4 runs" in done(fedshift(project, "collect", "tiny", "--plan", str(path)))
+    done(fedshift(project, "train", fedbn.digest, "--plan", str(path)))
+    before = result.stat().st_mtime_ns
+    assert "2 of 2 adaptations" in done(
+        fedshift(project, *adapt[:-2])
+    )  # without a plan: of the code installed now
+    assert result.stat().st_mtime_ns == before
+    told = json.loads(result.read_text())
+    assert "4 of 4 runs" in done(fedshift(project, "collect", "tiny"))
+    done(fedshift(project, "table", "tiny"))
+    table = pd.read_csv(project / "results" / "tables" / "tiny" / "table.csv")
+    ood = table[table["metric"] == "ood"].set_index("method")["mean"]
+    assert list(ood.index) == ["fedbn", "fdse", "fdse-adapted", "fedbn-adapted"]
+    assert ood["fdse"] == pytest.approx(
+        100 * told["before"]["accuracy"], abs=1e-4
+    )  # the same images, the same model
+    assert ood["fdse-adapted"] == pytest.approx(100 * told["after"]["accuracy"], abs=1e-4)
+    summary = json.loads((project / fdse.directory / "summary.json").read_text())
+    assert told["round"] == summary["best_round"]["first"] == 0
+    metrics = pd.read_parquet(project / fdse.directory / "metrics.parquet")
+    assert told["n"] == metrics.query("split == 'target'")["n"].iloc[0]
+    assert told["after"]["loss"] != told["before"]["loss"]
+
+
+def test_what_goes_together(project: Path) -> None:
+    declared(project, adapt={})
+    refused(fedshift(project, "adapt", "--experiment", "tiny"), "tiny.yaml", "adapts nothing", "`adapt`")
+    refused(fedshift(project, "adapt", "--experiment", "tyni"), "Did you mean 'tiny'?")
+    refused(
+        fedshift(project, "adapt", "--experiment", "tiny", "--full-domain"), "--plan, --device and --threads"
+    )
+    refused(fedshift(project, "adapt", "0123"), "nothing is named", "--experiment NAME")

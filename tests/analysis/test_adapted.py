@@ -1,0 +1,209 @@
+"""Adapted rows: what was adapted stands in tables, checks, claims and reports as a method of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fedshift import planfile
+from fedshift.analysis import adapted, tables
+from fedshift.analysis import collect as module
+from fedshift.analysis.check import check
+from fedshift.analysis.claims import verdicts
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.figures import learning_curves
+from fedshift.analysis.notes import notes
+from fedshift.analysis.report import write as write_report
+from fedshift.analysis.restore import restore
+from fedshift.files import canonical_json, write_json
+from fedshift.task import Task, place
+
+from .conftest import Project, accuracy
+
+ROW = {"adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
+TASK = Task("fedbn", {}, "last")
+OOD = {("a", 0): (0.50, 0.60), ("a", 1): (0.52, 0.58), ("b", 0): (0.30, 0.36), ("b", 1): (0.40, 0.50)}
+
+
+def result(name: str, before: float, after: float) -> dict[str, Any]:
+    """What `fedshift adapt` writes."""
+    return {
+        "run": name, "weights": None, **TASK.declared(), "round": 1, "n": 7, "time": 5.0, "seconds": 2.0,
+        "before": {"accuracy": before, "loss": 1.0}, "after": {"accuracy": after, "loss": 0.5},
+        "environment": {"device": "H200", "capability": "9.0", "threads": 1},
+    }  # fmt: skip
+
+
+def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared: Any) -> Collected:
+    """FedBN on two targets with two seeds, finished and adapted; in `without`: finished only."""
+    axes = {"target": ["a", "b"], "seed": [0, 1]}
+    shown = {"t": {"columns": ["target"], "metrics": ["id", "ood"]}}
+    project.declare(methods={"fedbn": None}, axes=axes, tables=shown, **{**ROW, **declared})
+    results = []
+    for (target, seed), (before, after) in OOD.items():
+        project.add(
+            "fedbn", {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.6), ood=before)}, target=target, seed=seed
+        )
+        name = project.runs[-1].name
+        use = project.cells[-1]._replace(label="fedbn-adapted", adaptation=canonical_json(TASK.declared()))
+        project.cells.append(use)
+        if (target, seed) not in without:
+            results.append(result(name, before, after))
+    write_json(adapted.path(project.workspace, "toy"), results)
+    return project.collect()
+
+
+def cells(project: Project, collected: Collected) -> pd.DataFrame:
+    table = tables.cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    return table.set_index(["method", "target", "metric"])
+
+
+def test_an_adapted_row_stands_below_the_methods_with_ood_alone(project: Project) -> None:
+    collected = made(project)
+    shown = cells(project, collected)
+    rows = ["fedbn"] * 6 + ["fedbn-adapted"] * 3
+    assert list(shown.index.get_level_values("method")) == rows
+    ood = shown.xs("ood", level="metric")
+    assert ood.loc["fedbn", "mean"].tolist() == pytest.approx([51, 35, 43])
+    assert ood.loc["fedbn-adapted", "mean"].tolist() == pytest.approx([59, 43, 51])
+    # 60 and 58 differ from their mean by 1: sqrt(2) of n - 1; averages 48 and 54 by 3.
+    assert ood.loc["fedbn-adapted", "std"].tolist() == pytest.approx(
+        [math.sqrt(2), math.sqrt(98), math.sqrt(18)]
+    )
+    assert shown.loc[("fedbn", "a", "id"), "mean"] == pytest.approx(70)
+    markdown = tables.write(project.workspace, collected).with_suffix(".md").read_text()
+    (line,) = [line for line in markdown.splitlines() if line.startswith("| fedbn-adapted")]
+    assert [text.strip() for text in line.split("|")[2:-1]] == ["", "59.0 ± 1.4", "", "43.0 ± 9.9", "", "51.0 ± 4.2"]  # fmt: skip
+
+
+def test_its_records_name_the_round_and_the_images(project: Project) -> None:
+    collected = made(project)
+    records = pq.read_table(collected.path).to_pandas().query("method == 'fedbn-adapted' and target == 'b'")
+    told = records[records["seed"] == 1].set_index("metric")
+    assert told["value"].to_dict() == {"accuracy": 0.5, "loss": 0.5}
+    assert set(told["round"]) == {1} and set(told["n"]) == {7} and set(told["split"]) == {"target"}
+    row = collected.runs.query("method == 'fedbn-adapted'").iloc[0]
+    assert (row["hardware"], row["seconds"]) == ("H200", 1.5 + 2.0)
+    assert row["digest"] == collected.runs.query("method == 'fedbn'").iloc[0]["digest"]
+
+
+def test_what_was_not_adapted_is_missing_and_named(project: Project) -> None:
+    collected = made(project, without=(("b", 1),))
+    directory = project.runs[-1].directory
+    assert collected.missing == [f"{directory} (fedbn-adapted)"]
+    shown = cells(project, collected).xs("ood", level="metric").loc["fedbn-adapted"]
+    assert shown["seeds"].tolist() == [2, 1, 1] and shown["planned"].tolist() == [2, 2, 2]
+    assert shown["mean"].tolist() == pytest.approx([59, 36, 48])
+    (project.workspace.root / directory / "summary.json").unlink()
+    assert project.collect().missing == [directory, f"{directory} (fedbn-adapted)"]
+
+
+def test_a_result_of_other_parameters_is_none_of_this_experiment(project: Project) -> None:
+    made(project)
+    other = Task("fedbn", {"epochs": 2}, "last")
+    project.cells = [
+        cell._replace(adaptation=canonical_json(other.declared())) if cell.adaptation else cell
+        for cell in project.cells
+    ]
+    assert len(project.collect().missing) == 4
+
+
+def test_a_result_of_other_weights_is_none_of_this_run(project: Project) -> None:
+    """The run was trained anew, and ended in other bits."""
+    made(project)
+    path = project.workspace.root / project.runs[-1].directory / "summary.json"
+    summary = json.loads(path.read_text())
+    path.write_text(json.dumps({**summary, "hashes": {"weights_last": "others"}}))
+    assert project.collect().missing == [f"{project.runs[-1].directory} (fedbn-adapted)"]
+
+
+def test_collected_again_nothing_is_read_and_a_new_result_is(project: Project, monkeypatch: Any) -> None:
+    first = made(project, without=(("b", 1),))
+    kept = first.path.stat().st_ino
+    assert project.collect().path.stat().st_ino == kept
+    read = []
+    monkeypatch.setattr(module, "of_run", read.append)
+    project.runs, project.cells = [], []
+    shutil.rmtree(project.workspace.results / "runs")
+    whole = made(project)
+    assert (whole.missing, read) == ([], [])
+    files = [whole.path, whole.path.with_suffix(".runs.parquet")]
+    before = [path.read_bytes() for path in files]
+    monkeypatch.undo()
+    for path in files:
+        path.unlink()
+    project.collect()
+    assert [path.read_bytes() for path in files] == before  # taken over or read: the same bytes
+
+
+def test_a_check_asks_an_adapted_row_for_ood(project: Project) -> None:
+    found = check(made(project, expect={"id": 6, "ood": 5}))
+    assert {one.what: (one.value, one.passed) for one in found[2:]} == {
+        "fedbn: id": (pytest.approx(70), True),
+        "fedbn: ood": (pytest.approx(43), False),
+        "fedbn-adapted: ood": (pytest.approx(51), True),
+    }
+    assert [one.value for one in found[:2]] == [8, 0]
+
+
+def test_a_claim_may_speak_of_it(project: Project) -> None:
+    rows = {"FDSE (adapted)": "fedbn-adapted", "FDSE - align (no adaptation)": "fedbn"}
+    claim = {"FDSE-C10.1": {"metric": "ood", "rows": rows}}
+    (verdict,) = verdicts(project.workspace.root, made(project, claims=claim))
+    (against,) = verdict.differences
+    assert (against.mean, against.pairs, verdict.verdict) == (pytest.approx(8), 4, "confirmed")
+    assert verdict.printed == pytest.approx(75.52 - 66.91)
+
+
+def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
+    told = notes(made(project))
+    (line,) = [line for line in told if line.startswith("fedbn-adapted: ")]
+    assert f"adapted by fedbn (batch 50, epochs 1; code {TASK.declared()['code']})" in line
+    assert "to the very images that fedbn's ood is of" in line
+    assert "Evaluated: global model after aggregation." in told
+    assert "Mixed hardware: cpu, AVX2, threads: 1 (fedbn); H200 (fedbn-adapted)." in told
+
+
+def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
+    collected = made(project)
+    axes = learning_curves(project.workspace.root, collected).axes
+    assert {line.get_label() for one in axes for line in one.get_lines()} == {"fedbn"}
+    path = write_report(project.workspace, ["toy"], "toy")
+    scores = json.loads(path.with_name("scores.json").read_text())["toy"]
+    assert scores == {
+        "fedbn": {"id": 70.0, "ood": 43.0, "finished": 4},
+        "fedbn-adapted": {"ood": 51.0, "finished": 4},
+    }
+
+
+def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
+    made(project)
+    summaries = {
+        run.name: json.loads((project.workspace.root / run.directory / "summary.json").read_text())
+        for run in project.runs
+    }
+    write_json(project.workspace.pack("0123"), {"pack": "0123", "finished": summaries, "failed": {}})
+    records = {
+        run.directory: (project.workspace.root / run.directory / "metrics.parquet") for run in project.runs
+    }
+    wanted = {name: pq.read_table(path) for name, path in records.items()}
+    shutil.rmtree(project.workspace.results / "runs")
+    assert (restore(project.workspace), restore(project.workspace)) == (4, 0)
+    for name, path in records.items():  # the run's records, not those of its adaptation
+        assert pq.read_table(path).num_rows == wanted[name].num_rows
+    for (before, after), run in zip(OOD.values(), project.runs, strict=True):
+        told = result(run.name, before, after)
+        assert json.loads(place(project.workspace, told).read_text()) == told
+    assert len(list(project.workspace.results.glob("adapted/*/*.json"))) == 4
+
+
+def test_a_plan_keeps_what_is_adapted_how(project: Project) -> None:
+    made(project)
+    read = planfile.cells(project.plan())
+    assert [cell.adaptation for cell in read] == ["", canonical_json(TASK.declared())] * 4

@@ -1,0 +1,161 @@
+"""SCAFFOLD: controls and corrected steps on quadratics by hand and against the reference, who takes part, its limits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedshift.federation.batches import participants
+from fedshift.federation.loop import Federation
+from fedshift.methods.scaffold import control_change, corrected, next_control, next_model
+from tests.federation.toys import finish, method, quadratics, small, spec, trained
+from tests.reference import Reference
+
+# As FedAvg in the first round: client 0 (h 1, c 0) ends at .729, client 1 (h 2, c 3) at 1.976, in three steps of rate .1 from 1.
+PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 3
+FIRST = [0.271 / 0.3, -0.976 / 0.3]  # their controls after it: (1 - .729) / (3 * .1), (1 - 1.976) / (3 * .1)
+
+
+def controls(run: Federation) -> tuple[float, list[float]]:
+    """The server's and the clients'."""
+    return run.server.slot.c.item(), run.state.slots["ck"].flatten().tolist()
+
+
+@pytest.mark.parity
+def test_two_rounds_follow_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = Reference("fedavg_family_quadratic.json")
+    place = [ref.given(name) for name in ("h", "c", "w0", "eta", "K")]
+    for t in map(int, ref.keys("scaffold")):
+        run = quadratics(method("scaffold"), *place, rounds=t + 1)
+        turns = trained(run, monkeypatch)
+        ref.equals(f"scaffold.{t}.y", torch.cat([row for _, row in turns[-2:]]))
+        ref.equals(f"scaffold.{t}.x", run.server.row[0])
+        ref.equals(f"scaffold.{t}.c", run.server.slot.c[0])
+        ref.equals(f"scaffold.{t}.ci", run.state.slots["ck"].flatten())
+    first, fedavg = (
+        finish(quadratics(method(name), *place, rounds=1)).server.row for name in ("scaffold", "fedavg")
+    )
+    ref.equals("scaffold_round1_equals_fedavg", first.equal(fedavg))
+
+
+def test_the_equations_by_hand() -> None:
+    g = torch.tensor([1.0, 1.0])
+    assert corrected(g, c=torch.tensor([0.5, 0.0]), c_k=torch.tensor([0.0, 2.0])) is g
+    assert g.tolist() == [1.5, -1.0]
+    change = control_change(torch.tensor([0.5, -1.0]), 0.25, torch.tensor([0.5, 1.0]))
+    assert change.tolist() == [1.5, -5.0]
+    w, average = torch.tensor([1.0, 0.1]), torch.tensor([3.0, 0.7])
+    assert next_model(w, average, 0.5).tolist() == pytest.approx([2.0, 0.4])
+    assert next_model(w, average, 1.0).equal(average)
+    c = torch.tensor([1.0, 0.0])  # two of four clients took part
+    assert next_control(c, torch.tensor([[2.0, 0.0], [2.0, 4.0]]), 4) is c
+    assert c.tolist() == [2.0, 1.0]
+
+
+def test_two_rounds_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 1.3525 with c = -1.175: client 0 goes w -> .9 w + .1 * 2.078333, client 1 w -> .8 w + .6 - .1 * 2.078333."""
+    run = quadratics(method("scaffold"), *PLACE, rounds=1)
+    finish(run)
+    assert run.server.row.item() == pytest.approx(1.3525)
+    assert controls(run) == (pytest.approx(-1.175), pytest.approx(FIRST))
+    run = quadratics(method("scaffold"), *PLACE, rounds=2)
+    *_, (_, first), (_, second) = trained(run, monkeypatch)
+    assert [first.item(), second.item()] == pytest.approx([1.5492008333, 1.6493666667])
+    assert run.server.row.item() == pytest.approx(1.59928375)
+    changes = [(1.3525 - 1.5492008333) / 0.3 + 1.175, (1.3525 - 1.6493666667) / 0.3 + 1.175]
+    own = [one + change for one, change in zip(FIRST, changes, strict=True)]
+    assert controls(run) == (pytest.approx(-1.175 + sum(changes) / 2), pytest.approx(own))
+
+
+def test_it_ends_at_the_common_optimum_where_controls_are_the_local_gradients() -> None:
+    """(w - 0) + 2 (w - 3) = 0 at 2, with gradients 2 and -2; FedAvg stays where .729 w + 3 - .512 (3 - w) = 2 w, at 1.928854."""
+    run, fedavg = (finish(quadratics(method(name), *PLACE, rounds=30)) for name in ("scaffold", "fedavg"))
+    assert run.server.row.item() == pytest.approx(2, abs=1e-5)
+    assert controls(run) == (pytest.approx(0, abs=1e-5), pytest.approx([2, -2], abs=1e-5))
+    assert fedavg.server.row.item() == pytest.approx(1.464 / 0.759, abs=1e-6)
+
+
+def test_the_server_s_step() -> None:
+    """1 + .5 (1.3525 - 1); controls do not know of it."""
+    run = finish(quadratics(method("scaffold", eta_g=0.5), *PLACE, rounds=1))
+    assert run.server.row.item() == pytest.approx(1.17625)
+    assert controls(run) == (pytest.approx(-1.175), pytest.approx(FIRST))
+
+
+def test_the_average_is_uniform_whatever_clients_hold() -> None:
+    run = finish(quadratics(method("scaffold"), *PLACE, rounds=1, sizes=[3, 1]))
+    assert run.server.row.item() == pytest.approx(1.3525)
+    assert controls(run)[0] == pytest.approx(-1.175)
+
+
+def test_controls_under_partial_participation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two clients a round: c moves by half of what the client's control moves, and stays the mean of all controls."""
+    some = {"participation": 0.5}
+    run = quadratics(method("scaffold"), *PLACE, rounds=1, federation=some)
+    (k,) = participants(2, 0.5, 0, 0)
+    (_, row), *_ = trained(run, monkeypatch)
+    assert run.server.row.equal(row)
+    expected = [0.0, 0.0]
+    expected[k] = FIRST[k]
+    assert controls(run) == (pytest.approx(FIRST[k] / 2), pytest.approx(expected))
+    run = finish(quadratics(method("scaffold"), *PLACE, rounds=5, federation=some))
+    c, own = controls(run)
+    assert min(run.state.visits) > 0
+    assert c == pytest.approx(sum(own) / 2, rel=1e-12)
+
+
+def test_the_raw_gradient_is_clipped_before_the_correction() -> None:
+    """Gradient 3 clipped to .5, less the control -2: 1 - .1 * 2.5."""
+    run = quadratics(method("scaffold"), [3.0], [0.0], 1.0, 0.1, 1, 1, local={"clip": 0.5})
+    run.state.slots["ck"].fill_(-2.0)
+    assert finish(run).server.row.item() == pytest.approx(0.75, abs=1e-6)
+
+
+def test_a_control_divides_by_the_sum_of_the_rates() -> None:
+    """Rates .1 and .05: 1 -> .9 -> .855, and .145 / .15."""
+    halved = {"schedule": {"kind": "exponential", "gamma": 0.5, "unit": "epoch"}}
+    run = finish(quadratics(method("scaffold"), [1.0], [0.0], 1.0, 0.1, 2, 1, local=halved))
+    assert run.server.row.item() == pytest.approx(0.855)
+    assert controls(run) == (pytest.approx(0.145 / 0.15), [pytest.approx(0.145 / 0.15)])
+
+
+def test_with_momentum_a_control_is_the_average_effective_step() -> None:
+    """Gradients 1 and .9 in a momentum of .5 are steps of 1 and 1.4 times .1: 1 -> .9 -> .76, and .24 / .2."""
+    run = quadratics(method("scaffold"), [1.0], [0.0], 1.0, 0.1, 2, 1, local={"momentum": 0.5})
+    assert controls(finish(run)) == (pytest.approx(1.2), [pytest.approx(1.2)])
+
+
+def test_who_does_not_move_keeps_its_control() -> None:
+    run = quadratics(method("scaffold"), *PLACE[:3], lr=0.0, steps=3, rounds=2)
+    run.state.slots["ck"].fill_(1.0)
+    run.server.slot.c.fill_(1.0)
+    assert controls(finish(run)) == (1.0, [1.0, 1.0])
+    assert run.server.row.item() == 1.0
+
+
+def test_statistics_are_averaged_and_take_no_server_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small(spec(federation={"rounds": 1}), method("scaffold", eta_g=0.5), clients=2)
+    before, W, B = run.server.row.clone(), run.layout.W, run.layout.B
+    average = torch.stack([row for _, row in trained(run, monkeypatch)]).mean(0)
+    after = run.server.row
+    torch.testing.assert_close(after[B], average[B], rtol=0, atol=1e-6)
+    torch.testing.assert_close(after[W], ((before + average) / 2)[W], rtol=0, atol=1e-6)
+    assert not after[B].equal(before[B])
+
+
+def test_the_first_round_is_uniform_fedavg_bit_for_bit() -> None:
+    run = spec(local={"clip": 1.0, "momentum": 0.9}, federation={"weights": "uniform", "rounds": 1})
+    first, fedavg = (
+        finish(small(run, method(name), clients=2)).server.row for name in ("scaffold", "fedavg")
+    )
+    assert first.equal(fedavg)
+
+
+def test_equal_clients_need_no_correction() -> None:
+    """Their controls are the server's, so that all rounds are FedAvg's bit for bit."""
+    place = [2.0, 2.0], [3.0, 3.0], 1.0, 0.1, 3, 3
+    run, fedavg = (finish(quadratics(method(name), *place)) for name in ("scaffold", "fedavg"))
+    assert run.server.row.equal(fedavg.server.row)
+    c, own = controls(run)
+    assert c != 0
+    assert own == [c, c]
