@@ -58,7 +58,7 @@ lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
 	$(VENV)/bin/snakefmt --check Snakefile workflow
 
 constraints: $(INSTALLED) ## write constraints.txt anew from the present environment
-	@{ sed -n '/^#/p' constraints.txt; $(PYTHON) -m pip freeze --exclude fedshift | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.new
+	@{ sed -n '/^#/p' constraints.txt; $(PYTHON) -m pip freeze --all --exclude fedshift --exclude pip | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.new
 	mv constraints.new constraints.txt
 
 clean: ## remove caches and logs; data, results and .venv stay

@@ -31,7 +31,7 @@ def checkout(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout
     made = Checkout.made(tmp_path_factory.mktemp("tracked"), experiments, "experiments: [demo]\npack: 2\n")
     made.edit(
         "src/fedshift/methods/fedprox.py",
-        "g.add_(C.w - C.w0, alpha=self.hp.mu)",
+        "proximal(g, C.w - C.w0, self.hp.mu)",
         'raise ValueError("mu is broken")',
     )
     (made.root / "data" / "prepared").mkdir(parents=True)
