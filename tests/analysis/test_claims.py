@@ -83,7 +83,7 @@ def test_one_equal_method_leaves_the_best_undecided(project: Project) -> None:
     one = judged(project, "HF-C01.2", {"hfedf": [*HFEDF], **less, "fedgma": [0.61, 0.61, 0.56, 0.57]})
     assert [each.right for each in one.differences] == [*less, "fedgma"]
     assert one.verdict == "undecided"
-    assert one.said == "hfedf > every other, ood"
+    assert one.said == "hfedf > each of 5, ood"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,9 @@ def test_pages_and_files_show_them(project: Project) -> None:
     written = pd.read_csv(stem.with_name("claims.csv"))
     assert written.loc[0, ["claim", "right", "verdict"]].tolist() == ["HF-C04.1", "fedavg", "confirmed"]
     line = "| HF-C04.1 | hfedf > fedavg, ood | +3.3 | confirmed | fedavg +3.0 [+1.7, +4.3], 4 |"
-    assert line in stem.with_suffix(".md").read_text()
+    text = stem.with_suffix(".md").read_text()
+    assert line in text
+    assert "- Claims: paired differences in points" in text
     assert '<td class="text">fedavg +3.0 [+1.7, +4.3], 4</td>' in stem.with_suffix(".html").read_text()
 
 

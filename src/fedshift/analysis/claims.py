@@ -114,7 +114,7 @@ def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, 
     together = [difference(*pair, level=LEVEL / len(pairs)) for pair in pairs]
     return Verdict(
         name,
-        f"{left} {relation} {'every other' if len(right) > 1 else right[0]}, {claim.metric}",
+        f"{left} {relation} {f'each of {len(right)}' if len(right) > 1 else right[0]}, {claim.metric}",
         str(row["text"]),
         _number(row["published_left"]) - _number(row["published_right"]),
         shown,

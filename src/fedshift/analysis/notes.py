@@ -17,6 +17,10 @@ RULES = {
     "report it without them",
     "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; that domain is not reported",
 }
+CLAIMS = (
+    "Claims: paired differences in points over targets, seeds and what other axes there are, with Student's 95% interval of their mean; "
+    "confirmed where every interval lies on the claimed side of 0, refuted where one lies on the other (5% over all of a claim's together)."
+)
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
 
@@ -36,6 +40,8 @@ def _measured(collected: Collected) -> list[str]:
     ]
     rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
     lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
+    if collected.experiment.claims:
+        lines.append(CLAIMS)
     if collected.missing:
         lines.append(
             f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left out; "
