@@ -6,36 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedshift.adaptation.base import Adaptation
 from fedshift.errors import FedshiftError
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, begin
-from fedshift.models.base import Model, Out
 from fedshift.registry import get
 from fedshift.resolve import params
-from tests.federation.toys import method
+from tests.federation.toys import Normed, method
 from tests.reference import Reference
 
 
 def adaptation(name: str, trained: str, **chosen: object) -> Adaptation:
     kind = get("adaptations", name)
     return kind(params(kind, chosen), method(trained))
-
-
-class Normed(Model):
-    """One batch normalisation of two features, in float64."""
-
-    name = "normed"
-    indicator = "norm"
-
-    def __init__(self) -> None:
-        super().__init__(2, 1)
-        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
-
-    def forward(self, x: Tensor, after: object = None) -> Out:
-        return Out(x, self.norm(x))
 
 
 def network(build) -> tuple[Network, Layout]:

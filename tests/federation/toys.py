@@ -138,6 +138,20 @@ class Floats(Untouched):
         return to_float(images)
 
 
+class Normed(Model):
+    """One batch normalisation of two features, in float64."""
+
+    name = "normed"
+    indicator = "norm"
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
+
+    def forward(self, x: Tensor, after: object = None) -> Out:
+        return Out(x, self.norm(x))
+
+
 def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Federation:
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients)
@@ -152,17 +166,23 @@ def finish(federation: Federation) -> Federation:
     return federation
 
 
-def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """Run to the end; (received, trained) rows of every turn."""
-    turns: list[tuple[Tensor, Tensor]] = []
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
+    """(received, trained) rows of every later turn of a client."""
+    seen: list[tuple[Tensor, Tensor]] = []
     train = Client.train
 
     def spy(self: Client) -> Tensor:
         result = train(self)
-        turns.append((self.received.clone(), self.row.clone()))
+        seen.append((self.received.clone(), self.row.clone()))
         return result
 
+    monkeypatch.setattr(Client, "train", spy)
+    return seen
+
+
+def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
+    """Run to the end; (received, trained) rows of every turn."""
     with monkeypatch.context() as patch:
-        patch.setattr(Client, "train", spy)
+        seen = turns(patch)
         finish(federation)
-    return turns
+    return seen

@@ -10,23 +10,9 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.models.base import Model, Out
-from tests.federation.toys import Untouched, finish, method, quadratics, small, spec, trained
+from fedshift.models.base import Model
+from tests.federation.toys import Normed, Untouched, finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
-
-
-class Normed(Model):
-    """One batch-normalisation layer."""
-
-    name = "normed"
-    indicator = "norm"
-
-    def __init__(self) -> None:
-        super().__init__(2, 1)
-        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
-
-    def forward(self, x: torch.Tensor, after: object = None) -> Out:
-        return Out(x, self.norm(x))
 
 
 class Misnamed(Model):

@@ -22,7 +22,7 @@ from fedshift.methods.hfedf import HFedF, alignment, ema_step, gradalign
 from fedshift.models.layers.hypernet import Pullback, generate
 from fedshift.registry import get
 from fedshift.resolve import params
-from tests.federation.toys import finish, method, quadratics, small, spec
+from tests.federation.toys import finish, method, quadratics, small, spec, turns
 from tests.reference import Reference
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
@@ -45,20 +45,6 @@ def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tup
 
     monkeypatch.setattr(owner, name, spy)
     return calls
-
-
-def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """(received, trained) rows of every later turn of a client."""
-    seen: list[tuple[Tensor, Tensor]] = []
-    train = Client.train
-
-    def spy(self: Client) -> Tensor:
-        result = train(self)
-        seen.append((self.received.clone(), self.row.clone()))
-        return result
-
-    monkeypatch.setattr(Client, "train", spy)
-    return seen
 
 
 def plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
