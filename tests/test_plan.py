@@ -14,12 +14,12 @@ from click.testing import CliRunner
 
 from fedshift import planfile, status
 from fedshift.cli import main
-from fedshift.costs import cost, measured, speed
+from fedshift.costs import Cost, cost, factors, measured, speed
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.plan import plan
 from fedshift.planfile import Request, Run
-from fedshift.spec import RunSpec
+from fedshift.spec import Method, RunSpec
 from fedshift.workspace import Workspace
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -170,6 +170,27 @@ def test_cost_by_hand(workspace: Workspace) -> None:
     assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
     assert estimate.mem_mb == 2000 + 4 * 5 * 0.5  # 3 clients, the server, the average
     assert estimate.disk_mb == round(3 * 5 * 0.5) + 1  # best, last, checkpoint
+
+
+def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:
+    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
+    plain = cost(workspace, spec, "cpu")
+    (workspace.root / "benchmarks").mkdir(exist_ok=True)
+    (workspace.root / "benchmarks" / "methods.csv").write_text(
+        "method,factor\nditto,2.0\nlocal,0.9\nccst,1.0\n"
+    )
+    factors.cache_clear()
+    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
+    per_minute = 60 * speed(workspace.root, spec, "cpu").images_per_second
+
+    def of(name: str) -> Cost:
+        return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
+
+    assert of("local") == plain  # the limit is never below FedAvg's
+    assert of("ditto").images == plain.images
+    assert of("ditto").minutes == pytest.approx(plain.minutes + trained / per_minute, abs=0.01)
+    assert of("ccst").images == round(3 * trained + evaluated)
+    assert of("ccst").minutes == pytest.approx(plain.minutes + 2 * trained / per_minute, abs=0.01)
 
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:

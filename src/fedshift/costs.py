@@ -1,8 +1,9 @@
 """What a run costs, before it is made: images, minutes, memory, disk; from speeds in benchmarks/costs.csv.
 
-images = rounds * local epochs * participation * training images of all clients, plus evaluations, each image of
-which takes a third of the time. Where nothing was measured, the slowest plausible speed is taken, so that no job is
-ended by its time limit.
+images = rounds * local epochs * participation * training images of all clients (of each the number that a rendering
+makes), plus evaluations, each image of which takes a third of the time. Training takes as much longer as the method's round
+does than FedAvg's in benchmarks/methods.csv. Where nothing was measured, the slowest plausible speed is taken, so that no
+job is ended by its time limit.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedshift.data.rendering import made
 from fedshift.data.verify import manifest
 from fedshift.errors import FedshiftError
-from fedshift.planfile import COSTS
+from fedshift.planfile import COSTS, FACTORS
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -67,20 +69,34 @@ def speed(root: Path, spec: RunSpec, device: str) -> Speed:
     return known or Speed(UNKNOWN_SPEED[device] / spec.data.input_px**2, UNKNOWN_MODEL_MB, "")
 
 
+@functools.cache
+def factors(root: Path) -> dict[str, float]:
+    """Seconds of a method's round over FedAvg's, from benchmarks/methods.csv (small network: what a method does besides
+    training weighs more there, so this is rather too much than too little)."""
+    path = root / FACTORS
+    if not path.is_file():
+        return {}
+    with open(path, newline="") as file:
+        return {row["method"]: float(row["factor"]) for row in csv.DictReader(file)}
+
+
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     """Estimate one run on one device."""
     sizes = dict(_sizes(workspace, spec.data.dataset, spec.data.release))
     held_out = sum(sizes.pop(domain, 0) for domain in spec.data.held_out)
     sources = sum(sizes.values())
     train, rounds = spec.partition.fractions[0], spec.federation.rounds
-    trained = rounds * spec.local.epochs * spec.federation.participation * train * sources
+    copies = made(spec).copies if get("methods", spec.method.name).rendering else 1
+    trained = rounds * spec.local.epochs * spec.federation.participation * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
     known = speed(workspace.root, spec, device)
+    longer = max(1.0, factors(workspace.root).get(spec.method.name, 1.0))
+    seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
     kept = 0 if spec.evaluation.keep == "none" else 2
     rows = len(sizes) + 2
     return Cost(
         images=round(trained + evaluated),
-        minutes=round(START_MINUTES + (trained + EVALUATION * evaluated) / known.images_per_second / 60, 2),
+        minutes=round(START_MINUTES + seconds / 60, 2),
         mem_mb=round(BASE_MB + 4 * rows * known.model_mb),
         disk_mb=round((kept + 1) * rows * known.model_mb) + 1,
     )

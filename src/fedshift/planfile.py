@@ -20,6 +20,7 @@ from fedshift.files import canonical_json, sha256, sha256_file, write_json
 from fedshift.registry import plugin_sources
 
 COSTS = "benchmarks/costs.csv"
+FACTORS = "benchmarks/methods.csv"
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE runs (
@@ -118,7 +119,7 @@ class Images(NamedTuple):
 def inputs_key(root: Path, request: Request) -> str:
     """Hash of what a user declares: the request, the named experiments, protocols, presets and costs."""
     named = [root / "experiments" / f"{name}.yaml" for name in request.experiments]
-    files = [*named, *sorted((root / "reference").rglob("*.yaml")), root / COSTS]
+    files = [*named, *sorted((root / "reference").rglob("*.yaml")), root / COSTS, root / FACTORS]
     content = {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
     return sha256(canonical_json([asdict(request), content]))
 

@@ -42,6 +42,11 @@ class Rendering:
     def __init__(self, params: Any) -> None:
         self.params = params
 
+    @property
+    def copies(self) -> int:
+        """Images that stand for each training image."""
+        return 1
+
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:

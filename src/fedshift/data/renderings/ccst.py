@@ -40,7 +40,7 @@ class Params:
 
 @equation("CCST", "Eq. 3, one image's statistics")
 def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w] to two [B, c, 1, 1]."""
+    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w], h w > 1, to two [B, c, 1, 1]."""
     mean = features.mean((2, 3), keepdim=True)
     return mean, (features.var((2, 3), keepdim=True) + EPSILON).sqrt()
 
@@ -54,9 +54,10 @@ def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 
 @equation("CCST", "Eq. 2, overall style")
 def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each, in fp64.
+    """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each.
 
-    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c].
+    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c] (`batch_moments` of its features; in
+    fp64, because large numbers are subtracted).
     """
     count = sum(n for n, _, _ in moments)
     mean = torch.stack([first for _, first, _ in moments]).sum(0) / count
@@ -75,6 +76,11 @@ class CCST(Rendering):
 
     name = "ccst"
     Params = Params
+
+    @property
+    def copies(self) -> int:
+        styles: int = self.params.styles
+        return styles
 
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
