@@ -49,7 +49,7 @@ mutants: $(INSTALLED) ## apply the bugs of tests/mutants one by one; each must m
 	@$(PYTHON) -m pytest -m mutants tests/mutants
 
 docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
-	@$(PYTHON) docs/generate.py
+	@$(PYTHON) docs/generate
 
 lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
 	@$(PYTHON) -m ruff check .

@@ -9,6 +9,6 @@ from tests.conftest import ROOT
 
 
 def test_generated_pages_are_up_to_date() -> None:
-    command = [sys.executable, "docs/generate.py", "--check"]
+    command = [sys.executable, "docs/generate", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

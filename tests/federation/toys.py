@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -164,6 +165,20 @@ def finish(federation: Federation) -> Federation:
     for _ in federation.run():
         pass
     return federation
+
+
+def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments and the result of every later call of a function of a module or class."""
+    calls: list[tuple[Any, ...]] = []
+    function: Callable[..., Any] = getattr(owner, name)
+
+    def spy(*args: Any, **options: Any) -> Any:
+        before = [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
+        calls.append((*before, function(*args, **options)))
+        return calls[-1][-1]
+
+    monkeypatch.setattr(owner, name, spy)
+    return calls
 
 
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:

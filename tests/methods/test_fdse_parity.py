@@ -12,7 +12,7 @@ from fedshift.methods import fdse
 from fedshift.methods._fdse_released import consistency_head, consistency_v1
 from fedshift.methods._min_norm import min_norm
 from fedshift.methods.fdse import consensus, consistency, depth_weights, moments, running, similarity
-from tests.methods.test_fdse import alexnet, channels
+from tests.methods.fdse_toys import alexnet, channels
 from tests.reference import Reference
 
 EXCEPTIONS = {

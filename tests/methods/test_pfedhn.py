@@ -14,8 +14,7 @@ from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.methods import _generated
 from fedshift.models.layers.hypernet import Pullback, generate
-from tests.federation.toys import finish, method, small, spec
-from tests.methods.test_hfedf import recorded
+from tests.federation.toys import finish, method, recorded, small, spec
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 

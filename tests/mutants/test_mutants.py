@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.registry import own
 from tests.conftest import ROOT
 
 HERE = Path(__file__).parent
@@ -31,13 +32,25 @@ def tree(folder: Path) -> Path:
     return folder
 
 
+def owner(file: Path) -> str:
+    """The method of test_<method>.py or test_<method>_<subject>.py: the longest name that begins the file's."""
+    return max(
+        (name for name in own("methods") if f"{file.stem}_".startswith(f"test_{name}_")), key=len, default=""
+    )
+
+
 def tests_of(method: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The method's own tests and its part of the contract, without the parity tests, stopping at the first failure."""
+    files = [
+        file.name for file in sorted((ROOT / "tests" / "methods").glob("test_*.py")) if owner(file) == method
+    ]
+    assert files, f"no tests/methods/test_{method}.py"
+    chosen = " or ".join([*files, f"[{method}-", f"-{method}]", f"[{method}]"])
     code = f"""
 import sys, pytest, fedshift
 assert fedshift.__file__.startswith({str(folder / "src")!r}), fedshift.__file__
 sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity",
-    "tests/methods/test_{method}.py", "tests/contract", "-k", "test_{method}.py or [{method}- or -{method}] or [{method}]"]))
+    *{[f"tests/methods/{file}" for file in files]!r}, "tests/contract", "-k", {chosen!r}]))
 """
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(

@@ -1,0 +1,120 @@
+"""FDSE: parts switched off, its limits, and whole runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from fedshift.federation.loop import Federation
+from fedshift.registry import get
+from tests.federation.toys import finish, images, method, small, spec
+from tests.methods.fdse_toys import RUN, spied
+
+
+def test_without_consensus_the_server_averages_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = spied(small(RUN, method("fdse", consensus="none")), monkeypatch)[0]
+    federation = small(RUN, method("fdse"))
+    at = (federation.state.shared & federation.layout.trainable).at
+    expected = (one["p"][:, None] * one["rows"][:, at]).sum(0)
+    torch.testing.assert_close(one["row"][at], expected)
+
+
+def test_without_similarity_nobodys_tensors_change_on_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = small(RUN, method("fdse")).state.personal.at
+    for one in spied(small(RUN, method("fdse", similarity="none")), monkeypatch):
+        assert one["mixed"][:, at].equal(one["rows"][:, at])
+    with monkeypatch.context() as patch:
+        one = spied(small(RUN, method("fdse", similarity="mean")), patch)[0]
+        torch.testing.assert_close(one["mixed"][2, at], one["rows"][:, at].mean(0))
+    near = finish(small(RUN, method("fdse", similarity="module", tau=1e-7)))
+    alone = finish(small(RUN, method("fdse", similarity="none")))
+    torch.testing.assert_close(near.state.own, alone.state.own, rtol=1e-4, atol=1e-5)
+
+
+def test_all_switched_off_is_fedavg_of_the_decomposed_network() -> None:
+    """Bit for bit, since BN_DSE's statistics, which stay local, do not enter training."""
+    off = method("fdse", consensus="none", similarity="mean", consistency="none")
+    samples, held, target = images(3)
+
+    def build() -> Any:
+        return method("fdse").model(get("models", "digits_cnn")(2, 32))
+
+    fedavg = finish(Federation(RUN, method("fedavg"), build, samples, held, target)).state.row
+    state = finish(small(RUN, off)).state
+    assert state.row[state.shared.at].equal(fedavg[state.shared.at])
+    assert state.own[:, state.personal.mask[state.kept.mask]].equal(fedavg[state.personal.at].expand(3, -1))
+
+
+def test_one_client_and_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client: the new global tensors are its own, but for rounding. Twins, whose batches differ in order alone: as one."""
+    one = spied(small(spec(federation={"rounds": 1}), method("fdse"), clients=1), monkeypatch)[0]
+    federation = small(RUN, method("fdse"))
+    shared, personal = federation.state.shared.at, federation.state.personal.at
+    torch.testing.assert_close(one["row"][shared], one["rows"][0, shared], rtol=0, atol=1e-6)
+    torch.testing.assert_close(one["mixed"][0, personal], one["rows"][0, personal], rtol=0, atol=0)
+    samples, held, target = images(1)
+    run = spec(federation={"rounds": 1}, local={"batch": 50})
+    twins, alone = (
+        finish(
+            Federation(
+                run, method("fdse"), lambda: get("models", "digits_cnn")(2, 32), samples, clients, target
+            )
+        )
+        for clients in (held * 2, held)
+    )
+    moved = (alone.state.row - federation.state.row)[shared].norm()
+    assert (twins.state.row - alone.state.row)[shared].norm() < 0.01 * moved
+
+
+def test_no_update_and_no_training_leave_everything_as_it_was() -> None:
+    start = small(RUN, method("fdse"))
+    stopped = finish(small(spec(local={"lr": 0.0}, federation={"rounds": 2}), method("fdse")))
+    trainable = (start.state.shared & start.layout.trainable).at
+    assert stopped.state.row[trainable].equal(start.state.row[trainable])
+    assert stopped.state.own.isfinite().all()
+
+
+def test_partial_participation() -> None:
+    run = spec(federation={"rounds": 3, "participation": 0.67})
+    federation = finish(small(run, method("fdse")))
+    assert federation.state.row.isfinite().all() and federation.state.own.isfinite().all()
+
+
+@pytest.mark.parametrize("hp", [
+    {"consensus": "tensor", "similarity": "tensor", "consistency": "code_v1", "padding": "v1"},
+    {"consensus": "tensor", "similarity": "tensor", "consistency": "code_head", "activation": "none", "fc_identity": True, "concat_bias": "shared"},
+    {"G": 4, "dw": 1, "concat_bias": "none"},
+])  # fmt: skip
+def test_other_readings_train(hp: dict[str, Any]) -> None:
+    run = spec(local={"precision": "bf16", "clip": 10.0}, federation={"rounds": 3})
+    federation = finish(small(run, method("fdse", **hp)))
+    assert federation.state.row.isfinite().all() and federation.state.own.isfinite().all()
+
+
+def test_unseen_domain() -> None:
+    """Means over the clients of what they have after the round: personal tensors as mixed, statistics as they left them; or the start."""
+    federation = finish(small(RUN, method("fdse")))
+    start = small(RUN, method("fdse")).state.row
+    state, row = federation.state, federation.method.unseen(federation.server)[0]
+    assert row[state.shared.at].equal(state.row[state.shared.at])
+    torch.testing.assert_close(row[state.kept.at], state.own.mean(0))
+    assert not row[state.kept.at].equal(start[state.kept.at])
+    first = small(RUN, method("fdse", unseen_dse="init"))
+    kept = finish(first).method.unseen(first.server)[0][state.kept.at]
+    assert kept.equal(start[state.kept.at])
+
+
+def test_it_learns_two_brightnesses() -> None:
+    federation = finish(small(spec(local={"epochs": 2}, federation={"rounds": 12}), method("fdse")))
+    last = [row["value"] for row in federation.records.rows
+            if (row["round"], row["stage"], row["metric"], row["split"]) == (12, "post_train", "accuracy", "test")]  # fmt: skip
+    assert len(last) == 3 and sum(last) / 3 >= 0.75
+
+
+def test_only_this_method_loads_scipy() -> None:
+    code = "import sys; from tests.federation.toys import *; finish(small(spec(), method('fedavg'))); assert 'scipy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

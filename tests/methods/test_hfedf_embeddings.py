@@ -1,0 +1,105 @@
+"""hFedF: how embeddings and the hypernetwork start, and what is drawn or learned beforehand."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from fedshift.errors import FedshiftError
+from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation
+from fedshift.methods import _generated, hfedf
+from fedshift.methods._generated import own_deviation
+from fedshift.methods.hfedf import HFedF
+from fedshift.models.layers.hypernet import generate
+from fedshift.registry import get
+from fedshift.resolve import params
+from tests.federation.toys import finish, method, recorded, small, spec, turns
+
+RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
+
+
+def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    pulled = recorded(_generated, "pullback", monkeypatch)
+    run = spec(local={"lr": 0.05}, federation={"rounds": 3})
+    federation = finish(small(run, method("hfedf", embedding="random", embedding_dim=40)))
+    embeddings = [net.embeddings(h) for net, h, *_ in pulled]
+    embeddings.append(pulled[0][0].embeddings(federation.server.slot.h))
+    for before, after in itertools.pairwise(embeddings):
+        assert (after - before).abs().min() > 1e-4
+        assert after.mean().item() == pytest.approx(0, abs=0.3)
+        assert after.std().item() == pytest.approx(1, abs=0.25)
+    again = finish(small(run, method("hfedf", embedding="random", embedding_dim=40)))
+    assert again.server.slot.h.equal(federation.server.slot.h)
+
+
+def pre_learned(rounds: int = 2, **federation: Any) -> Federation:
+    run = spec(local={"lr": 0.05}, federation={"rounds": rounds, **federation})
+    return small(run, method("hfedf", embedding="pre_learned", embedding_dim=2, weight_decay=0.1))
+
+
+def test_pre_learned_embeddings_are_the_latents_and_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfedf, "IMAGES", 6)
+    begun, exchanged = recorded(HFedF, "begin", monkeypatch), recorded(HFedF, "exchange", monkeypatch)
+    pulled, seen = recorded(_generated, "pullback", monkeypatch), turns(monkeypatch)
+    federation = pre_learned()
+    start = federation.state.slots["autoencoder"].clone()
+    assert start[0].equal(start[1]) and start[0].equal(start[2])
+    finish(federation)
+    assert len(exchanged) == 1
+    latents = exchanged[0][2]["latent"]
+    assert latents.shape == (3, 2)
+    assert not latents[0].allclose(latents[1], atol=1e-6)
+    trained = federation.state.slots["autoencoder"]
+    assert all(not one.equal(start[0]) for one in trained)
+    assert not trained[0].equal(trained[1])
+    assert [call[-1] is None for call in begun] == [False] * 3 + [True] * 3
+    net = pulled[0][0]
+    assert all(net.embeddings(call[1]).equal(latents) for call in pulled)
+    assert net.embeddings(federation.server.slot.h).equal(latents)
+    assert all(not call[-1].inner[:, : latents.numel()].any() for call in pulled)
+    assert seen[0][0][federation.layout.W].equal(generate(net, pulled[0][1], 0))
+    sent = [row["value"] for row in federation.records.rows if row["metric"] == "bytes_up"]
+    assert sent[0] - sent[1] == 3 * 2 * 4
+
+
+def test_the_autoencoder_sees_at_most_100_training_images_and_all_of_validation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fitted = recorded(hfedf.Autoencoder, "fit", monkeypatch)
+    encoded = recorded(hfedf.Autoencoder, "encode", monkeypatch)
+    finish(pre_learned(rounds=1))
+    assert hfedf.IMAGES == 100
+    assert [call[1].shape for call in fitted] == [(12, 3, 32, 32)] * 3
+    for _, x, _ in fitted:
+        assert (x.amin((0, 2, 3)).tolist(), x.amax((0, 2, 3)).tolist()) == ([0] * 3, [1] * 3)
+    assert sum(call[1].shape == (4, 3, 32, 32) for call in encoded) == 3
+
+
+def test_pre_learned_embeddings_need_all_clients_and_32_px(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfedf.Autoencoder, "fit", lambda *args: None)
+    with pytest.raises(FedshiftError, match="need every client"):
+        finish(pre_learned(participation=0.67))
+    monkeypatch.setattr(Client, "batches", lambda self: iter([(torch.zeros(4, 3, 16, 16), None)]))
+    with pytest.raises(FedshiftError, match="takes 32 px, not 16"):
+        finish(pre_learned())
+
+
+@pytest.mark.parametrize("key", ["ema", "embedding_dim", "hidden"])
+def test_parameters_out_of_range_are_refused(key: str) -> None:
+    with pytest.raises(FedshiftError, match=f"'{key}'.* of hfedf"):
+        params(get("methods", "hfedf"), {key: -1}, "test")
+
+
+def test_fan_in_start_gives_generated_weights_the_models_own_deviation() -> None:
+    federation = small(RUN, method("hfedf", head_init="fanin"))
+    rows = federation.method.unseen(federation.server)
+    for entry in federation.layout.entries:
+        if entry.kind == "weight" and entry.slice.stop - entry.slice.start > 4000:
+            wanted = (3 * torch.Size(entry.shape[1:]).numel()) ** -0.5
+            assert rows[:, entry.slice].std().item() == pytest.approx(wanted, rel=0.05)
+    bias = next(entry for entry in federation.layout.entries if entry.name == "stages.stage2.conv.bias")
+    assert own_deviation(federation.layout)[bias.slice].tolist() == pytest.approx([(3 * 16 * 9) ** -0.5] * 32)

@@ -1,0 +1,106 @@
+"""StableFDG: attention in training and in evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.federation.local import Client
+from fedshift.federation.loop import Federation, cross_entropy
+from fedshift.models.layers.attention import attention, highlighted
+from fedshift.registry import get
+from tests.federation.toys import finish, images, method, spec
+from tests.methods.stablefdg_toys import rng
+
+
+def federation(labels: list[int], **hp: Any) -> tuple[Federation, Tensor]:
+    """One client whose training samples have these labels, in one batch, without Steps 1-5; and its images as the network sees them."""
+    samples, clients, target = images(1, each=len(labels) * 5 // 3)
+    samples.host_labels[: len(labels)] = samples.labels[: len(labels)] = torch.tensor(labels)
+    run = spec(local={"batch": len(labels)}, federation={"rounds": 1})
+    model = get("models", "digits_cnn")
+    made = Federation(run, method("stablefdg", p=0.0, **hp), lambda: model(3, 32), samples, clients, target)
+    return made, clients[0].train
+
+
+def brute(
+    model: Any, x: Tensor, y: Tensor, kind: str, single: str = "mixed", aux: Tensor | None = None
+) -> Tensor:
+    """Eq. 6-8 sample by sample with the whole similarity matrix; aux: mean queries by class for samples alone in theirs."""
+    z = model.body(x)
+    k, q = (F.normalize(one(z).flatten(2), dim=1) for one in (model.neck.key, model.neck.query))
+    features = []
+    for i, label in enumerate(y.tolist()):
+        same = [j for j in range(len(y)) if y[j] == label]
+        j = same[(same.index(i) + 1) % len(same)]
+        theirs = q[j] if j != i or aux is None else aux[label][:, None].expand_as(q[j])
+        query = {"self": q[i], "cross": theirs, "both": (theirs + q[i]) / 2}[kind]
+        if j == i and single == "cross" and kind == "both":
+            query = theirs
+        scores = (query.T @ k[i]).mean(0).softmax(0)
+        features.append(torch.cat([z[i].mean((1, 2)), z[i].flatten(1) @ scores]))
+    return cross_entropy(model.head(torch.stack(features)), y)
+
+
+@pytest.mark.parametrize("kind", ["both", "self", "cross"])
+@pytest.mark.parametrize("single", ["mixed", "cross"])
+def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes of three, two and one sample; the one alone asks the auxiliary batch."""
+    made, _ = federation([0, 1, 0, 2, 1, 0], attention=kind, singletons=single)
+    seen: list[tuple[Tensor, Tensor]] = []
+    asked: list[int] = []
+    own_images = Client.one_per_class
+
+    def once(self: Client) -> tuple[Tensor, Tensor]:
+        got = own_images(self)
+        asked.append(len(got[1]))
+        torch.testing.assert_close(got[1], torch.arange(3))
+        aux.append(got[0])
+        return got
+
+    def loss(self: Any, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        expected_aux = None
+        got = original(self, C, x, y)
+        if aux:
+            z = C.model.body(aux[0])
+            expected_aux = F.normalize(C.model.neck.query(z).flatten(2), dim=1).mean(2)
+        seen.append((got, brute(C.model, x, y, kind, single, expected_aux)))
+        return got
+
+    aux: list[Tensor] = []
+    original = type(made.method).loss
+    monkeypatch.setattr(Client, "one_per_class", once)
+    monkeypatch.setattr(type(made.method), "loss", loss)
+    finish(made)
+    assert len(seen) == 1
+    torch.testing.assert_close(*seen[0])
+    assert asked == ([] if kind == "self" else [3])
+
+
+def test_no_auxiliary_batch_without_a_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = federation([0, 1, 0, 1, 1, 0])
+    monkeypatch.setattr(Client, "one_per_class", lambda self: pytest.fail("not needed"))
+    finish(made)
+
+
+def test_attention_trains() -> None:
+    made, _ = federation([0, 1, 0, 2, 1, 0])
+    before = {name: value.clone() for name, value in made.layout.named(made.state.row).items()}
+    after = made.layout.named(finish(made).state.row)
+    for name in ("neck.query.weight", "neck.key.weight", "head.weight"):
+        assert not after[name].equal(before[name])
+
+
+def test_evaluation_is_self_attention_with_doubled_features() -> None:
+    made, _ = federation([0, 1, 0, 2, 1, 0])
+    model = made.turn.networks["first"].bind(made.state.row).model.eval()
+    x = torch.randn(5, 3, 32, 32, generator=rng())
+    z, out = model.body(x), model(x)
+    assert out.feature.shape == (5, 128)
+    torch.testing.assert_close(out.feature[:, :64], z.mean((2, 3)))
+    k, q = (F.normalize(one(z).flatten(2), dim=1) for one in (model.neck.key, model.neck.query))
+    torch.testing.assert_close(out.feature[:, 64:], highlighted(attention(q.mean(2), k), z))
