@@ -20,6 +20,7 @@ from fedshift.registry import get, own
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from tests.federation.toys import finish, method, small, spec  # noqa: E402
+from tests.methods.files import files_of  # noqa: E402
 
 
 def methods() -> str:
@@ -100,9 +101,7 @@ def _travels(federation: Federation) -> Iterator[str]:
 
 
 def _vectors(name: str) -> Iterator[str]:
-    files = sorted(
-        {file for path in ROOT.glob(f"tests/methods/test_{name}.py") for file in _references(path)}
-    )
+    files = sorted({file for path in files_of(name) for file in _references(path)})
     if files:
         yield "Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in files) + ".\n"
 

@@ -17,14 +17,13 @@ from tests.federation.toys import finish, images, method, spec
 from tests.methods.stablefdg_toys import rng
 
 
-def federation(labels: list[int], **hp: Any) -> tuple[Federation, Tensor]:
-    """One client whose training samples have these labels, in one batch, without Steps 1-5; and its images as the network sees them."""
+def federation(labels: list[int], **hp: Any) -> Federation:
+    """One client whose training samples have these labels, in one batch, without Steps 1-5."""
     samples, clients, target = images(1, each=len(labels) * 5 // 3)
     samples.host_labels[: len(labels)] = samples.labels[: len(labels)] = torch.tensor(labels)
     run = spec(local={"batch": len(labels)}, federation={"rounds": 1})
     model = get("models", "digits_cnn")
-    made = Federation(run, method("stablefdg", p=0.0, **hp), lambda: model(3, 32), samples, clients, target)
-    return made, clients[0].train
+    return Federation(run, method("stablefdg", p=0.0, **hp), lambda: model(3, 32), samples, clients, target)
 
 
 def brute(
@@ -50,7 +49,7 @@ def brute(
 @pytest.mark.parametrize("single", ["mixed", "cross"])
 def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes of three, two and one sample; the one alone asks the auxiliary batch."""
-    made, _ = federation([0, 1, 0, 2, 1, 0], attention=kind, singletons=single)
+    made = federation([0, 1, 0, 2, 1, 0], attention=kind, singletons=single)
     seen: list[tuple[Tensor, Tensor]] = []
     asked: list[int] = []
     own_images = Client.one_per_class
@@ -82,13 +81,13 @@ def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_auxiliary_batch_without_a_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = federation([0, 1, 0, 1, 1, 0])
+    made = federation([0, 1, 0, 1, 1, 0])
     monkeypatch.setattr(Client, "one_per_class", lambda self: pytest.fail("not needed"))
     finish(made)
 
 
 def test_attention_trains() -> None:
-    made, _ = federation([0, 1, 0, 2, 1, 0])
+    made = federation([0, 1, 0, 2, 1, 0])
     before = {name: value.clone() for name, value in made.layout.named(made.state.row).items()}
     after = made.layout.named(finish(made).state.row)
     for name in ("neck.query.weight", "neck.key.weight", "head.weight"):
@@ -96,7 +95,7 @@ def test_attention_trains() -> None:
 
 
 def test_evaluation_is_self_attention_with_doubled_features() -> None:
-    made, _ = federation([0, 1, 0, 2, 1, 0])
+    made = federation([0, 1, 0, 2, 1, 0])
     model = made.turn.networks["first"].bind(made.state.row).model.eval()
     x = torch.randn(5, 3, 32, 32, generator=rng())
     z, out = model.body(x), model(x)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.registry import own
 from tests.conftest import ROOT
+from tests.methods.files import files_of
 
 HERE = Path(__file__).parent
 PATCHES = sorted(HERE.glob("*/*.patch"))
@@ -32,18 +32,9 @@ def tree(folder: Path) -> Path:
     return folder
 
 
-def owner(file: Path) -> str:
-    """The method of test_<method>.py or test_<method>_<subject>.py: the longest name that begins the file's."""
-    return max(
-        (name for name in own("methods") if f"{file.stem}_".startswith(f"test_{name}_")), key=len, default=""
-    )
-
-
-def tests_of(method: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def without_parity(method: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The method's own tests and its part of the contract, without the parity tests, stopping at the first failure."""
-    files = [
-        file.name for file in sorted((ROOT / "tests" / "methods").glob("test_*.py")) if owner(file) == method
-    ]
+    files = [file.name for file in files_of(method)]
     assert files, f"no tests/methods/test_{method}.py"
     chosen = " or ".join([*files, f"[{method}-", f"-{method}]", f"[{method}]"])
     code = f"""
@@ -60,7 +51,7 @@ sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity",
 
 @pytest.mark.parametrize("method", METHODS)
 def test_without_a_bug_they_pass(method: str, tmp_path: Path) -> None:
-    done = tests_of(method, tree(tmp_path))
+    done = without_parity(method, tree(tmp_path))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
@@ -70,6 +61,6 @@ def test_a_bug_is_noticed(patch: Path, tmp_path: Path) -> None:
     subprocess.run(
         ["patch", "-p1", "--fuzz=0", "-i", str(patch)], cwd=folder, check=True, capture_output=True
     )
-    done = tests_of(patch.parent.name, folder)
+    done = without_parity(patch.parent.name, folder)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-3000:] + done.stderr[-2000:]
     assert " failed" in done.stdout.splitlines()[-1]
