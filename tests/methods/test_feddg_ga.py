@@ -13,7 +13,7 @@ from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
-from tests.federation.toys import finish, method, small, spec
+from tests.federation.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
 
 
@@ -42,6 +42,22 @@ def test_centred_gaps() -> None:
     """Gaps (.3, .1, -.1) less .1 are (1, 0, -1) times the widest."""
     weights = adjusted(torch.full((3,), 1 / 3), torch.tensor([0.3, 0.1, -0.1]), 0.3, center=True)
     assert weights.tolist() == pytest.approx([1 / 3 + 0.1, 1 / 3, 1 / 3 - 0.1])
+
+
+def test_equal_gaps_centred_change_nothing() -> None:
+    """Not even where their mean is rounded: what it is off by must not become the widest gap."""
+    rng = torch.Generator().manual_seed(0)
+    for clients in range(1, 12):
+        p = torch.rand(clients, generator=rng)
+        p /= p.sum()
+        for gap in torch.rand(50, generator=rng):
+            weights = adjusted(p, gap.expand(clients), 0.2, center=True)
+            assert weights.tolist() == pytest.approx(p.tolist(), abs=1e-6)
+
+
+def test_weights_have_the_precision_of_the_model() -> None:
+    federation = quadratics(method("feddg_ga"), [1.0] * 3, [0.0] * 3, 1.0, 0.1, 1, 1)
+    assert federation.server.slot.p.tolist() == [1 / 3] * 3
 
 
 def test_the_step_starts_above_its_name_and_falls() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedshift.errors import FedshiftError
+from fedshift.methods.feddyn import next_model
 from tests.federation.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
 
@@ -23,6 +24,12 @@ def test_two_rounds_follow_the_reference(monkeypatch: pytest.MonkeyPatch) -> Non
         ref.equals(f"feddyn.{t}.grad_k", federation.state.slots["gk"].flatten())
         ref.equals(f"feddyn.{t}.h", federation.server.slot.h[0])
         ref.equals(f"feddyn.{t}.theta", federation.server.row[0])
+
+
+def test_the_new_model_by_hand() -> None:
+    """Averages 2 and 1 less h / alpha = 0.3 / 0.1 and -0.1 / 0.1."""
+    average, h = torch.tensor([2.0, 1.0]), torch.tensor([0.3, -0.1])
+    assert next_model(average, h, 0.1).tolist() == pytest.approx([-1, 2])
 
 
 def test_at_the_fixed_point_the_states_are_the_local_gradients() -> None:

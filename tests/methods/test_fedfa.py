@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedshift.federation.local import Client
 from fedshift.methods import fedfa as module
-from fedshift.methods.fedfa import FFA, augmented, over_clients, share
+from fedshift.methods.fedfa import FFA, augmented, over_clients, running_mean, share
 from fedshift.models.layers.style import Style, style
 from fedshift.registry import get
 from tests.federation.toys import finish, method, small, spec
@@ -57,6 +57,13 @@ def test_augmentation_moves_by_the_spread_of_batch_and_clients() -> None:
     gamma = [2 * 0.5 / 1.25, 2 * 0.75 / 1.25]
     assert moved[0].tolist() == pytest.approx([(1 + one) ** 0.5 for one in gamma], rel=1e-5)
     assert (augmented(x, style(x), clients, torch.zeros(2, 3, 2)) - x).abs().max() < 1e-12
+
+
+def test_running_mean_by_hand() -> None:
+    """0.75 of (1, 2) and a quarter of the batch's means (4, 6)."""
+    running = torch.tensor([1.0, 2.0])
+    assert running_mean(running, torch.tensor([[3.0, 5.0], [5.0, 7.0]]), 0.75) is running
+    assert running.tolist() == [1.75, 3.0]
 
 
 def test_layer_keeps_running_means_where_it_acts() -> None:

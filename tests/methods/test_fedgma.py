@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
-from fedshift.methods.fedgma import agreement, bench_mask, mask
+from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from tests.federation.toys import finish, method, small, spec
 from tests.reference import Reference
 
@@ -24,7 +24,8 @@ def test_masks_follow_the_reference(case: str) -> None:
     m = mask(A, float(case.removeprefix("tau")))
     assert A.tolist() == pytest.approx(expected["agreement"], abs=1e-9)
     assert m.tolist() == pytest.approx(expected["mask"], abs=1e-9)
-    assert (m * D.mean(0)).tolist() == pytest.approx(expected["update"], abs=1e-9)
+    moved = next_model(torch.zeros(4).double(), D.mean(0), m)
+    assert moved.tolist() == pytest.approx(expected["update"], abs=1e-9)
 
 
 @pytest.mark.parity
@@ -34,7 +35,8 @@ def test_what_the_benchmark_computes() -> None:
     A = agreement(D)
     ref.equals(f"{case}.agreement", A)
     ref.equals(f"{case}.mask", bench_mask(A, 0.5))
-    ref.equals(f"{case}.update", 0.5 * bench_mask(A, 0.5) * D.mean(0))
+    moved = next_model(torch.zeros(4).double(), D.mean(0), 0.5 * bench_mask(A, 0.5))
+    ref.equals(f"{case}.update", moved)
 
 
 def test_masks_by_hand() -> None:
@@ -45,6 +47,12 @@ def test_masks_by_hand() -> None:
     assert mask(A, 0.0).tolist() == [1, 1, 1]
     assert mask(torch.tensor([0.5]), 0.5).tolist() == [1]
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
+
+
+def test_step_by_hand() -> None:
+    """From 1 to an average of 3: nothing, a quarter of it, all of it."""
+    w, average = torch.ones(3), torch.full((3,), 3.0)
+    assert next_model(w, average, torch.tensor([0.0, 0.25, 1.0])).tolist() == [1, 1.5, 3]
 
 
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:

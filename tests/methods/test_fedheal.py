@@ -10,8 +10,8 @@ from torch import Tensor
 
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
-from fedshift.methods.fedheal import aggregated, consistent, history, momentum
-from tests.federation.toys import finish, method, small, spec
+from fedshift.methods.fedheal import aggregated, consistent, distance, history, momentum
+from tests.federation.toys import finish, method, quadratics, small, spec
 
 
 def test_who_counts_by_hand() -> None:
@@ -31,6 +31,22 @@ def test_history_by_hand() -> None:
     assert H.tolist() == [[0.5, 0], [1, 0.5]]
     H = history(H, torch.ones(2, 2), torch.full((2,), 2.0))
     assert H.flatten().tolist() == pytest.approx([2 / 3, 1 / 3, 1, 2 / 3])
+
+
+def test_distance_by_hand() -> None:
+    """Norms are summed over tensors, 5 + 2 and 0 + 3: not the norm of all."""
+    D = torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[[-2.0]], [[3.0]]])
+    assert distance(D).tolist() == [7, 3]
+
+
+def test_weights_have_the_precision_of_the_model() -> None:
+    """One round on w^2 / 2 and (w - 3)^2 from 1: -0.1 and +0.4, distances .2 and .8 of all, weights .5 + .4 (.2, .8)."""
+    federation = quadratics(method("fedheal", beta=0.4), [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 1, 1)
+    assert federation.server.slot.p.tolist() == [0.5, 0.5]
+    finish(federation)
+    assert federation.server.row.item() == pytest.approx(1 + (0.58 * -0.1 + 0.82 * 0.4) / 1.4, abs=1e-15)
+    three = quadratics(method("fedheal"), [1.0] * 3, [0.0] * 3, 1.0, 0.1, 1, 1)
+    assert three.server.slot.p.tolist() == [1 / 3] * 3
 
 
 def test_weight_momentum_by_hand() -> None:

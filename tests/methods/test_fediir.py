@@ -33,6 +33,24 @@ def test_the_head_gradient_is_autograds_and_so_is_its_derivative() -> None:
         assert one.norm() > 0
 
 
+def test_the_head_gradient_keeps_double_precision() -> None:
+    rng = torch.Generator().manual_seed(1)
+    z, weight, bias = (
+        torch.randn(*shape, dtype=torch.float64, generator=rng) for shape in ((7, 4), (3, 4), (3,))
+    )
+    y = torch.randint(0, 2, (7,), generator=rng)  # nobody of the last class
+    weight, bias = weight.requires_grad_(), bias.requires_grad_()
+    logits = F.linear(z, weight, bias)
+    reference = torch.cat(
+        [g.flatten() for g in torch.autograd.grad(F.cross_entropy(logits, y), (weight, bias))]
+    )
+    ours = head_gradient(z, logits.detach(), y)
+    assert (ours - reference).abs().max() < 1e-14
+    half = head_gradient(z.bfloat16(), logits.detach().bfloat16(), y)
+    assert half.dtype == torch.float32
+    assert half.tolist() == pytest.approx(reference.tolist(), abs=0.02)
+
+
 def test_moving_average() -> None:
     assert moving_average(torch.tensor([2.0]), torch.tensor([10.0]), 0.95).item() == pytest.approx(2.4)
 

@@ -28,6 +28,15 @@ def test_regularisers() -> None:
     ref.equals("CMI_official", cmi)
 
 
+def test_a_representation_of_zero_has_no_norm_and_a_gradient_of_zero() -> None:
+    """The gradient of the mean norm is z / (B ||z||): here (3, 4) / 5 / 2."""
+    z = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
+    l2_regulariser(z).backward()
+    assert l2_regulariser(z).item() == pytest.approx(2.5, abs=1e-15)
+    assert z.grad is not None
+    assert z.grad.flatten().tolist() == pytest.approx([0, 0, 0.3, 0.4], abs=1e-15)
+
+
 def test_a_reference_equal_to_the_encoder_costs_nothing() -> None:
     mu, sigma = torch.randn(5, 4), torch.rand(5, 4) + 0.1
     one = torch.ones(())

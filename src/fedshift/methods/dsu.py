@@ -33,7 +33,10 @@ class Params:
 
 @equation("DSU", "uncertain style")
 def dsu(x: Tensor, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C]; all variances unbiased + 1e-6."""
+    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C] = (e_mu, e_sigma).
+
+    All variances, over space and over the batch, are unbiased + 1e-6 (0 + 1e-6 over one pixel or one sample).
+    """
     own = style(x)
     return adain(x, own, widened(own, noise))
 

@@ -5,7 +5,8 @@ shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta)
 away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order, as released).
 Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square
 of at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
-loss has no effect: not copied. Augmented images are mixed with amplitudes of images as they are.
+loss has no effect: not copied. Augmented images are mixed with amplitudes of images as they are. Statistics of batch normalisation are
+those of L_in's pass alone.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
 
 @equation("FedDG", "Eq. 2, amplitudes")
 def low_amplitudes(u: Tensor, half: int) -> Tensor:
-    """|FFT2| per channel of u [B, 3, h, w], in [0, 1], at the central square: [B, 3, 2 half + 1, 2 half + 1]."""
+    """|FFT2|, not normalised, per channel of u [B, 3, h, w], in [0, 1], at the central square: [B, 3, 2 half + 1, 2 half + 1].
+
+    The square of the shifted spectrum: frequencies -half .. half in both axes, the mean in the middle.
+    """
     rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
     return torch.fft.fft2(u).abs()[:, :, rows[:, None], columns]
 
@@ -66,7 +70,7 @@ def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 5, inner step")
 def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
-    """w - rate clamp(g, -clamp, clamp); w, g [P]."""
+    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay, before clipping to a norm."""
     return w - rate * g.clamp(-clamp, clamp)
 
 

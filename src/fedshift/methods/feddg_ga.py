@@ -34,14 +34,19 @@ class Params:
 
 @equation("FedDG-GA", "step schedule of the code")
 def step_size(step: float, t: int, T: int) -> float:
-    """The step for the gaps of round t, from 0: step - (t - 1) step / T."""
+    """The step for the gaps of round t, from 0, of T: step - (t - 1) step / T."""
     return step - (t - 1) * step / T
 
 
 @equation("FedDG-GA", "generalization adjustment")
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
-    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change nothing."""
+    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change nothing.
+
+    gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate; center: less their mean, so that
+    equal gaps change nothing. Where nothing is left above 0, parts are equal.
+    """
     if center:
+        gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean
         gap = gap - gap.mean()
     widest = gap.abs().max()
     direction = torch.where(widest > 0, gap / widest, gap)
@@ -60,7 +65,7 @@ class FedDGGA(Method):
     name = "feddg_ga"
     Params = Params
     slots = (
-        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N)),
+        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N, dtype=L.dtype)),
         Slot("before", lambda L, N: (), "client"),
     )
     messages = (Message("gap"),)

@@ -47,6 +47,12 @@ def next_h(h: Tensor, moved: Tensor, alpha: float, N: int) -> Tensor:
     return h - alpha / N * moved.sum(0)
 
 
+@equation("FedDyn", "Algorithm 1, server model")
+def next_model(average: Tensor, h: Tensor, alpha: float) -> Tensor:
+    """mean_k w_k - h / alpha, [P]: average, the plain mean over the round's clients; h, after this round's `next_h`."""
+    return average - h / alpha
+
+
 class FedDyn(Method):
     """Clients keep g_k, the server h; the new model is mean(w_k) - h / alpha."""
 
@@ -65,4 +71,4 @@ class FedDyn(Method):
         W, alpha = S.layout.W, self.hp.alpha
         S.slot.h.copy_(next_h(S.slot.h, rows[:, W] - S.row[W], alpha, S.N))
         S.row.copy_(mean(rows, p))
-        S.row[W] -= S.slot.h / alpha
+        S.row[W] = next_model(S.row[W], S.slot.h, alpha)

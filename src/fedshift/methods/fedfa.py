@@ -33,6 +33,12 @@ class Params:
     variance: Literal["per_channel", "official_scalar"] = "per_channel"
 
 
+@equation("FedFA", "client's running mean")
+def running_mean(running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
+    """momentum running + (1 - momentum) (mean of the statistic over the batch), in place: running [C], statistic [B, C]."""
+    return running.mul_(momentum).add_(statistic.mean(0), alpha=1 - momentum)
+
+
 @equation("FedFA", "share of a channel")
 def share(variance: Tensor) -> Tensor:
     """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic, all channels equal: 1."""
@@ -42,13 +48,20 @@ def share(variance: Tensor) -> Tensor:
 
 @equation("FedFA", "augmentation")
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with both statistics moved by noise [2, B, C] sqrt((1 + gamma) V), V over the batch, gamma from variances [C]."""
+    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C]: the mean's, the deviation's.
+
+    own: x's means and deviations [B, C] (`fedshift.models.layers.style.style(x)`: unbiased variance + 1e-6), of which V is the unbiased
+    variance over the batch + 1e-6 (0 + 1e-6 for one sample); variances: those over clients [C], of which gamma is the `share`.
+    """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 
 
 @equation("FedFA", "variance over clients")
 def over_clients(running: Tensor, form: str) -> Tensor:
-    """The unbiased variance over clients of their running means [K, C]: by channel [C], or one over clients and channels for all."""
+    """The unbiased variance over K > 1 clients of their running means [K, C], to [C].
+
+    form: per_channel, or official_scalar: one over clients and channels for all.
+    """
     if form == "per_channel":
         return running.var(0)
     return running.var().expand(running.shape[1])
@@ -75,7 +88,7 @@ class FFA(nn.Module):
             return x
         own = style(x)
         for running, now in zip((self.running_mu, self.running_sigma), own.detach(), strict=True):
-            running.mul_(self.momentum).add_(now.mean(0), alpha=1 - self.momentum)
+            running_mean(running, now, self.momentum)
         noise = torch.randn(2, *own.mu.shape, device=x.device)
         return augmented(x, own, Style(self.variance_mu, self.variance_sigma), noise)
 

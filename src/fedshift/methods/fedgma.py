@@ -36,7 +36,7 @@ def agreement(D: Tensor) -> Tensor:
 
 @equation("FedGMA", "mask")
 def mask(A: Tensor, tau: float) -> Tensor:
-    """1 where the agreement A [P] reaches tau, else the agreement itself."""
+    """1 where the agreement A [P] reaches tau (A >= tau), else the agreement itself."""
     return torch.where(tau <= A, torch.ones_like(A), A)
 
 
@@ -45,6 +45,12 @@ def bench_mask(A: Tensor, tau: float) -> Tensor:
     """What FedDG_Benchmark's code makes of the agreement A [P]: m - m A with m = 1[A >= tau]."""
     hard = (tau <= A).to(A)
     return hard - hard * A
+
+
+@equation("FedGMA", "server step")
+def next_model(w: Tensor, average: Tensor, step: Tensor) -> Tensor:
+    """w + step * sum_k p_k (w_k - w), [P]: average = sum_k p_k w_k; step = eta mask (bench_bug: tau bench_mask). Exactly the average at step 1."""
+    return w.lerp(average, step)
 
 
 class FedGMA(Method):
@@ -57,5 +63,5 @@ class FedGMA(Method):
         W, hp = S.layout.W, self.hp
         average, A = mean(rows, p), agreement(rows[:, W] - S.row[W])
         step = hp.tau * bench_mask(A, hp.tau) if hp.bench_bug else hp.eta * mask(A, hp.tau)
-        average[W] = S.row[W].lerp(average[W], step)
+        average[W] = next_model(S.row[W], average[W], step)
         S.row.copy_(average)

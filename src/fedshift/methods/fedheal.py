@@ -7,7 +7,7 @@ tau below 0 with beta = 0 is uniform FedAvg.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,9 +41,18 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
     return (H * n + (D >= 0).to(H)) / (n + 1)
 
 
+@equation("FedHEAL", "distance")
+def distance(D: Sequence[Tensor]) -> Tensor:
+    """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked update, [K, ..] each."""
+    return torch.stack([one.flatten(1).norm(dim=1) for one in D]).sum(0)
+
+
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, beta: float) -> Tensor:
-    """The change of the weights: dp, distance [K] to [K]; no distance at all counts as nothing moved."""
+    """The change of the weights, (1 - beta) dp + beta distance / sum(distance): dp, distance [K] to [K]; added to p, which starts at 1 / N.
+
+    No distance at all counts as nothing moved.
+    """
     total = distance.sum()
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
@@ -51,7 +60,10 @@ def momentum(dp: Tensor, distance: Tensor, beta: float) -> Tensor:
 
 @equation("FedHEAL", "aggregation")
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
-    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows, masks [K, n], p [K], to [n]."""
+    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows, masks [K, n], p [K], to [n].
+
+    p need not sum to 1. A coordinate that counts for nobody stays.
+    """
     counted = p[:, None] * masks
     total = counted.sum(0)
     parts = counted / total.clamp_min(torch.finfo(total.dtype).tiny)
@@ -66,7 +78,7 @@ class FedHEAL(Method):
     slots = (
         Slot("H", lambda L, N: (N, L.size), "server"),
         Slot("seen", lambda L, N: (N,), "server"),
-        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N)),
+        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N, dtype=L.dtype)),
         Slot("dp", lambda L, N: (N,), "server"),
     )
 
@@ -75,11 +87,10 @@ class FedHEAL(Method):
         D, H, seen = rows - S.row, slot.H[k], slot.seen[k]
         masks = consistent(H, D, seen, self.hp.tau)
         slot.H[k], slot.seen[k] = history(H, D, seen), seen + 1
-        slot.dp[k] = momentum(slot.dp[k], self._distance(S, D * masks), self.hp.beta)
+        slot.dp[k] = momentum(slot.dp[k], distance(self._trainable(S, D * masks)), self.hp.beta)
         slot.p[k] += slot.dp[k]
         S.row.copy_(aggregated(S.row, rows, slot.p[k] / slot.p[k].sum(), masks))
 
-    def _distance(self, S: Server, D: Tensor) -> Tensor:
-        """The sum over trainable tensors of the update's norm, [K]."""
-        trainable = [entry for entry in S.layout.entries if entry.offset < S.layout.P]
-        return torch.stack([D[:, entry.slice].norm(dim=1) for entry in trainable]).sum(0)
+    def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:
+        """Updates D [K, P + Q] cut into trainable tensors."""
+        return [D[:, entry.slice] for entry in S.layout.entries if entry.offset < S.layout.P]

@@ -30,12 +30,13 @@ class Params:
 
 @equation("FedIIR", "Eq. 6, inner gradient")
 def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F + C], in fp32.
+    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F + C], in fp32 at least.
 
-    (softmax - onehot)^T feature / B, and the mean of (softmax - onehot).
+    First the weight's, (softmax - onehot)^T feature / B, [C, F] row by row, then the bias', the mean of (softmax - onehot).
     """
-    error = (logits.float().softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
-    return torch.cat([(error.T @ feature.float()).flatten(), error.sum(0)])
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    error = (logits.to(precise).softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
+    return torch.cat([(error.T @ feature.to(precise)).flatten(), error.sum(0)])
 
 
 @equation("FedIIR", "Eq. 6, penalty")
@@ -46,7 +47,7 @@ def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
 
 @equation("FedIIR", "Sec. 4.2, moving average")
 def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
-    """ema old + (1 - ema) new."""
+    """ema old + (1 - ema) new, [C F + C] each; new: the mean over all training samples of the round's clients; the first old is 0."""
     return old.lerp(new, 1 - ema)
 
 

@@ -2,7 +2,7 @@
 
 The head becomes a Gaussian encoder and a linear classifier. The reference distributions r(z | y) and the scalar C stay on their client
 and have an optimiser rule of their own, as in the released code (momentum .9, not clipped; weight decay is the protocol's). In evaluation
-the probabilities of 20 samples are averaged. Released code's L2R is the mean norm of z; the paper's, the squared norm, is an option.
+the probabilities of 20 samples are averaged; the 20 draws of noise are the same for all images and runs. Released code's L2R is the mean norm of z; the paper's, the squared norm, is an option.
 Not here: the release's "5 local epochs" are 5 iterations; local epochs are the protocol's.
 """
 
@@ -36,9 +36,9 @@ class Params:
 
 @equation("FedSR", "Sec. 3.3, L2R")
 def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
-    """The mean over the batch of ||z||, or of ||z||^2; z [B, d] to a scalar."""
-    norms = z.square().sum(1)
-    return norms.mean() if squared else norms.sqrt().mean()
+    """The mean over the batch of ||z||, or of ||z||^2; z [B, d] to a scalar. At z = 0 the gradient is 0."""
+    squares = z.square().sum(1)
+    return squares.mean() if squared else squares.clamp_min(torch.finfo(z.dtype).tiny).sqrt().mean()
 
 
 @equation("FedSR", "Sec. 3.4, CMI")
@@ -47,7 +47,7 @@ def conditional_mutual_information(
 ) -> Tensor:
     """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar) [B, d], to a scalar.
 
-    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class.
+    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class. All sigma above 0 (each is a softplus); natural logarithms.
     """
     squares = (scale * sigma).square() + (scale * mu - r_mu).square()
     terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5

@@ -29,7 +29,10 @@ class Params:
 
 @equation("MixStyle", "mixed style")
 def mixstyle(x: Tensor, share: Tensor, partner: Tensor) -> Tensor:
-    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i), share [B]; unbiased variance + 1e-6, no gradient through styles."""
+    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation.
+
+    t: mean and sqrt(unbiased variance + 1e-6) over space, without gradient.
+    """
     own = style(x.detach())
     return adain(x, own, mixed(own, share, partner))
 

@@ -28,7 +28,10 @@ class Params:
 
 @equation("MOON", "model-contrastive loss")
 def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
-    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last): [B, F] each, to a scalar."""
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last): [B, F] each, to a scalar.
+
+    The cosine with a zero vector is 0.
+    """
     nearer = F.cosine_similarity(z, z_global) - F.cosine_similarity(z, z_last)
     return F.softplus(-nearer / tau).mean()
 

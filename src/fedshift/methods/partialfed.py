@@ -38,13 +38,16 @@ class Params:
 
 @equation("PartialFed", "reconstructed, temperature", rule="adaptive")
 def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
-    """warm (cold / warm)^(t / rounds), t from 0."""
+    """warm (cold / warm)^(t / rounds), t from 0; cold from t = rounds on."""
     return warm * (cold / warm) ** min(1.0, t / rounds)
 
 
 @equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
 def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
-    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [.., 2]."""
+    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [.., 2]: (global, own).
+
+    This is the soft value; a layer is taken from the global model where its first part is 0.5 or more.
+    """
     return ((logits - (-uniforms.log()).log()) / tau).softmax(-1)
 
 

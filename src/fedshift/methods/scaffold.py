@@ -2,7 +2,8 @@
 
 The average is uniform. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
 control is the average effective step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may
-diverge. Statistics of normalisation layers are averaged like the rest.
+diverge. Statistics of normalisation layers are averaged like the rest. Not here: the code that FedRD and FedDG-GA share divides the
+control by K alone, without the rate.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
 
 @equation("SCAFFOLD", "Eq. 4, Option II")
 def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
-    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the steps taken, K lr if constant."""
+    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the steps taken, K lr if constant.
+
+    FedRD's code divides by K alone: lr_sum = K.
+    """
     return moved / lr_sum - c
 
 
