@@ -12,7 +12,7 @@ from typing import Any
 from fedshift.equations import Equation
 from fedshift.registry import get, own
 
-KINDS = ("methods",)
+KINDS = ("methods", "adaptations", "partitions")
 
 
 def equations() -> str:
@@ -31,7 +31,7 @@ def equations() -> str:
         parts.append(
             f"### {mark.number}: `{function.__name__}`\n\n"
             f"```python\nfrom {function.__module__} import {function.__name__}\n\n"
-            f"{function.__name__}{inspect.signature(function)}\n```\n\n{inspect.getdoc(function)}\n"
+            f"{function.__name__}{inspect.signature(function, eval_str=True)}\n```\n\n{inspect.getdoc(function)}\n"
             + (f"\nA run calls it under {used}.\n" if used else "")
         )
     return "\n".join(parts)

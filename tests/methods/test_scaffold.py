@@ -75,6 +75,13 @@ def test_it_ends_at_the_common_optimum_where_controls_are_the_local_gradients() 
     assert fedavg.server.row.item() == pytest.approx(1.464 / 0.759, abs=1e-6)
 
 
+def test_the_released_control_leaves_out_the_rate() -> None:
+    """(1 - .729) / 3 and (1 - 1.976) / 3: a tenth of the default's, whose steps have rate .1."""
+    run = finish(quadratics(method("scaffold", control="steps"), *PLACE, rounds=1))
+    assert run.server.row.item() == pytest.approx(1.3525)  # the first round knows no control
+    assert controls(run) == (pytest.approx(-0.1175), pytest.approx([one / 10 for one in FIRST]))
+
+
 def test_the_server_s_step() -> None:
     """1 + .5 (1.3525 - 1); controls do not know of it."""
     run = finish(quadratics(method("scaffold", eta_g=0.5), *PLACE, rounds=1))

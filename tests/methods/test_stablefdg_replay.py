@@ -29,7 +29,7 @@ from tests.methods.plain import (
     named,
     pixels,
     stage,
-)  # fmt: skip
+)
 
 SEED = 0
 LOCAL = {

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedshift.equations import equation
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method, Slot
 from fedshift.federation.state import Server
 from fedshift.models.layers.hypernet import Hypernetwork, Pullback, generate, pullback
 
 
+@equation("hFedF", "Sec. 4.1, e")
 def embedding_dim(clients: int) -> int:
     """floor(1 + N / 4): hFedF, Section 4.1, after pFedHN."""
     return 1 + clients // 4

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedshift.equations import equation
 
+
+@equation("FDSE", "Eq. 8, u")
 def min_norm(gram: Tensor) -> Tensor:
     """argmin of ||sum_k u_k e_k||^2 over u >= 0, sum u = 1, from the inner products gram [K, K] (float64, on the CPU) of the e_k; u [K].
 

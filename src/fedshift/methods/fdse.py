@@ -62,14 +62,17 @@ class Params(Decomposition):
 
 @equation("FDSE", "Eq. 4")
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least."""
+    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least (fp64 stays fp64)."""
     average, variance = BatchMoments.apply(x)  # type: ignore[no-untyped-call]
     return average, variance
 
 
 @equation("FDSE", "Eq. 5")
 def running(before: Tensor, batch: Tensor) -> Tensor:
-    """Running statistics [D] after one more batch; only the new part has a gradient, which the factor 0.1 therefore scales."""
+    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more batch.
+
+    Only `batch` has a gradient, which the factor 0.1 therefore scales.
+    """
     return KEEP * before.detach() + (1 - KEEP) * batch
 
 
@@ -79,7 +82,8 @@ def consistency(
 ) -> Tensor:
     """(1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2 of each of L layers, [L].
 
-    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer, else 0.
+    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer, else 0: for one layer alone
+    torch.full((1, d), 1 / d).
     """
     shift = (channels * (average - global_average).square()).sum(1)
     return shift + (channels * (variance - global_variance)).sum(1).square()
@@ -87,7 +91,7 @@ def consistency(
 
 @equation("FDSE", "Eq. 7")
 def depth_weights(depth: Tensor, beta: float) -> Tensor:
-    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number."""
+    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`, integers give fp32."""
     return torch.softmax(beta * depth, 0)
 
 
@@ -136,10 +140,10 @@ class Alignment:
 
 @equation("FDSE", "Eq. 8")
 def consensus(updates: Tensor) -> Tensor:
-    """The common update [n] of updates [K, n]: their mean norm times the shortest convex combination of their directions.
+    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex combination of their directions.
 
     No update loses: its inner product with the result is not negative. Updates shorter than 1e-12 have no direction and weight 0, but
-    count in the mean norm.
+    count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the directions' inner products.
     """
     gram = (updates @ updates.T).double().cpu()
     norms = gram.diagonal().sqrt()
@@ -153,7 +157,10 @@ def consensus(updates: Tensor) -> Tensor:
 
 @equation("FDSE", "Eq. 9")
 def similarity(values: Tensor, tau: float) -> Tensor:
-    """Weights [K, K] of values [K, n] (parameters, not updates): softmax over each row of their cosines / tau; a zero row keeps itself."""
+    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their cosines / tau.
+
+    The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.
+    """
     norms = values.norm(dim=1, keepdim=True)
     unit = values / norms.where(norms > 0, 1)
     itself = torch.eye(len(values), dtype=values.dtype, device=values.device)

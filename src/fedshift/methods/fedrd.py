@@ -49,7 +49,7 @@ class Params:
 
 @equation("FedRD", "Eq. 1", few_shot={"*": (1,)})
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
-    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] to [C]; lambda is its mean."""
+    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to [C]; lambda is its mean."""
     return (W_g - W_i).norm(dim=1)
 
 
@@ -61,7 +61,10 @@ def class_weights(few: Tensor, lam: Tensor) -> Tensor:
 
 @equation("FedRD", "Eq. 2", few_shot={"*": (1,)})
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
-    """Cross entropy weighted by class: logits [B, C], y [B], alpha [C], to a scalar divided as `norm` says."""
+    """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
+
+    norm: "weighted_mean": sum of alpha_y CE over sum of alpha_y (code); "batch_mean": over B; "sum": the sum, as printed.
+    """
     if norm == "weighted_mean":
         return F.cross_entropy(logits, y, weight=alpha)
     total = F.cross_entropy(logits, y, weight=alpha, reduction="sum")
@@ -70,28 +73,38 @@ def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm)
 
 @equation("FedRD", "Eq. 3")
 def performance_gap(loss_global: Tensor, loss_local: Tensor) -> Tensor:
-    """By how much a client's training lowered its own loss, F(D_i; w_g) - F(D_i; w_i)."""
+    """By how much a client's training lowered its own loss, F(D_i; w_g) - F(D_i; w_i): scalars, or [N] each.
+
+    F: plain mean cross entropy on the validation split (code); w_g: the global model as received.
+    """
     return loss_global - loss_local
+
+
+@equation("FedRD", "Sec. 2.4, d")
+def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
+    """||w_i - w_g|| of one layer's weight, flattened: w_i [N, n] of the clients, w_g [n] as broadcast, to [N]."""
+    return (w_i - w_g).norm(dim=1)
 
 
 @equation("FedRD", "Sec. 2.4, gamma")
 def gamma(gap: Tensor) -> Tensor:
-    """The gap on (0, 1): gap [N] to [N]."""
+    """The gap on (0, 1), 1 / (1 + exp(-gap)): gap [N] to [N]."""
     return gap.sigmoid()
 
 
 @equation("FedRD", "Sec. 2.4, beta")
 def beta(d: Tensor) -> Tensor:
-    """Each client's part of all distances: d [N] to [N]; equal parts where nobody moved (sum <= 1e-8)."""
+    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where nobody moved (sum <= 1e-8)."""
     total = d.sum()
     return torch.where(total > 1e-8, d / total.clamp_min(1e-8), torch.full_like(d, 1 / len(d)))
 
 
 @equation("FedRD", "Eq. 4")
 def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
-    """Weights of the clients' models: d, gap [N] to [N], sum 1; less for a far model, more for a large gap; one client has weight 1.
+    """Weights of the clients' models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N], sum 1; one client: 1.
 
-    uncounted: models that are counted in N - 1 and not averaged.
+    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; less for a far model, more for a large gap. uncounted: models that are counted in
+    N - 1 and not averaged.
     """
     others = len(d) - 1 + uncounted
     if others == 0:
@@ -135,7 +148,7 @@ class FedRD(Method):
         weights = up["size"] / up["size"].sum()
         if self.hp.guide:
             at = S.indicator.at
-            d = (rows[:, at] - S.row[at]).norm(dim=1)
+            d = discrepancy(rows[:, at], S.row[at])
             weights = guided_weights(d, up["gap"], int(self.hp.official_bug_n4))
         S.row.copy_(mean(rows, weights.to(rows)))
 

@@ -1,6 +1,7 @@
 """Local: every client trains alone, from the common start, for as many epochs as the federation.
 
-One optimiser for the whole run. On a domain that no client has, the clients' accuracies are averaged (hFedF, Sec. 4).
+One optimiser for the whole run, as in the released stand-alone code; hFedF makes its baselines' optimisers anew in every round. On a
+domain that no client has, the clients' accuracies are averaged (hFedF, Sec. 4).
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 The average is uniform. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
 control is the average effective step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may
-diverge. Statistics of normalisation layers are averaged like the rest. Not here: the code that FedRD and FedDG-GA share divides the
-control by K alone, without the rate.
+diverge. Statistics of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share divides the control by K
+alone, without the rate: `control: steps`, preset `released`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
@@ -22,9 +23,10 @@ from fedshift.federation.state import Server
 
 @dataclass(frozen=True)
 class Params:
-    """eta_g: the server's step."""
+    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their number (FedRD's code)."""
 
     eta_g: float = 1.0
+    control: Literal["rates", "steps"] = "rates"
 
 
 @equation("SCAFFOLD", "Eq. 3")
@@ -70,7 +72,8 @@ class Scaffold(Method):
     def end(self, C: Client) -> Mapping[str, Tensor]:
         if C.lr_sum == 0:
             return {"dc": C.w.new_zeros(C.w.shape)}
-        dc = control_change(C.w0 - C.w, C.lr_sum, C.down.c)
+        divisor = C.lr_sum if self.hp.control == "rates" else float(C.steps)
+        dc = control_change(C.w0 - C.w, divisor, C.down.c)
         C.slot.ck.add_(dc)
         return {"dc": dc}
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedshift.data.scheme import Scheme, permutation
+from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 
 
@@ -60,6 +61,7 @@ class DomainsPerClient(Scheme):
         return assigned
 
 
+@equation("hFedF", "Algorithm 5, parts")
 def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
     """Parts per domain: floor(N d / Z), one more for each of the (N d) mod Z largest; ties: earlier."""
     share, surplus = divmod(clients * d, len(sizes))
@@ -67,6 +69,7 @@ def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
     return [share + (place in largest) for place in range(len(sizes))]
 
 
+@equation("hFedF", "Algorithm 5, hands")
 def deal(parts: list[int], clients: int, d: int) -> list[list[tuple[int, int]]]:
     """Per client its (domain, part): d passes over the clients, each taking the first part that remains."""
     remaining = [(domain, part) for domain, count in enumerate(parts) for part in range(count)]

@@ -38,21 +38,21 @@ class Params:
     alpha: float = 1.0
 
 
-@equation("CCST", "Eq. 3, one image's statistics")
+@equation("CCST", "AdaIN, one image's statistics")
 def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w], h w > 1, to two [B, c, 1, 1]."""
     mean = features.mean((2, 3), keepdim=True)
     return mean, (features.var((2, 3), keepdim=True) + EPSILON).sqrt()
 
 
-@equation("CCST", "Eq. 3, AdaIN")
+@equation("CCST", "AdaIN")
 def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
     """content [B, c, h, w] with the style's mean and deviation [B or 1, c, 1, 1] in place of its own."""
     own_mean, own_deviation = image_statistics(content)
     return (content - own_mean) / own_deviation * deviation + mean
 
 
-@equation("CCST", "Eq. 2, overall style")
+@equation("CCST", "overall style")
 def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each.
 

@@ -28,14 +28,16 @@ def itself(query: Tensor) -> Tensor:
 def attention(query: Tensor, key: Tensor) -> Tensor:
     """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the mean query [B, d].
 
-    Not as a matrix product, which autocast would take to bf16.
+    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K, so of Q [B, d, hw] only its mean over positions is wanted:
+    Q = theta_q X_j in Eq. 6, (theta_q X_j + theta_q X_i) / 2 in Eq. 8; key = theta_k X_i. No scale. The released code (`similarity:
+    cosine`) divides each column of theta_q X and theta_k X by its norm first. Not as a matrix product, which autocast would take to bf16.
     """
     return (query[:, :, None] * key).sum(1).softmax(1)
 
 
 @equation("StableFDG", "Eq. 7")
 def highlighted(scores: Tensor, z: Tensor) -> Tensor:
-    """A [B, C]: the mean of z [B, C, h, w] with weights `scores` [B, hw]."""
+    """A [B, C]: the mean of z [B, C, h, w] with weights `scores` [B, hw], positions row by row."""
     return torch.einsum("bp,bcp->bc", scores, z.flatten(2).to(scores.dtype))
 
 

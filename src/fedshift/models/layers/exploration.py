@@ -20,7 +20,11 @@ SHIFTED = 16  # of a batch, in the released code
 
 @equation("StableFDG", "Eq. 2-3")
 def information(styles: Style, form: Form) -> Tensor:
-    """Phi [4, C] of a client whose samples have `styles` [n, C]: both means and both variances; biased, or unbiased + 1e-6 (official)."""
+    """Phi [4, C] of a client whose samples have `styles`: mu_n, sigma_n, Sigma_n(mu), Sigma_n(sigma).
+
+    styles: Style(mu, sigma) of fedshift.models.layers.style, [n, C] each. form "biased": Eq. 2; "official": variances unbiased + 1e-6
+    (0 of a single sample).
+    """
     n = len(styles.mu)
     official = form == "official" and n > 1
     variances = [one.var(0, correction=int(official)) + EPSILON * official for one in styles]
@@ -79,9 +83,9 @@ def centres(features: Tensor, chosen: Tensor) -> Tensor:
 
 @equation("StableFDG", "Step 2")
 def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
-    """New styles [B, C] from m received ones, phi [m, 4, C]: mu_n' + eps_mu and sigma_n' + eps_sigma >= 0, eps ~ N(0, Sigma_n').
+    """New styles, (mu, sigma) [B, C] each, from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0, sigma_n' + eps_sigma).
 
-    pick [B]: which of the m each sample takes; noise [2, B, C]: standard normal.
+    eps = noise sqrt(Sigma_n'), noise [2, B, C] (for mu, for sigma) standard normal; pick [B]: which of the m each sample takes.
     """
     mu, sigma, mu_variance, sigma_variance = phi[pick].unbind(1)
     return Style(mu + noise[0] * mu_variance.sqrt(), (sigma + noise[1] * sigma_variance.sqrt()).clamp(min=0))
@@ -116,9 +120,10 @@ def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Eq. 4-5")
 def explored(own: Style, source: Tensor, alpha: float) -> Style:
-    """Styles [B + size, C] that go alpha times as far again from the mean style of the batch `own` [B, C] for the added samples.
+    """Styles (mu, sigma), [B + size, C] each: of the batch as they are, of the added samples new = s + alpha (s - mean of `own` over B).
 
-    source [B + size]: the sample that each row is a copy of, the batch itself first. A new sigma may be negative.
+    own: Style(mu, sigma) of fedshift.models.layers.style, [B, C] each; source [B + size]: the sample that each row is a copy of, the batch
+    itself first (0 .. B - 1). A new sigma may be negative.
     """
     batch = len(own.mu)
     added = own.of(source[batch:])

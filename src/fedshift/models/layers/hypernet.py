@@ -81,7 +81,11 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 
 @equation("hFedF", "Eq. 4")
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
-    """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part."""
+    """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part.
+
+    net = Hypernetwork(N, e, hidden layers, P), of this module, holds shapes alone. h [net.size]: nu [N, e], weight [50, inputs] and bias of
+    each hidden layer, then head [F, P] and its bias [P], flattened one after the other; F = 50, or e without a hidden layer.
+    """
     *_, head, bias = net.views(h)
     return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
 
@@ -112,7 +116,11 @@ class Pullback:
 
 @equation("hFedF", "Eq. 6")
 def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tensor) -> Pullback:
-    """g_i = (d phi_i / d (theta, nu))^T v_i for K clients with cotangents v [K, P]."""
+    """g_i = (d phi_i / d (theta, nu))^T v_i for K clients with cotangents v [K, P]; net, h: as in `generate`.
+
+    Returned in factors: `.gram()` is <g_i, g_j> [K, K], `.combined(weights)` is sum_i weights[i] g_i [size] in the order of h (Eq. 7), so
+    `.combined(one-hot)` is one g_i.
+    """
     *_, head, _ = net.views(h)
     leaf = h[: net.inner].clone().requires_grad_()
     features = net.features(leaf, clients)

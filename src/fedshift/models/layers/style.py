@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta
 
+from fedshift.equations import equation
+
 EPSILON = 1e-6
 Form = Literal["biased", "official"]
 
@@ -30,6 +32,7 @@ class Style(NamedTuple):
         return Style(self.mu.detach(), self.sigma.detach())
 
 
+@equation("StableFDG", "Eq. 1")
 def style(x: Tensor, form: Form = "official") -> Style:
     """The style of x [B, C, h, w].
 
@@ -50,6 +53,7 @@ def copies(x: Tensor, source: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1).index_select(0, source).permute(0, 3, 1, 2)
 
 
+@equation("StableFDG", "Step 2, AdaIN")
 def adain(x: Tensor, own: Style, target: Style) -> Tensor:
     """Adaptive instance normalisation, (x - mu) / sigma * target.sigma + target.mu, as one scale and one shift; x [B, C, h, w]."""
     scale = target.sigma / own.sigma
@@ -57,6 +61,7 @@ def adain(x: Tensor, own: Style, target: Style) -> Tensor:
     return torch.addcmul(shift[:, :, None, None], x, scale[:, :, None, None]).to(x.dtype)
 
 
+@equation("StableFDG", "Step 5")
 def mixed(one: Style, share: Tensor, partner: Tensor) -> Style:
     """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation (MixStyle; StableFDG, Step 5)."""
     share = share[:, None].to(one.mu.dtype)

@@ -1,0 +1,35 @@
+"""Two rounds of pFedHN against the same rounds written out: one clipped step of SGD with momentum after each client."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedshift.federation.batches import shuffled
+from tests.federation.toys import finish, method, spec
+from tests.methods.plain import doubles, federation
+from tests.methods.plain_hypernet import LOCAL, generated, trained
+
+
+@pytest.mark.parametrize("clip", [50.0, 0.05])
+@doubles()
+def test_two_rounds(clip: float) -> None:
+    run = spec(local=LOCAL, federation={"rounds": 2})
+    f = federation(run, method("pfedhn", lr=0.05, clip=clip))
+    W, B = f.layout.W, f.layout.B
+    h, row, momentum = f.state.slots["h"].clone(), f.state.row.clone(), torch.zeros(())
+    for t in range(2):
+        for i in shuffled([0, 1, 2], run.seed, t):
+            leaf = h.clone().requires_grad_()
+            phi = generated(leaf, i, 3, 1, f.layout.P)
+            received = row.clone()
+            received[W] = phi.detach()
+            after = trained(f, received, i, t)
+            g = torch.autograd.grad(phi, leaf, (received - after)[W])[0]
+            g = g * (clip / (g.norm() + 1e-6)).clamp(max=1)
+            momentum = 0.9 * momentum + g + 1e-3 * h
+            h = h - 0.05 * momentum
+            row[B] += (after[B] - row[B]) / 3
+    finish(f)
+    assert (f.state.slots["h"] - h).abs().max() < 1e-9
+    assert (f.state.row[B] - row[B]).abs().max() < 1e-9
