@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from fedshift.errors import FedshiftError
 from fedshift.identity import identify
 from fedshift.run import Machine, train
 from fedshift.workspace import Workspace
+from tests.data.conftest import plant
 from tests.test_run import MACHINE, spec_of
 from tests.verbs import done, fedshift, refused
 
@@ -94,6 +97,30 @@ def test_a_client_without_samples(project: Path) -> None:
 
 
 # ---- disk
+
+
+def without_rights(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command by a user for whom the permissions of files hold: for root they do not."""
+    mortal = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if mortal and shutil.which("setpriv") is None:
+        pytest.skip("root without setpriv: permissions do not hold")
+    command = [*mortal, sys.executable, "-m", "fedshift", "--root", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("closed", ["project/data", "tree/day/cat", "tree/day/cat/3.png"])
+def test_what_may_not_be_read_or_written_is_named(tmp_path: Path, closed: str) -> None:
+    root = tmp_path / "project"
+    (root / "data").mkdir(parents=True)
+    plant(tmp_path / "tree", ["day", "night"], ["cat", "dog"], each=4)
+    place = tmp_path / closed
+    place.chmod(0o500 if closed == "project/data" else 0)
+    told = without_rights(root, "fetch", "folder", "--release", "mine", "--from", str(tmp_path / "tree"))
+    place.chmod(0o700)
+    assert told.returncode == 2 and "Traceback" not in told.stderr
+    inside = Path(closed).relative_to(Path(closed).parts[0])
+    assert f"{inside}" in told.stderr and "Permission denied" in told.stderr
+    assert "Mend its permissions" in told.stderr
 
 
 @pytest.fixture

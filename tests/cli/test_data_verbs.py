@@ -57,6 +57,7 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         (["partition", "digits", "--scheme", "domain_per_clients"], "Did you mean 'domain_per_client'?"),
         (["partition", "digits", "--fractions", ".5,.1,.1"], "must sum to 1"),
         (["prepare", "digits", "--px", "4"], "greater than or equal to 8"),
+        (["partition", "digits", "--px", "48"], "fedshift prepare digits --release original --px 48"),
         (["verify", "pacs"], "fedshift fetch pacs"),
     ):
         told = call(tmp_path, *arguments)

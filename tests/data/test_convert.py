@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,14 @@ from PIL import Image
 
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
+from fedshift.data.partition import divide
+from fedshift.data.prepare import load, prepare
 from fedshift.data.verify import manifest, verify, write_manifest
 from fedshift.errors import FedshiftError
+from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
+from tests.data.test_partition import make_spec
 
 
 def test_jpeg256_is_smaller_deterministic_and_keeps_the_split(workspace: Workspace, tmp_path: Path) -> None:
@@ -54,7 +60,50 @@ def test_pacs_from_its_hdf5_files(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="art_painting: 21 images, 2,048 were published"):
         verify(workspace, "pacs", "hdf5")
     write_manifest(workspace, "pacs", "hdf5", accept=True)
-    verify(workspace, "pacs", "hdf5")
+    images, prepared = load(prepare(workspace, "pacs", "hdf5", Prepare(px=8), jobs=1))
+    assert images.shape == (84, 8, 8, 3) and prepared["split"].tolist() == index["split"].tolist()
+    spec = make_spec(dataset="pacs", target="photo")
+    official = spec.partition.model_copy(update={"split": "official"})
+    table = divide(prepared, spec.model_copy(update={"partition": official}))
+    counts = table[table["client"] >= 0].groupby(["client", "split"]).size().unstack()
+    assert counts.to_numpy().tolist() == [[14, 7]] * 3 and counts.columns.tolist() == ["train", "val"]
+
+
+def no_hdf5(path: Path, h5py: Any) -> None:
+    path.write_text("<html>")
+
+
+def no_labels(path: Path, h5py: Any) -> None:
+    with h5py.File(path, "w") as file:
+        file["images"] = np.zeros((2, 4, 4, 3), dtype=np.uint8)
+
+
+def labels_from_0(path: Path, h5py: Any) -> None:
+    with h5py.File(path, "w") as file:
+        file["images"], file["labels"] = np.zeros((2, 4, 4, 3), dtype=np.uint8), [0, 6]
+
+
+def grey(path: Path, h5py: Any) -> None:
+    with h5py.File(path, "w") as file:
+        file["images"], file["labels"] = np.zeros((2, 4, 4), dtype=np.uint8), [1, 7]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (no_hdf5, "cannot be read: "),
+        (no_labels, "holds no dataset labels"),
+        (labels_from_0, r"labels \[n\] from 1 to 7"),
+        (grey, r"images \[n, height, width, 3\]"),
+    ],
+)
+def test_hdf5_files_of_another_kind_are_refused(
+    workspace: Workspace, tmp_path: Path, spoil: Callable[[Path, Any], None], reason: str
+) -> None:
+    spoil(tmp_path / "art_painting_train.hdf5", pytest.importorskip("h5py"))
+    with pytest.raises(FedshiftError, match=rf"art_painting_train\.hdf5: .*{reason}"):
+        fetch(workspace, "pacs", "hdf5", tmp_path, say=lambda _: None)
+    assert not list(workspace.raw("pacs", "hdf5").parent.iterdir())
 
 
 def test_a_missing_hdf5_file_is_named_and_nothing_is_left(workspace: Workspace, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,23 @@ def test_mini_domainnet_takes_the_classes_of_its_list(workspace: Workspace, tmp_
     index = MiniDomainNet().index(raw)
     assert set(index.loc[index["domain"] == "clipart", "split"]) == {"train"}
     assert set(index.loc[index["domain"] == "quickdraw", "split"]) == {""}
+
+
+def test_classes_that_a_list_names_are_not_told_before_it_is_given(workspace: Workspace) -> None:
+    with pytest.raises(FedshiftError) as error:
+        fetch(workspace, "mini_domainnet", "list126", say=lambda _: None)
+    assert "Classes: those that the lists name." in error.value.cure and "teapot" not in error.value.cure
+    with pytest.raises(FedshiftError, match="Classes \\(10\\): bird, feather"):
+        fetch(workspace, "mini_domainnet", say=lambda _: None)
+
+
+def test_the_cleaned_version_is_one_for_all_345_classes_and_for_ten() -> None:
+    whole, ten = (
+        get("datasets", "domainnet").releases["cleaned"],
+        get("datasets", "domainnet10").releases["original"],
+    )
+    assert replace(whole, counts=None) == replace(ten, counts=None)
+    assert sum((whole.counts or {}).values()) == 586_575 and sum((ten.counts or {}).values()) == 22_426
 
 
 @pytest.mark.parametrize("name", names("datasets"))

@@ -89,6 +89,9 @@ def test_fetch_downloads_unpacks_and_verifies(
     asked = len(server.asked)
     fetch(workspace, "pacs", say=said.append)
     assert len(server.asked) == asked
+    raw.rename(tmp_path / "away")
+    raw.symlink_to(tmp_path / "gone")  # whose tree was moved
+    assert fetch(workspace, "pacs", say=said.append).is_dir() and not raw.is_symlink()
 
 
 def test_from_links_and_never_copies(workspace: Workspace, tmp_path: Path) -> None:
@@ -100,10 +103,25 @@ def test_from_links_and_never_copies(workspace: Workspace, tmp_path: Path) -> No
         fetch(workspace, "folder", "mine", plant(tmp_path / "other", "A", "x"), say=lambda _: None)
 
 
+def test_a_tree_that_is_there_keeps_its_manifest(workspace: Workspace, tmp_path: Path) -> None:
+    """Else a second fetch would take a harmed tree for right."""
+    tree = plant(tmp_path / "tree", "AB", "xy")
+    fetch(workspace, "folder", "mine", tree, say=lambda _: None)
+    (tree / "A" / "x" / "0.png").unlink()
+    for source in ((), tree):
+        fetch(workspace, "folder", "mine", source, say=lambda _: None)
+        with pytest.raises(FedshiftError, match="1 missing: A/x 1"):
+            verify(workspace, "folder", "mine")
+    workspace.raw("folder", "mine").unlink()
+    fetch(workspace, "folder", "mine", tree, say=lambda _: None)  # brought anew
+    verify(workspace, "folder", "mine")
+
+
 def test_from_refuses_a_tree_that_does_not_fit(workspace: Workspace, tmp_path: Path) -> None:
     tree = plant(tmp_path / "tree", ["photo"], ["dog"])
-    with pytest.raises(FedshiftError, match="no images in art_painting/dog"):
+    with pytest.raises(FedshiftError, match="no images in art_painting/dog") as error:
         fetch(workspace, "pacs", source=tree, say=lambda _: None)
+    assert error.value.where == str(tree)
     assert not workspace.raw("pacs", "original").exists()
 
 
@@ -137,7 +155,7 @@ def test_members_that_would_leave_the_folder_are_refused(tmp_path: Path, kind: s
 def test_damaged_archive_is_told(tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.write_bytes(b"not an archive")
-    with pytest.raises(FedshiftError, match="cannot be unpacked"):
+    with pytest.raises(FedshiftError, match="cannot be unpacked: file could not be opened successfully\n"):
         unpack(archive, tmp_path / "raw")
 
 
@@ -158,9 +176,23 @@ def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspac
 def test_a_foreign_archive_is_refused_and_leaves_nothing(workspace: Workspace, tmp_path: Path) -> None:
     archive = tmp_path / "foreign.tar.gz"
     archive.write_bytes(tarred({"tree/A/x/0.png": b""}))
-    with pytest.raises(FedshiftError, match="no domain's folder in it"):
+    with pytest.raises(FedshiftError, match="no domain's folder in it") as error:
         fetch(workspace, "pacs", source=archive, say=lambda _: None)
+    assert error.value.where == str(archive)
     assert not list(workspace.raw("pacs", "original").parent.iterdir())
+
+
+def test_a_download_of_something_else_says_what_to_remove(
+    server: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.content = zipped({"tree/A/x/0.png": b""})
+    facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),))
+    monkeypatch.setattr(PACS, "releases", {"original": facts})
+    with pytest.raises(FedshiftError, match="no domain's folder in it") as error:
+        fetch(workspace, "pacs", say=lambda _: None)
+    assert f"Remove {error.value.where} to download it again" in error.value.cure
+    (kept,) = Path(error.value.where).iterdir()
+    assert kept.name == "archive.zip" and kept.read_bytes() == server.content
 
 
 def test_archives_stay_until_all_are_there(

@@ -169,6 +169,33 @@ def test_rare_classes_are_drawn_where_none_is_named() -> None:
     assert left.tolist() == [2, 2, 2]
 
 
+@settings(deadline=None, max_examples=15)
+@given(
+    seed=st.integers(0, 10**6),
+    scheme=st.sampled_from(sorted(SCHEMES)),
+    keep=st.floats(0.5, 1),
+    each=st.integers(0, 6),
+    order=st.permutations(["label_shift", "few_shot_target"]),
+)
+def test_modifiers_leave_every_sample_one_place(
+    seed: int, scheme: str, keep: float, each: int, order: list[str]
+) -> None:
+    given = {"label_shift": {"keep": keep, "share": 1 / 3}, "few_shot_target": {"each": each}}
+    modify = {name: given[name] for name in order}
+    plain, table = (
+        division(SMALL, scheme, SCHEMES[scheme], target="D", seed=seed, modify=change)
+        for change in ({}, modify)
+    )
+    assert table["sample"].tolist() == list(range(248))
+    assert ((table["client"] < 0) == table["split"].isin(["target", "unused"])).all()
+    clients = table["client"].max() + 1
+    assert (table["split"] == "target").sum() == 90 - clients * each
+    for part in ("val", "test"):
+        assert ((table["split"] == part) == (plain["split"] == part)).all()
+    kept = (table["client"] >= 0) & (table["domain"] != "D")
+    assert (table.loc[kept, "client"] == plain.loc[kept, "client"]).all()
+
+
 def test_few_target_samples_per_client() -> None:
     table = division(
         PACS, "domains_per_client", {"d": 1}, target="photo", modify={"few_shot_target": {"each": 5}}
@@ -230,6 +257,19 @@ def test_uniform_numbers() -> None:
 def test_same_seed_same_columns_on_every_machine(scheme: str, expected: str) -> None:
     table = division(SMALL, scheme, SCHEMES[scheme], target="D", seed=15)
     assert columns_hash(table)[:16] == expected
+
+
+@pytest.mark.parametrize("scheme", ["clients_per_domain", "dirichlet"])
+def test_duplicates_meet_in_one_client_and_split(scheme: str) -> None:
+    pairs = make_index(SMALL)
+    pairs["group"] = pairs.index // 2  # of one domain each, but for two pairs
+
+    def halves(groups: str) -> pd.Series[int]:
+        table = division(SMALL, scheme, SCHEMES[scheme], index=pairs, target="D", seed=15, groups=groups)
+        return table.groupby([pairs["domain"], pairs["group"]])[["client", "split"]].nunique().max()
+
+    assert halves("apart").tolist() == [2, 2]
+    assert halves("together").tolist() == [1, 1]
 
 
 def test_where_nothing_is_a_duplicate_groups_change_nothing() -> None:

@@ -96,8 +96,9 @@ def test_damaged_list_is_told_apart_from_damaged_images(workspace: Workspace, tr
 
 
 def test_absent_manifest_says_what_to_run(workspace: Workspace) -> None:
-    with pytest.raises(FedshiftError, match="fedshift fetch folder --release mine"):
+    with pytest.raises(FedshiftError, match="fedshift fetch folder --release mine") as error:
         manifest(workspace, "folder", "mine")
+    assert error.value.where == str(workspace.raw("folder", "mine").with_name("mine.manifest.json"))
 
 
 def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tree: Path) -> None:

@@ -60,6 +60,10 @@ class Verbs(click.Group):
         except FedshiftError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
+        except PermissionError as error:
+            cure = "Mend its permissions, then run the same command again."
+            click.echo(f"error: {error.filename}: {error.strerror}\n  {cure}", err=True)
+            ctx.exit(2)
 
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -67,6 +67,7 @@ def command(
 ) -> None:
     """Write who holds which sample of data set NAME, with a picture of it."""
     from fedshift.data.partition import partition
+    from fedshift.errors import FedshiftError
     from fedshift.registry import get
     from fedshift.spec import Division, closed
 
@@ -89,7 +90,11 @@ def command(
         },
         "seed": seed,
     }
-    click.echo(partition(workspace, closed(Division, division, "fedshift partition")))
+    declared = closed(Division, division, "fedshift partition")
+    if not (folder := workspace.prepared(declared.data)).exists():
+        cure = f"Run: fedshift prepare {name} --release {release} --px {px}"
+        raise FedshiftError(folder, "no such folder", cure)
+    click.echo(partition(workspace, declared))
 
 
 def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:

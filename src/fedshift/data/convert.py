@@ -57,6 +57,7 @@ def hdf5(dataset: Dataset, source: Path, target: Path) -> None:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
         raise FedshiftError(source, "HDF5 files need the package h5py", "Run: pip install h5py") from None
+    known = set(range(len(dataset.classes)))
     for domain in dataset.domains:
         for word, ours in {"train": "train", "val": "crossval"}.items():
             file = source / f"{domain}_{word}.hdf5"
@@ -64,10 +65,24 @@ def hdf5(dataset: Dataset, source: Path, target: Path) -> None:
                 raise FedshiftError(
                     file, "no such file", f"Give the folder that holds <domain>_{word}.hdf5 of all domains."
                 )
-            with h5py.File(file, "r") as opened:
+            with _opened(h5py, file) as opened:
                 images, labels = opened["images"], np.asarray(opened["labels"]).astype(int).ravel() - 1
+                if images.shape[3:] != (3,) or len(images) != len(labels) or set(labels) - known:
+                    what = f"is not images [n, height, width, 3] with labels [n] from 1 to {len(known)}"
+                    raise FedshiftError(file, what, "Get this file again.")
                 for number in tqdm(range(len(labels)), desc=file.stem, disable=None):
                     folder = target / domain / ours / dataset.classes[labels[number]]
                     folder.mkdir(parents=True, exist_ok=True)
                     pixels = np.asarray(images[number])[..., ::-1].astype(np.uint8)
                     Image.fromarray(np.ascontiguousarray(pixels)).save(folder / f"{number:05d}.png")
+
+
+def _opened(h5py: Any, file: Path) -> Any:
+    try:
+        opened = h5py.File(file, "r")
+    except OSError as error:
+        raise FedshiftError(file, f"cannot be read: {error}", "Get this file again.") from error
+    if missing := {"images", "labels"}.difference(opened):
+        what = f"holds no dataset {' and '.join(sorted(missing))}"
+        raise FedshiftError(file, what, "Give the authors' HDF5 files of PACS.")
+    return opened

@@ -107,7 +107,9 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         unpacker(archive, folder)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        raise FedshiftError(archive, f"cannot be unpacked: {error}", "Remove it and fetch again.") from error
+        reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
+        cure = "It must be a whole zip or tar archive: remove it and get it again."
+        raise FedshiftError(archive, f"cannot be unpacked: {reason}", cure) from error
 
 
 def _unzip(archive: Path, folder: Path) -> None:

@@ -16,7 +16,7 @@ from fedshift.data.dataset import Dataset, Release
 from fedshift.data.download import download, unpack
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
-from fedshift.data.verify import entries, write_manifest
+from fedshift.data.verify import entries, manifest_path, write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
@@ -33,7 +33,7 @@ def fetch(
     lists: Path | None = None,
     say: Say = print,
 ) -> Path:
-    """Make the raw tree present and return its path; one that is there already is left alone.
+    """Make the raw tree present and return its path; one that is there already is left alone, its manifest too.
 
     `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a folder of official lists.
     Raises FedshiftError that tells exactly what to put where if the release has no public address, and where a tree lacks folders or
@@ -46,17 +46,23 @@ def fetch(
     if dataset.embedded:
         say("comes with its library: nothing to fetch")
         return raw
+    if raw.is_symlink() and not raw.exists():  # its tree is gone
+        raw.unlink()
     if lists is not None:
         _own_lists(dataset, facts, lists, raw)
+    present = raw.exists()
     if sources := [source] if isinstance(source, Path) else list(source):
         _take(dataset, facts, sources, raw)
-    elif raw.exists():
+    elif present:
         say(f"present: {raw}")
         _openable(raw)
     else:
         _download(dataset, facts, raw, say)
     if facts.manifest is None:
-        say(f"manifest: {write_manifest(workspace, name, release)}")
+        own = manifest_path(workspace, name, release)
+        # Written anew it would take a tree that changed meanwhile for right.
+        kept = present and lists is None and own.exists()
+        say(f"manifest: {own if kept else write_manifest(workspace, name, release)}")
     if dataset.open_releases:
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
@@ -73,18 +79,17 @@ def _own_lists(dataset: Dataset, facts: Release, folder: Path, raw: Path) -> Non
 
 def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) -> None:
     """Link a tree, or unpack archives, or make the release of them."""
-    if raw.is_symlink() and not raw.exists():  # a link whose tree is gone
-        raw.unlink()
     if len(sources) > 1 and any(source.is_dir() for source in sources):
         raise FedshiftError(
             dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
         )
+    given = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
-        tree = (folder if facts.make else dataset.root(folder)).resolve()
+        with _told(given):
+            tree = (folder if facts.make else dataset.root(folder)).resolve()
         if raw.exists() and (raw.resolve() != tree or facts.make):
-            raise FedshiftError(
-                raw, f"exists already and is not {tree}", "Remove it first, or choose another --release."
-            )
+            cure = "Remove it first" + (", or choose another --release." if dataset.open_releases else ".")
+            raise FedshiftError(raw, f"exists already and is not {given}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
         if facts.make:
             _made(dataset, facts.make, tree, raw)
@@ -92,7 +97,17 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
             tree.rename(raw)
         elif not raw.exists():
             raw.symlink_to(tree, target_is_directory=True)
-    _checked(dataset, raw)
+    with _told(given):
+        _checked(dataset, raw)
+
+
+@contextlib.contextmanager
+def _told(place: object, cure: str | None = None) -> Iterator[None]:
+    """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by then."""
+    try:
+        yield
+    except FedshiftError as error:
+        raise FedshiftError(place, error.what, cure or error.cure, retry=error.retry) from None
 
 
 def _made(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source: Path, raw: Path) -> None:
@@ -143,10 +158,13 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
-    with _unpacked(archives, raw) as folder:
+    loaded = archives[0].parent
+    by_hand = f"Remove {loaded} to download it again. Or by hand:\n  {instructions(dataset, facts, raw)}"
+    with _unpacked(archives, raw) as folder, _told(loaded, by_hand):
         dataset.root(folder).rename(raw)
-    _checked(dataset, raw)
-    shutil.rmtree(archives[0].parent)
+    with _told(loaded, by_hand):
+        _checked(dataset, raw)
+    shutil.rmtree(loaded)
 
 
 @contextlib.contextmanager
@@ -169,11 +187,7 @@ def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     words = [level for level in getattr(dataset, "levels", ()) if level in WORDS]
     split = f" or domain/{{{','.join(words)}}}/class/image" if words else ""
     lines.append(f"It must hold domain/class/image{split}.")
-    if dataset.domains:
-        lines.append(f"Domains: {_some(dataset.domains)}.")
-        lines.append(f"Classes ({len(dataset.classes)}): {_some(dataset.classes)}.")
-    else:
-        lines.append("Each folder in it is a domain, each folder in that a class; a domain may lack a class.")
+    lines += _wanted(dataset, raw)
     lines.append(f"Then: {command}")
     lines.append("PATH: the unpacked folder, or the archive as downloaded (several: --from for each).")
     if listed:
@@ -183,6 +197,18 @@ def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     if listed and facts.archives:
         lines.append("Without --from the images are downloaded.")
     return "\n  ".join(lines)
+
+
+def _wanted(dataset: Dataset, raw: Path) -> list[str]:
+    """Lines that name the domains and classes of a release."""
+    if not dataset.domains:
+        return ["Each folder in it is a domain, each folder in that a class; a domain may lack a class."]
+    domains = f"Domains: {_some(dataset.domains)}."
+    try:
+        classes = dataset.domains_and_classes(raw)[1]
+    except FedshiftError:
+        return [domains, "Classes: those that the lists name."]
+    return [domains, f"Classes ({len(classes)}): {_some(classes)}."]
 
 
 def _some(names: Sequence[str]) -> str:

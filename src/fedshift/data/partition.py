@@ -72,6 +72,8 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     sources = [domain for domain in domains if domain not in held_out]
     scheme.params.check(len(sources), f"{where}: params")
     client = scheme.assign(index, sources, generator(seed, scheme.name))
+    if spec.partition.groups == "together":
+        client = _reunited(client, index)
     split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
     for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
         part = np.flatnonzero((client == holder) & (index["domain"] == domain))
@@ -87,6 +89,12 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         kind(made).modify(table, generator(seed, name))
     _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
     return table
+
+
+def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int16]:
+    """Every domain's byte-identical images go to the client of their first."""
+    group = [index["domain"].to_numpy(), index["group"].to_numpy()]
+    return pd.Series(client).groupby(group).transform("first").to_numpy()
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:

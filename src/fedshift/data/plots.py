@@ -34,7 +34,7 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
         row[0].set(ylabel="samples", title=f"samples by {column}")
         if len(order) <= NAMED:
             row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
-    grid[-1][0].set(xlabel="client", xlim=(-0.6, len(clients) - 0.4))
+    grid[-1][0].set(xlabel="client")
     grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
     for axes in grid[-1][1:]:
         axes.set_xticks(range(len(rest)), rest)
@@ -53,8 +53,12 @@ def _orders(table: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
-    """Stacked bars, `counts` [bars, names]: one artist a name, with gaps (nan) between the bars, so that 1,000 clients take no longer than 3."""
+    """Stacked bars, `counts` [bars, names]: one artist a name, with gaps (nan) between the bars, so that 1,000 clients take no longer than 3.
+
+    Limits are set here: Matplotlib's own way to find them takes a minute for 1,000 clients and 345 classes.
+    """
     from matplotlib import colormaps
+    from matplotlib.patches import StepPatch
 
     colours = colormaps["tab10" if len(names) <= 10 else "tab20"]
     edges = (np.arange(len(counts))[:, None] + [-0.4, 0.4]).ravel()
@@ -63,7 +67,8 @@ def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
         top = base + counts[:, number]
         heights, below = np.full((2, len(edges) - 1), np.nan)
         heights[::2], below[::2] = top, base
-        axes.stairs(heights, edges, baseline=below, fill=True, label=name, color=colours(number % colours.N))
+        style: dict[str, Any] = {"label": name, "facecolor": colours(number % colours.N), "linewidth": 0}
+        axes.add_artist(StepPatch(heights, edges, baseline=below, fill=True, **style))  # type: ignore[arg-type]
         base = top
-    axes.set_ylim(0, 1.05 * base.max())
+    axes.set(xlim=(-0.6, len(counts) - 0.4), ylim=(0, 1.05 * base.max()))
     axes.ticklabel_format(axis="y", style="plain")

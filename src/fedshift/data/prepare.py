@@ -86,7 +86,7 @@ def load_index(folder: Path) -> pd.DataFrame:
 
     Raises FedshiftError where it is absent or damaged.
     """
-    return read_columns(folder / "index.parquet", f"Run: fedshift prepare {folder.parent.name}")[0]
+    return read_columns(folder / "index.parquet", _cure(folder))[0]
 
 
 def verify_prepared(folder: Path) -> dict[str, Any]:
@@ -116,7 +116,9 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 
 def _cure(folder: Path) -> str:
-    return f"Remove {folder} if it is there, and run: fedshift prepare {folder.parent.name}"
+    px = folder.name.partition("-")[0]
+    again = f"fedshift prepare {folder.parent.name} --px {px}"
+    return f"Remove {folder} if it is there, and run: {again} (with --release, if yours is not the original)"
 
 
 @functools.lru_cache(maxsize=16)

@@ -86,7 +86,7 @@ def entries(raw: Path) -> list[Path]:
 
 
 def _taken(name: str, release: str) -> str:
-    return f"take it as it is: fedshift verify {name} --release {release} --write-manifest"
+    return f"take the tree as it is: fedshift verify {name} --release {release} --write-manifest"
 
 
 def stamp_path(workspace: Workspace, name: str, release: str) -> Path:
@@ -111,11 +111,10 @@ def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
 
     A workspace outside the project uses the project's own manifests.
     """
-    path = manifest_path(workspace, name, release)
+    own = manifest_path(workspace, name, release)
+    path = own if own.exists() else CHECKOUT / "reference" / "datasets" / own.name
     if not path.exists():
-        path = CHECKOUT / "reference" / "datasets" / path.name
-    if not path.exists():
-        raise FedshiftError(path, "no such manifest", f"Run: fedshift fetch {name} --release {release}")
+        raise FedshiftError(own, "no such manifest", f"Run: fedshift fetch {name} --release {release}")
     return {**json.loads(path.read_text()), "list": path.with_suffix(".csv.gz")}
 
 
@@ -222,5 +221,6 @@ def differences(wanted: pd.DataFrame, found: pd.DataFrame) -> list[str]:
 def _listed(declared: dict[str, Any]) -> pd.DataFrame:
     path: Path = declared["list"]
     if not path.exists():
-        raise FedshiftError(path, "no such list of files", "Restore it from the repository.")
+        cure = f"Restore it, or {_taken(declared['dataset'], declared['release'])}"
+        raise FedshiftError(path, "no such list of files", cure)
     return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)

@@ -15,11 +15,19 @@ LICENCE = "see https://ai.bu.edu/M3SDA; images from the web: for research, do no
 PAGE = "https://ai.bu.edu/M3SDA, the authors' page: images, train and test lists of both versions"
 STATED = "facebookresearch/DomainBed, domainbed/scripts/download.py"
 HOST = "http://csr.bu.edu/ftp/visda/2019/multi-source"
-CLEANED_ARCHIVES = tuple(
-    Archive(f"{HOST}/{file}", STATED)
-    for file in ("groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip")
-)  # fmt: skip
+ARCHIVES = ("groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip")  # fmt: skip
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
+# Folders of lists that may lie beside the domains.
+LISTS = frozenset({"splits", "splits_mini", "image_list", "txt"})
+CLEANED = Release(
+    source=f"{PAGE}: take the cleaned version, and the twelve lists <domain>_train.txt and <domain>_test.txt",
+    licence=LICENCE,
+    citation=CITATION,
+    archives=tuple(Archive(f"{HOST}/{file}", STATED) for file in ARCHIVES),
+    by_hand=(PAGE,),
+    listed_only=True,
+    counts=dict(zip(DOMAINS, (48_129, 51_605, 72_266, 172_500, 172_947, 69_128), strict=True)),
+)
 CLASSES = tuple(
     """
     aircraft_carrier airplane alarm_clock ambulance angel animal_migration ant anvil apple arm asparagus axe backpack banana
@@ -61,7 +69,7 @@ class DomainNet(ImageTree):
     domains = DOMAINS
     classes = CLASSES
     every_class = False
-    passed_over = frozenset({"splits", "splits_mini", "image_list", "txt"})
+    passed_over = LISTS
     releases: ClassVar[dict[str, Release]] = {
         "original": Release(
             source=f"{PAGE}: take the original version",
@@ -70,14 +78,6 @@ class DomainNet(ImageTree):
             by_hand=(PAGE,),
             counts=dict(zip(DOMAINS, (48_837, 53_201, 75_759, 172_500, 175_327, 70_386), strict=True)),
         ),
-        "cleaned": Release(
-            source=f"{PAGE}: take the cleaned version, and the twelve lists <domain>_train.txt and <domain>_test.txt",
-            licence=LICENCE,
-            citation=CITATION,
-            archives=CLEANED_ARCHIVES,
-            by_hand=(PAGE,),
-            listed_only=True,
-            counts=dict(zip(DOMAINS, (48_129, 51_605, 72_266, 172_500, 172_947, 69_128), strict=True)),
-        ),
+        "cleaned": CLEANED,
     }
     releases["jpeg256"] = jpeg256(releases["original"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from fedshift.data.dataset import Release
-from fedshift.data.datasets.domainnet import CITATION, CLASSES, CLEANED_ARCHIVES, DOMAINS, LICENCE, PAGE
+from fedshift.data.datasets.domainnet import CITATION, CLASSES, CLEANED, DOMAINS, LICENCE, LISTS, PAGE
 from fedshift.data.tree import ImageTree
 
 TEN = (
@@ -35,16 +36,10 @@ class DomainNet10(ImageTree):
     domains = DOMAINS
     classes = TEN
     every_class = False
-    passed_over = frozenset({*CLASSES, "splits", "splits_mini", "image_list", "txt"}.difference(TEN))
+    passed_over = LISTS.union(CLASSES).difference(TEN)
     releases: ClassVar[dict[str, Release]] = {
-        "original": Release(
-            source=f"{PAGE}: take the cleaned version, and the twelve lists <domain>_train.txt and <domain>_test.txt",
-            licence=LICENCE,
-            citation=CITATION,
-            archives=CLEANED_ARCHIVES,
-            by_hand=(PAGE,),
-            listed_only=True,
-            counts=dict(zip(DOMAINS, (2_618, 3_070, 3_069, 5_000, 5_985, 2_684), strict=True)),
+        "original": replace(
+            CLEANED, counts=dict(zip(DOMAINS, (2_618, 3_070, 3_069, 5_000, 5_985, 2_684), strict=True))
         ),
         "fedbn": Release(
             source=f"{PAGE}: take the original version. Split: tfzhou/FedFA 57e9582, data/domainnet",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fedshift.data.dataset import Release
-from fedshift.data.datasets.domainnet import CITATION, CLASSES, DOMAINS, LICENCE, PAGE
+from fedshift.data.datasets.domainnet import CITATION, CLASSES, DOMAINS, LICENCE, LISTS, PAGE
 from fedshift.data.datasets.domainnet10 import TEN
 from fedshift.data.tree import ImageTree
 
@@ -25,7 +25,7 @@ class MiniDomainNet(ImageTree):
     domains = DOMAINS
     classes = TEN
     every_class = False
-    passed_over = frozenset({*CLASSES, "splits", "splits_mini", "image_list", "txt"})
+    passed_over = LISTS.union(CLASSES)
     releases: ClassVar[dict[str, Release]] = {
         "original": Release(source=PAGE, licence=LICENCE, citation=CITATION, by_hand=(PAGE,)),
         "list126": Release(
