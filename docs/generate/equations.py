@@ -19,7 +19,8 @@ def equations() -> str:
     """One section for each equation that is marked in the package, by paper and number."""
     parts = [
         "# Equations\n",
-        "Made by `make docs` from the functions that carry `@equation`. Each can be called alone, on plain tensors.\n",
+        "Made by `make docs` from the functions that carry `@equation`. Each can be called alone; what is no plain tensor or number is made as"
+        "\nits section says.\n",
     ]
     paper = ""
     for function in sorted(_functions(), key=_order):

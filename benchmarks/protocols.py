@@ -1,0 +1,134 @@
+"""The first rounds of every protocol on real photographs, with FedAvg: who trains on how much, how the loss falls.
+
+Protocols stand as declared, schedules included, but for the size of images where a ResNet at 224 px would take a CPU minutes a round
+(SMALLER). Needs both data sets:
+
+    fedshift fetch pacs --from FOLDER, fedshift prepare pacs --px 64, and the same for office_caltech10 with --px 256
+    python benchmarks/protocols.py --csv        (after each protocol: protocols.csv, which docs/protocols.md shows)
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from fedshift import experiments
+from fedshift.assemble import assemble
+from fedshift.data.partition import partition
+from fedshift.declared import Experiment
+from fedshift.federation.loop import Federation
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+OUT = Path(__file__).parent / "protocols.csv"
+SMALLER = {"data": {"dataset": "pacs", "prepare": {"px": 64}, "input_px": 32}}
+OFFICE = {"data": {"dataset": "office_caltech10"}}
+PLAN: dict[str, tuple[dict[str, Any], str | None]] = {
+    "fdse": (OFFICE, None),
+    "fdse_unseen": (OFFICE, "dslr"),
+    "fedrd": (SMALLER, "photo"),
+    "hfedf": ({"data": {"dataset": "pacs"}}, "photo"),
+    "stablefdg": (SMALLER, "photo"),
+    "stablefdg_multi": (SMALLER, "photo"),
+    "stablefdg_n3": (SMALLER, "photo"),
+    "unified": ({"data": {"dataset": "pacs"}}, "photo"),
+}
+
+
+def declared(root: Path, protocol: str) -> RunSpec:
+    """FedAvg's run under a protocol with its own number of rounds, evaluated after each."""
+    spec, target = PLAN[protocol]
+    told: dict[str, Any] = {
+        "name": f"first rounds of {protocol}", "title": protocol, "protocol": protocol, "methods": {"fedavg": None},
+        "spec": spec | {"evaluation": {"every": 1}}, "axes": {"target": [target], "seed": [0]},
+    }  # fmt: skip
+    (cell,) = experiments.expand(root, Experiment.model_validate(told))
+    return cell.spec
+
+
+def play(federation: Federation, rounds: int) -> dict[str, list[float]]:
+    """Loss (mean over samples), clients and images of every round; accuracy (%) in and out of domain after it."""
+    for _ in federation.run():
+        if federation.round == rounds:
+            break
+    seen: dict[str, list[float]] = defaultdict(list)
+    for t in range(1, rounds + 1):
+        rows = [row for row in federation.records.rows if row["round"] == t]
+        trained = [row for row in rows if row["stage"] == "train"]
+        seen["clients"].append(len(trained))
+        seen["images"].append(sum(row["n"] for row in trained))
+        seen["loss"].append(sum(row["value"] * row["n"] for row in trained) / seen["images"][-1])
+        accuracy = [row for row in rows if row["metric"] == "accuracy" and row["stage"] == "post_agg"]
+        for name, out in (("in", False), ("out", True)):
+            values = [
+                100 * row["value"]
+                for row in accuracy
+                if (row["split"] == "target") == out and row["split"] != "val"
+            ]
+            values = values or [100 * row["value"] for row in accuracy if not out and row["split"] == "val"]
+            seen[name].append(fmean(values) if values else float("nan"))
+    return seen
+
+
+def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) -> dict[str, Any]:
+    spec = declared(workspace.root, protocol)
+    partition(workspace, spec)
+    federation, _, _ = assemble(workspace, spec, device)
+    seen = play(federation, rounds)
+    sizes = [len(one.train) for one in federation.held]
+    return {
+        "protocol": protocol,
+        "images": f"{spec.data.dataset}, {spec.data.input_px} px",
+        "network": spec.model.name,
+        "clients": f"{seen['clients'][0]:g} of {len(sizes)}",
+        "held": f"{min(sizes)} to {max(sizes)}",
+        "trained": " ".join(f"{value:,g}" for value in seen["images"]),
+        "loss": " ".join(f"{value:.2f}" for value in seen["loss"]),
+        "in": f"{seen['in'][-1]:.1f}",
+        "out": "" if spec.data.target is None else f"{seen['out'][-1]:.1f}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--protocols", nargs="*", default=list(PLAN), choices=list(PLAN))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--csv", action="store_true", help=f"write {OUT.name}, which docs/protocols.md shows")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    workspace = Workspace(Path.cwd())
+    rows = _known() if options.csv else {}
+    for protocol in options.protocols:
+        rows[protocol] = row(workspace, protocol, options.rounds, torch.device(options.device))
+        print(", ".join(f"{key} {value}" for key, value in rows[protocol].items()), flush=True)
+        if options.csv:
+            _write([rows[name] for name in PLAN if name in rows])
+
+
+def _known() -> dict[str, dict[str, Any]]:
+    """What is in the file already, by protocol."""
+    if not OUT.is_file():
+        return {}
+    with OUT.open(newline="") as file:
+        return {one["protocol"]: one for one in csv.DictReader(file)}
+
+
+def _write(rows: list[dict[str, Any]]) -> None:
+    with OUT.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
