@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fedshift import planfile, status
+from fedshift import job, planfile, status
 from fedshift.cli import main
-from fedshift.costs import Cost, cost, factors, measured, speed
+from fedshift.costs import Cost, cost, counts, factors, measured, speed
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.plan import plan
@@ -158,18 +158,27 @@ def test_cost_by_hand(workspace: Workspace) -> None:
     assert not speed(workspace.root, spec, "cpu").source
     folder = workspace.root / "benchmarks"
     folder.mkdir()
-    row = "digits_cnn,32,cpu,fp32,1000,0.5,by hand"
-    (folder / "costs.csv").write_text(
-        f"model,input_px,device,precision,images_per_second,model_mb,source\n{row}\n"
-    )
+    row = "digits_cnn,32,cpu,fp32,1000,by hand"
+    (folder / "costs.csv").write_text(f"model,input_px,device,precision,images_per_second,source\n{row}\n")
     measured.cache_clear()
     # plain (454 images) is held out; 10 rounds of 2 epochs over 80 % of 451 + 447 + 445, and 11 evaluations
     trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
     estimate = cost(workspace, spec, "cpu")
     assert estimate.images == round(trained + evaluated) == 29437
     assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
-    assert estimate.mem_mb == 2000 + 4 * 5 * 0.5  # 3 clients, the server, the average
-    assert estimate.disk_mb == round(3 * 5 * 0.5) + 1  # best, last, checkpoint
+    row_mb = (61_671 + 3 * 65) * 4 / 1e6  # ten classes
+    checkpoint = 6 * row_mb  # the server's, three clients', the best round's by two rules
+    assert estimate.mem_mb == round(2000 + 3 * checkpoint)
+    assert estimate.kept_mb == round(3 * row_mb) + 1  # last, first and later best
+    assert estimate.disk_mb == round(2 * checkpoint) + estimate.kept_mb  # the old one and the new
+
+
+def test_disk_is_what_stays_and_the_largest_checkpoints_of_one_job(workspace: Workspace) -> None:
+    one = planfile.runs(plan(workspace, Request(("one",))))[0]
+    runs = [one._replace(disk_mb=disk, kept_mb=kept) for disk, kept in ((1100, 100), (2300, 300), (700, 200))]
+    assert job.disk_mb(runs, 1) == 600 + 2000
+    assert job.disk_mb(runs, 2) == 600 + 2000 + 1000
+    assert job.disk_mb([], 2) == 0
 
 
 def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:
@@ -186,11 +195,52 @@ def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> 
     def of(name: str) -> Cost:
         return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
 
-    assert of("local") == plain  # the limit is never below FedAvg's
+    assert of("local").minutes == plain.minutes  # the limit is never below FedAvg's
     assert of("ditto").images == plain.images
     assert of("ditto").minutes == pytest.approx(plain.minutes + trained / per_minute, abs=0.01)
     assert of("ccst").images == round(3 * trained + evaluated)
     assert of("ccst").minutes == pytest.approx(plain.minutes + 2 * trained / per_minute, abs=0.01)
+
+
+FOLDER = """\
+title: Folder
+protocol: digits
+spec: {data: {dataset: folder, release: mine}}
+methods: {fedavg: }
+axes: {target: [b], seed: [0]}
+"""
+
+
+def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspace) -> None:
+    (workspace.root / "experiments" / "one.yaml").write_text(FOLDER)
+    request = Request(("one",))
+    guessed = plan(workspace, request)
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert "the images of folder mine, a guess. Run: fedshift fetch folder --release mine" in told
+    (run,) = planfile.runs(guessed)
+    by_class = {"a": {"x": 30, "y": 70}, "b": {"x": 5, "y": 5}, "c": {"x": 100, "y": 100}}
+    write_json(workspace.raw("folder", "mine").with_name("mine.manifest.json"), {"counts": by_class})
+    counts.cache_clear()
+    known = plan(workspace, request)
+    assert known != guessed
+    (counted,) = planfile.runs(known)
+    assert counted.name == run.name
+    spec = RunSpec.model_validate_json(run.spec)
+    rounds, epochs = spec.federation.rounds, spec.local.epochs
+    assert counted.images == round(rounds * epochs * 0.8 * 300 + (rounds + 1) * (0.2 * 300 + 10))
+    assert run.images == round(
+        rounds * epochs * 0.8 * 10_000 + (rounds + 1) * 0.2 * 10_000
+    )  # four domains of 2500
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert "a guess. Run: fedshift fetch" not in told
+    planfile.check(workspace.root, guessed, request)  # jobs of the first plan go on
+
+
+def test_published_counts_are_taken_before_images_are_there(workspace: Workspace) -> None:
+    known = counts(workspace, "domainnet", "original")
+    assert sum(known.images.values()) == 596_010
+    assert (len(known.images), known.classes, known.source) == (6, 345, "published")
+    assert sum(counts(workspace, "domainnet", "cleaned").images.values()) == 586_575
 
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:

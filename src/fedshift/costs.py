@@ -3,7 +3,8 @@
 images = rounds * local epochs * participation * training images of all clients (of each the number that a rendering
 makes), plus evaluations, each image of which takes a third of the time. Training takes as much longer as the method's round
 does than FedAvg's in benchmarks/methods.csv. Where nothing was measured, the slowest plausible speed is taken, so that no
-job is ended by its time limit.
+job is ended by its time limit. Memory and disk come from the sizes of the run's state (fedshift.footprint); a checkpoint lies
+there twice while it is replaced.
 """
 
 from __future__ import annotations
@@ -16,36 +17,50 @@ from pathlib import Path
 from fedshift.data.rendering import made
 from fedshift.data.verify import manifest
 from fedshift.errors import FedshiftError
+from fedshift.footprint import footprint
 from fedshift.planfile import COSTS, FACTORS
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
-UNKNOWN_DOMAIN = 2500  # images, where a data set has no manifest yet
-UNKNOWN_MODEL_MB = 100.0
+UNKNOWN_DOMAIN = 2500  # images, where a data set has neither a manifest yet nor published counts
+UNKNOWN_DOMAINS = 4  # of a folder that was not fetched yet
+UNKNOWN_CLASSES = 10
 START_MINUTES = 0.5  # imports, reading images, first batches
 EVALUATION = 1 / 3  # of a training pass: forward only
 BASE_MB = 2000  # torch itself, one batch, the metrics; two Snakemake processes on Slurm
+MB_PER_FLOAT = 4 / 1e6
+COPIES = 3  # of the state in memory: itself, gradients and averages, the bytes of the checkpoint that is being written
+SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
 UNKNOWN_SPEED = {"cpu": 4e5, "cuda": 4e7}  # squared pixels per second: 390 images/s at 32 px on one CPU core
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Training speed of a model on a device (images/s), its weights (MB), and where both come from."""
+    """Training speed of a model on a device (images/s), and where it comes from."""
 
     images_per_second: float
-    model_mb: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Images by domain and the number of classes, and where they come from: "manifest", "published", or "" for a guess."""
+
+    images: dict[str, int]
+    classes: int
     source: str
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Images trained and evaluated, minutes, memory and disk of one run."""
+    """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk it keeps."""
 
     images: int
     minutes: float
     mem_mb: int
     disk_mb: int
+    kept_mb: int
 
 
 @functools.cache
@@ -57,7 +72,7 @@ def measured(root: Path) -> dict[tuple[str, int, str, str], Speed]:
     with open(path, newline="") as file:
         return {
             (row["model"], int(row["input_px"]), row["device"], row["precision"]): Speed(
-                float(row["images_per_second"]), float(row["model_mb"]), row["source"]
+                float(row["images_per_second"]), row["source"]
             )
             for row in csv.DictReader(file)
         }
@@ -66,7 +81,7 @@ def measured(root: Path) -> dict[tuple[str, int, str, str], Speed]:
 def speed(root: Path, spec: RunSpec, device: str) -> Speed:
     """The measured speed for a spec on a device, else a cautious guess whose source is ""."""
     known = measured(root).get((spec.model.name, spec.data.input_px, device, spec.local.precision))
-    return known or Speed(UNKNOWN_SPEED[device] / spec.data.input_px**2, UNKNOWN_MODEL_MB, "")
+    return known or Speed(UNKNOWN_SPEED[device] / spec.data.input_px**2, "")
 
 
 @functools.cache
@@ -81,8 +96,9 @@ def factors(root: Path) -> dict[str, float]:
 
 
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
-    """Estimate one run on one device."""
-    sizes = dict(_sizes(workspace, spec.data.dataset, spec.data.release))
+    """Estimate one run on one device. Raises FedshiftError where the method does not suit the model."""
+    counted = counts(workspace, spec.data.dataset, spec.data.release)
+    sizes = dict(counted.images)
     held_out = sum(sizes.pop(domain, 0) for domain in spec.data.held_out)
     sources = sum(sizes.values())
     train, rounds = spec.partition.fractions[0], spec.federation.rounds
@@ -92,21 +108,28 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     known = speed(workspace.root, spec, device)
     longer = max(1.0, factors(workspace.root).get(spec.method.name, 1.0))
     seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
-    kept = 0 if spec.evaluation.keep == "none" else 2
-    rows = len(sizes) + 2
+    state = footprint(spec, len(sizes), counted.classes)
+    kept_mb = round(SELECTIONS * state.weights * MB_PER_FLOAT) + 1
     return Cost(
         images=round(trained + evaluated),
         minutes=round(START_MINUTES + seconds / 60, 2),
-        mem_mb=round(BASE_MB + 4 * rows * known.model_mb),
-        disk_mb=round((kept + 1) * rows * known.model_mb) + 1,
+        mem_mb=round(BASE_MB + COPIES * state.checkpoint * MB_PER_FLOAT),
+        disk_mb=round(2 * state.checkpoint * MB_PER_FLOAT) + kept_mb,
+        kept_mb=kept_mb,
     )
 
 
 @functools.cache
-def _sizes(workspace: Workspace, name: str, release: str) -> dict[str, int]:
-    """Images per domain, from the manifest if there is one."""
+def counts(workspace: Workspace, name: str, release: str) -> Counts:
+    """What is known of a data set's size: from its manifest, else as published, else a guess."""
+    dataset = get("datasets", name)()
     try:
-        counts = manifest(workspace, name, release)["counts"]
+        by_class = manifest(workspace, name, release)["counts"]
     except FedshiftError:
-        return dict.fromkeys(get("datasets", name).domains, UNKNOWN_DOMAIN)
-    return {domain: sum(classes.values()) for domain, classes in counts.items()}
+        classes = len(dataset.classes) or UNKNOWN_CLASSES
+        if published := dataset.release(release).counts:
+            return Counts(dict(published), classes, "published")
+        domains = dataset.domains or range(UNKNOWN_DOMAINS)
+        return Counts({str(domain): UNKNOWN_DOMAIN for domain in domains}, classes, "")
+    images = {domain: sum(classes.values()) for domain, classes in by_class.items()}
+    return Counts(images, len({name for classes in by_class.values() for name in classes}), "manifest")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import Field
 
-from fedshift.errors import unknown
+from fedshift.errors import FedshiftError, unknown
 from fedshift.spec import Closed
 
 Partial = dict[str, Any]
+FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 Metric = Literal["id", "ood", "all", "avg"]
 Rule = Literal["last", "best_first", "best_later", "oracle", "held_out"]
 
@@ -101,7 +105,7 @@ class Experiment(Closed):
     protocol: str
     preset: str = "default"
     spec: Partial = {}
-    methods: dict[str, Partial | None]
+    methods: dict[str, Partial | None] = Field(min_length=1)
     axes: dict[str, list[Any] | Literal["all"]]
     only: dict[str, dict[str, list[Any]]] = {}
     adapt: dict[str, Adapt] = {}
@@ -117,6 +121,31 @@ class Experiment(Closed):
     def rows(self) -> list[str]:
         """The rows of its tables: methods, then what is adapted of them."""
         return [*self.methods, *self.adapt]
+
+
+class _Once(yaml.SafeLoader):
+    """YAML in which a mapping has each key once; PyYAML keeps the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
+                )
+            seen.add(str(key.value))
+        return dict(super().construct_mapping(node, deep))
+
+
+def read(path: Path) -> Partial:
+    """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
+    try:
+        value = yaml.load(path.read_text(encoding="utf-8"), _Once)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
+    if not isinstance(value, dict | None):
+        raise FedshiftError(path, "holds no keys", "Write lines `key: value`; see docs/add-an-experiment.md.")
+    return value or {}
 
 
 def merge(base: Partial, over: Partial) -> Partial:

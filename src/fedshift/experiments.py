@@ -14,21 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fedshift.declared import Experiment, Partial, Protocol, merge
+from fedshift.axes import axes, nested
+from fedshift.declared import Experiment, Partial, Protocol, merge, read
 from fedshift.errors import FedshiftError, unknown
+from fedshift.mentioned import check, check_only
 from fedshift.registry import get
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, closed, parse
 from fedshift.task import Task
 
-SHORT = {"target": "data.target", "seed": "seed"}
-
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the row's label, the value on each axis, the resolved spec, and how it is adapted, if it is.
+    """One run of an experiment: the row's label, what tables show of each axis, the resolved spec, and how it is adapted, if it is.
 
     Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
     """
@@ -50,7 +48,7 @@ def load(root: Path, name: str) -> Experiment:
     if name not in available(root):
         raise unknown(root / "experiments", "experiment", name, available(root))
     path = root / "experiments" / f"{name}.yaml"
-    return closed(Experiment, {"name": name, **_read(path)}, path.relative_to(root).as_posix())
+    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(root).as_posix())
 
 
 def protocol(root: Path, name: str) -> Protocol:
@@ -68,7 +66,7 @@ def _protocol_file(root: Path, name: str) -> Partial:
     folder = root / "reference" / "protocols"
     if name not in (valid := protocols(root)):
         raise unknown(folder, "protocol", name, valid)
-    return _read(folder / f"{name}.yaml")
+    return read(folder / f"{name}.yaml")
 
 
 def _lineage(root: Path, name: str) -> list[str]:
@@ -84,9 +82,14 @@ def _lineage(root: Path, name: str) -> list[str]:
 
 
 def expand(root: Path, experiment: Experiment) -> list[Cell]:
-    """All runs of an experiment, in the order of its file, then those that are adapted once more."""
+    """All runs of an experiment, in the order of its file, then those that are adapted once more.
+
+    Raises FedshiftError for whatever the file names that is not there, and for a run that cannot be made.
+    """
     cells = list(_cells(root, experiment))
-    return [*cells, *_adapted(root, experiment, cells)]
+    cells += list(_adapted(root, experiment, cells))
+    check(root, experiment, [(cell.axes, cell.spec) for cell in cells])
+    return cells
 
 
 def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[Cell]:
@@ -112,32 +115,31 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
     where = f"experiments/{experiment.name}.yaml"
     known, lineage = protocol(root, experiment.protocol), _lineage(root, experiment.protocol)
-    dataset = merge(known.spec, experiment.spec).get("data", {}).get("dataset", "")
+    dataset = _said(merge(known.spec, experiment.spec), "data", "dataset", "")
     base = merge(known.settings(dataset, experiment.preset, where), experiment.spec)
     values = {axis: _values(axis, given, base, known, where) for axis, given in experiment.axes.items()}
-    for place in experiment.only:
-        if place not in experiment.methods:
-            raise unknown(f"{where}: only", "method of this experiment", place, experiment.methods)
+    varied = axes(values, where)
+    check_only(experiment, varied, where)
     for label, own in experiment.methods.items():
         own = dict(own or {})
         preset = own.pop("preset", "default")
-        name = own.get("method", {}).get("name", label)
+        name = _said(own, "method", "name", label)
         chosen = merge(
             merge(base, _preset(root, name, lineage, dataset, preset)),
             merge({"method": {"name": name}}, own),
         )
         allowed = experiment.only.get(label, {})
-        for point in itertools.product(*values.values()):
-            axes = dict(zip(values, point, strict=True))
-            if all(axes.get(axis) in wanted for axis, wanted in allowed.items()):
-                spec = functools.reduce(
-                    lambda partial, item: merge(partial, nest(*item)), axes.items(), chosen
-                )
-                run = _run(spec, f"{where}: {label}")
-                told = {axis.rpartition(".")[2]: value for axis, value in axes.items()}
-                if isinstance(told.get("target"), list):
-                    told |= dict(zip(("target", "validation"), run.data.held_out, strict=True))
-                yield Cell(label, told, run)
+        for point in itertools.product(*(zip(axis.values, axis.told, strict=True) for axis in varied)):
+            chosen_here = dict(zip(values, (value for value, _ in point), strict=True))
+            if all(chosen_here[axis] in wanted for axis, wanted in allowed.items()):
+                parts = [nested(*item) for item in chosen_here.items()]
+                run = _run(functools.reduce(merge, parts, chosen), f"{where}: {label}")
+                yield Cell(label, functools.reduce(merge, (told for _, told in point), {}), run)
+
+
+def _said(partial: Partial, block: str, key: str, default: str) -> str:
+    inner = partial.get(block)  # what is no mapping is refused with the rest of the run's spec
+    return str(inner.get(key, default)) if isinstance(inner, dict) else default
 
 
 def _run(spec: Partial, where: str) -> RunSpec:
@@ -152,30 +154,14 @@ def _values(axis: str, given: list[Any] | str, base: Partial, known: Protocol, w
     if axis != "target":
         what = "'all' is for the axis 'target', and for 'seed' where the protocol names seeds"
         raise FedshiftError(f"{where}: axes.{axis}", what, "List the values.")
-    return list(get("datasets", base.get("data", {}).get("dataset", ""), f"{where}: data.dataset").domains)
+    return list(get("datasets", _said(base, "data", "dataset", ""), f"{where}: data.dataset").domains)
 
 
 def _preset(root: Path, method: str, lineage: list[str], dataset: str, preset: str) -> Partial:
     path = root / "reference" / "presets" / f"{method}.yaml"
-    known = _read(path) if path.exists() else {}
+    known = read(path) if path.exists() else {}
     named = {"default": {}, **known.get("presets", {})}
     if preset not in named:
         raise unknown(path, "preset", preset, named)
     parts = [*(known.get(name, {}) for name in lineage), named[preset]]
     return functools.reduce(merge, [part.get(place, {}) for part in parts for place in ("*", dataset)])
-
-
-def _read(path: Path) -> Partial:
-    try:
-        value = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
-    if not isinstance(value, dict):
-        raise FedshiftError(path, "holds no keys", "See docs/add-an-experiment.md.")
-    return value
-
-
-def nest(axis: str, value: Any) -> Partial:
-    """`partition.params.d`, 2 -> {partition: {params: {d: 2}}}; `target` and `seed` are short for their fields."""
-    keys = SHORT.get(axis, axis).split(".")
-    return functools.reduce(lambda inner, key: {key: inner}, reversed(keys[:-1]), {keys[-1]: value})

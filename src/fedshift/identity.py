@@ -70,6 +70,7 @@ def digest(spec: RunSpec) -> str:
 
 def code(spec: RunSpec) -> str:
     """8 hexadecimals over the code that computes a run of this spec."""
+    rendering = get("methods", spec.method.name).rendering
     return fingerprint(
         *ENGINE,
         module("methods", spec.method.name),
@@ -77,6 +78,7 @@ def code(spec: RunSpec) -> str:
         module("datasets", spec.data.dataset),
         module("partitions", spec.partition.scheme),
         *(module("modifiers", name) for name in spec.partition.modify),
+        *([module("renderings", rendering)] if rendering else []),
     )
 
 

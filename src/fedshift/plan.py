@@ -69,6 +69,7 @@ def _run(workspace: Workspace, spec: RunSpec, device: str) -> Run:
         disk_mb=estimate.disk_mb,
         prepared=_below(workspace, workspace.prepared(spec.data)),
         partition=_below(workspace, workspace.partition(spec)),
+        kept_mb=estimate.kept_mb,
     )
     return run._replace(state=planfile.outcome(workspace.root, run)[0])
 

@@ -1,8 +1,8 @@
 """The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
 
-A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are: the
-request, the experiment files that it names, protocols and presets, measured costs, and the sources of the package
-and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
+A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are and what they
+cost: the request, the experiment files that it names, protocols and presets, measured costs, manifests, and the sources of
+the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE runs (
   digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
   pack TEXT, state TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT,
+  prepared TEXT, partition TEXT, kept_mb INTEGER,
   PRIMARY KEY (digest, code)
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
@@ -71,7 +71,10 @@ class Request:
 
 
 class Run(NamedTuple):
-    """One row of a plan. Paths are relative to the project's root; `spec` is the resolved RunSpec as JSON."""
+    """One row of a plan. Paths are relative to the project's root; `spec` is the resolved RunSpec as JSON.
+
+    disk_mb: while it trains; kept_mb: of that, what stays when it is finished.
+    """
 
     digest: str
     code: str
@@ -90,6 +93,7 @@ class Run(NamedTuple):
     disk_mb: int
     prepared: str
     partition: str
+    kept_mb: int = 0
 
     @property
     def name(self) -> str:
@@ -124,6 +128,17 @@ def inputs_key(root: Path, request: Request) -> str:
     return sha256(canonical_json([asdict(request), content]))
 
 
+def manifests_key(root: Path) -> str:
+    """Hash of all manifests, which tell how many images there are. They decide what runs cost and not which there are, so a job
+    goes on with its plan while another data set is fetched."""
+    files = [
+        *(root / "reference" / "datasets").glob("*.json"),
+        *(root / "data" / "raw").glob("*/*.manifest.json"),
+    ]
+    content = {path.relative_to(root).as_posix(): sha256_file(path) for path in sorted(files)}
+    return sha256(canonical_json(content))
+
+
 def sources_key(room: str = "") -> str:
     """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
     package = Path(__file__).parent / room
@@ -139,7 +154,8 @@ def plugins_key() -> str:
 
 def location(root: Path, request: Request) -> Path:
     """Where the plan of a request lies, whether or not it has been made."""
-    key = sha256(inputs_key(root, request) + sources_key() + plugins_key())[:16]
+    parts = (inputs_key(root, request), manifests_key(root), sources_key(), plugins_key())
+    key = sha256("".join(parts))[:16]
     return root / "results" / "plan" / f"{key}.db"
 
 

@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedshift.federation.shown import Tested, shown
+
 COLUMNS = ["round", "stage", "model", "client", "split", "metric", "value", "time"]
 SHORT = {"accuracy": "acc"}
+ON_CLIENTS = ("val", "test")
 
 
 @dataclass(frozen=True)
@@ -30,17 +33,16 @@ def points(records: pa.Table) -> list[Point]:
     A function of the records alone, to the last bit: the same rounds give the same points.
     """
     rows = records.select(COLUMNS).to_pylist()
-    personal = any(row["model"] == "personal" for row in rows)
-    shown = ("personal", "post_train") if personal else ("global", "post_agg")
-    tested = any(row["split"] == "test" for row in rows)
+    looked_at = shown({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
+    with_test = any(row["split"] == "test" for row in rows)
     groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        if name := _name(row, shown, tested):
+        if name := _name(row, looked_at, with_test):
             groups[name, row["round"]].append(row)
     return [_point(name, finished, group) for (name, finished), group in groups.items()]
 
 
-def _name(row: dict[str, Any], shown: tuple[str, str], tested: bool) -> str:
+def _name(row: dict[str, Any], looked_at: Tested, with_test: bool) -> str:
     metric = SHORT.get(row["metric"], row["metric"])
     if row["stage"] == "cost":
         return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"
@@ -48,9 +50,9 @@ def _name(row: dict[str, Any], shown: tuple[str, str], tested: bool) -> str:
         return f"{row['stage']}/{metric}"
     if row["split"] == "target":
         return f"ood/{metric}" if row["client"] == -1 else f"held_out/{metric}"
-    if (row["model"], row["stage"]) != shown:
+    if (row["model"], row["stage"]) != looked_at:
         return ""
-    return {"test": f"id/{metric}", "val": f"val/{metric}" if tested else f"id/{metric}"}.get(
+    return {"test": f"id/{metric}", "val": f"val/{metric}" if with_test else f"id/{metric}"}.get(
         row["split"], ""
     )
 
@@ -75,10 +77,10 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
     rounds = {"final/": pc.max(records["round"]).as_py(), "final/best_": summary["best_round"].get("first")}
     for label, finished in rounds.items():
         if finished is not None:
-            shown = points(records.filter(pc.equal(records["round"], finished)))
+            there = points(records.filter(pc.equal(records["round"], finished)))
             values |= {
                 label + point.name.replace("/", "_"): point.value
-                for point in shown
+                for point in there
                 if point.name in ("id/acc", "ood/acc")
             }
     return [Point(name, 0, float(value), end) for name, value in values.items() if value is not None]

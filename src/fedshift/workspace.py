@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.files import canonical_json, sha256
-from fedshift.registry import get
+from fedshift.identity import fingerprint
+from fedshift.registry import get, module
 from fedshift.spec import Division, Prepare, RunSpec, Source
 
 
@@ -34,14 +35,17 @@ class Workspace:
         return self.prepared_at(data.dataset, data.release, data.prepare)
 
     def partition(self, spec: Division) -> Path:
-        """The partition's Parquet file; named by everything that decides who holds which sample."""
-        scheme = get("partitions", spec.partition.scheme)
+        """The partition's Parquet file; named by everything that decides who holds which sample, the code that does it included."""
+        plugins = [
+            ("partitions", spec.partition.scheme),
+            *(("modifiers", name) for name in spec.partition.modify),
+        ]
         recipe = [
             spec.data.release,
             get("datasets", spec.data.dataset).version,
             spec.partition.model_dump(exclude_defaults=True),
-            scheme.version,
-            *(get("modifiers", name).version for name in spec.partition.modify),
+            *(get(*plugin).version for plugin in plugins),
+            fingerprint("fedshift.data.partition", *(module(*plugin) for plugin in plugins)),
         ]
         name = _short([*recipe, spec.data.target, spec.seed])
         return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"
@@ -49,10 +53,9 @@ class Workspace:
     def rendered(self, spec: RunSpec) -> Path:
         """The folder of images that a run's method makes before training; named by what they are made of and how."""
         name = get("methods", spec.method.name).rendering
-        recipe = [name, get("renderings", name).version, spec.method.params, self.prepared(spec.data).name]
-        return (
-            self.root / "data" / "rendered" / spec.data.dataset / _short([*recipe, self.partition(spec).stem])
-        )
+        made_by = [name, get("renderings", name).version, fingerprint(module("renderings", name))]
+        made_of = [spec.method.params, self.prepared(spec.data).name, self.partition(spec).stem]
+        return self.root / "data" / "rendered" / spec.data.dataset / _short([*made_by, *made_of])
 
     def run(self, spec: RunSpec, digest: str, code: str) -> Path:
         where = (

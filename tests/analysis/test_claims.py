@@ -2,128 +2,174 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp
 
 from fedshift.analysis import claims, tables
 from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.collect import Collected
+from fedshift.analysis.notes import CLAIMS
 from fedshift.errors import FedshiftError
 from fedshift.experiments import expand, load
 
 from .conftest import REFERENCE, Project, accuracy
 
-PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+AXES = {"target": ["a", "b"], "seed": [0, 1, 2]}
+HFEDF = [0.60, 0.62, 0.58, 0.55, 0.58, 0.54]
+Values = Sequence[float | None]
 
 
-def collected(project: Project, ood: dict[str, list[float | None]], **declared: Any) -> Collected:
-    """Methods with their held-out accuracies over PAIRS; None for a run that has not finished."""
-    axes = {"target": ["a", "b"], "seed": [0, 1]}
+def less_by(*points: float, effects: Sequence[float] = (5, -5), of: Sequence[float] = HFEDF) -> list[float]:
+    """Accuracies that lie below `of` by so many points in each seed, on average over targets; on each by its fixed effect more."""
+    shifts = [point + effect for effect in effects for point in points]
+    return [value - shift / 100 for value, shift in zip(of, shifts, strict=True)]
+
+
+def collected(project: Project, ood: Mapping[str, Values], **declared: Any) -> Collected:
+    """Methods with their held-out accuracies by target, then seed; None for a run that has not finished."""
+    axes = declared.pop("axes", AXES)
     project.declare(methods=dict.fromkeys(ood), axes=axes, tables={"t": {}}, **declared)
     for method, values in ood.items():
-        for (target, seed), value in zip(PAIRS, values, strict=True):
+        for place, value in zip(itertools.product(*axes.values()), values, strict=True):
             found = None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
-            project.add(method, found, target=target, seed=seed)
+            project.add(method, found, **dict(zip(axes, place, strict=True)))
     return project.collect()
 
 
-def judged(project: Project, name: str, ood: dict[str, list[float | None]], **claim: Any) -> Verdict:
-    found = collected(project, ood, claims={name: {"metric": "ood", **claim}})
+def judged(
+    project: Project, name: str, ood: Mapping[str, Values], axes: dict[str, Any] = AXES, **claim: Any
+) -> Verdict:
+    found = collected(project, ood, axes=axes, claims={name: {"metric": "ood", **claim}})
     (verdict,) = verdicts(REFERENCE.parent, found)
     return verdict
 
 
-HFEDF = [0.60, 0.62, 0.55, 0.58]
+def told(verdict: Verdict) -> str:
+    """What pages say of our differences."""
+    return claims.lines([verdict])[0][4]
 
 
-def test_the_interval_is_students_t_over_the_pairs(project: Project) -> None:
-    one = judged(project, "HF-C04.1", {"hfedf": [*HFEDF], "fedavg": [0.57, 0.60, 0.51, 0.55]})
+def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(project: Project) -> None:
+    """Domains are fixed: +6, -2, -2 and +2 in every seed are +1, and only what seeds add makes it uncertain."""
+    of = [0.5] * 12
+    fedavg = less_by(-0.2, 0, 0.2, effects=(6, -2, -2, 2), of=of)
+    axes = {"target": ["a", "b", "c", "d"], "seed": [0, 1, 2]}
+    one = judged(project, "HF-C04.1", {"hfedf": of, "fedavg": fedavg}, axes)
     (against,) = one.differences
-    # Differences 3, 2, 4, 3: mean 3, standard error sqrt(2/3) / 2; t of 3 degrees of freedom at 97.5% is 3.1824.
-    assert (against.right, against.pairs) == ("fedavg", 4)
-    assert against.mean == pytest.approx(3)
-    assert (against.low, against.high) == pytest.approx(
-        (3 - 3.182446 * math.sqrt(1 / 6), 3 + 3.182446 * math.sqrt(1 / 6))
-    )
-    library = ttest_rel([60, 62, 55, 58], [57, 60, 51, 55]).confidence_interval()
+    # Seeds 0.8, 1.0, 1.2: mean 1, standard error 0.2 / sqrt(3); t of 2 degrees of freedom at 97.5% is 4.3027.
+    assert (against.right, against.seeds, against.planned) == ("fedavg", 3, 3)
+    half = 4.302653 * 0.2 / math.sqrt(3)
+    assert (against.mean, against.low, against.high) == pytest.approx((1, 1 - half, 1 + half))
+    library = ttest_1samp([0.8, 1.0, 1.2], 0).confidence_interval()
     assert (against.low, against.high) == pytest.approx((library.low, library.high))
+    assert against.pairs == pytest.approx({"a": 6, "b": -2, "c": -2, "d": 2})
     assert (one.verdict, one.said) == ("confirmed", "hfedf > fedavg, ood")
+    assert told(one) == "fedavg +1.0 [+0.5, +1.5], 3 seeds"
     assert one.printed == pytest.approx(54.6 - 51.3)
+
+
+@pytest.mark.parametrize(
+    "axes", [{"target": ["a", "b", "c", "d"], "seed": [0]}, {"target": ["a", "b", "c", "d"]}]
+)
+def test_one_seed_decides_nothing_on_however_many_targets(project: Project, axes: dict[str, Any]) -> None:
+    one = judged(project, "HF-C04.1", {"hfedf": [0.6] * 4, "fedavg": [0.57, 0.58, 0.56, 0.57]}, axes)
+    (against,) = one.differences
+    assert one.verdict == "undecided"
+    assert (against.mean, against.seeds) == (pytest.approx(3), 1)
+    assert math.isnan(against.low) and math.isnan(against.high)
+    assert told(one) == "fedavg +3.0 (a +3.0, b +2.0, c +4.0, d +3.0), 1 seed; one seed has no interval"
+
+
+def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) -> None:
+    """Seed 1 has a's +13 alone: averaged with the others it would say +5.7."""
+    fedavg: list[float | None] = [*less_by(2, 8, 3)]
+    fedavg[4] = None
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg})
+    (against,) = one.differences
+    assert (against.mean, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
+    assert told(one) == "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run"
+    assert one.verdict == "undecided"
+
+
+def test_one_whole_seed_of_three_and_none(project: Project) -> None:
+    fedavg: list[float | None] = [*less_by(2, 8, 3)]
+    hfedf: list[float | None] = [*HFEDF]
+    hfedf[0] = fedavg[4] = None
+    fedprox = [None, *HFEDF[1:4], None, None]
+    ood = {
+        "hfedf": hfedf,
+        "fedavg": fedavg,
+        **dict.fromkeys(("fedprox", "pfedhn", "fedsr", "fedgma"), fedprox),
+    }
+    one = judged(project, "HF-C01.2", ood)
+    assert (one.verdict, one.differences[0].seeds, one.differences[1].seeds) == ("undecided", 1, 0)
+    alone = "fedavg +3.0 (a +8.0, b -2.0), 1 seed of 3: the others lack a run; one seed has no interval; "
+    assert told(one).startswith(f"{alone}fedprox: no seed with all its runs; ")
 
 
 @pytest.mark.parametrize(
     ("fedavg", "verdict"),
     [
-        ([0.63, 0.66, 0.60, 0.62], "refuted"),
-        ([0.57, 0.66, 0.50, 0.60], "undecided"),
-        ([0.57, None, None, None], "undecided"),
-        ([None] * 4, "undecided"),
+        (less_by(-3, -4, -3.5), "refuted"),
+        (less_by(3, -4, 5), "undecided"),
+        ([0.57, *[None] * 5], "undecided"),
+        ([None] * 6, "undecided"),
     ],
 )
-def test_verdicts(project: Project, fedavg: list[float | None], verdict: str) -> None:
-    assert judged(project, "HF-C04.1", {"hfedf": [*HFEDF], "fedavg": fedavg}).verdict == verdict
+def test_verdicts(project: Project, fedavg: Values, verdict: str) -> None:
+    assert judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg}).verdict == verdict
 
 
 def test_more_than_the_best_means_more_than_each(project: Project) -> None:
-    less = [value - 0.05 + shift for value, shift in zip(HFEDF, (0, 0.01, 0, 0.01), strict=True)]
-    others: dict[str, list[float | None]] = {
-        name: [*less] for name in ("fedavg", "fedprox", "pfedhn", "fedsr", "fedgma")
-    }
-    assert judged(project, "HF-C01.2", {"hfedf": [*HFEDF], **others}).verdict == "confirmed"
+    others = dict.fromkeys(("fedavg", "fedprox", "pfedhn", "fedsr", "fedgma"), less_by(5, 4, 5))
+    assert judged(project, "HF-C01.2", {"hfedf": HFEDF, **others}).verdict == "confirmed"
 
 
 def test_one_equal_method_leaves_the_best_undecided(project: Project) -> None:
-    less: dict[str, list[float | None]] = {
-        name: [0.4, 0.41, 0.4, 0.41] for name in ("fedavg", "fedprox", "pfedhn", "fedsr")
-    }
-    one = judged(project, "HF-C01.2", {"hfedf": [*HFEDF], **less, "fedgma": [0.61, 0.61, 0.56, 0.57]})
+    less = dict.fromkeys(("fedavg", "fedprox", "pfedhn", "fedsr"), less_by(20, 20, 21))
+    one = judged(project, "HF-C01.2", {"hfedf": HFEDF, **less, "fedgma": less_by(-1, 1, 1)})
     assert [each.right for each in one.differences] == [*less, "fedgma"]
     assert one.verdict == "undecided"
     assert one.said == "hfedf > each of 5, ood"
 
 
+MANY = ("fedprox", "pfedhn", "fedsr", "fedgma")
+
+
 @pytest.mark.parametrize(
     ("claim", "others", "shifts", "verdict"),
     [
-        ("HF-C04.1", (), (0.01, 0.03, 0.01, 0.01), "undecided"),  # t = -3.0; 5% is at 3.18
-        ("HF-C04.1", (), (0.01, 0.02, 0.01, 0.02), "refuted"),  # t = -5.2
-        (
-            "HF-C01.2",
-            ("fedprox", "pfedhn", "fedsr", "fedgma"),
-            (0.01, 0.02, 0.01, 0.02),
-            "undecided",
-        ),  # 1% is at 5.84
-        (
-            "HF-C01.2",
-            ("fedprox", "pfedhn", "fedsr", "fedgma"),
-            (0.01, 0.01, 0.01, 0.012),
-            "refuted",
-        ),  # t = -21
+        ("HF-C04.1", (), (-1, -3, -1), "undecided"),  # t = -2.5; 5% is at 4.30
+        ("HF-C04.1", (), (-1, -2, -1.5), "refuted"),  # t = -5.2
+        ("HF-C01.2", MANY, (-1, -2, -1.5), "undecided"),  # 1% is at 9.92
+        ("HF-C01.2", MANY, (-1, -1.2, -1.1), "refuted"),  # t = -19
     ],
 )
 def test_refuting_one_of_many_needs_a_smaller_chance(
     project: Project, claim: str, others: tuple[str, ...], shifts: tuple[float, ...], verdict: str
 ) -> None:
-    more = [value + shift for value, shift in zip(HFEDF, shifts, strict=True)]
-    less: dict[str, list[float | None]] = {name: [0.4, 0.41, 0.4, 0.41] for name in others}
-    assert judged(project, claim, {"hfedf": [*HFEDF], "fedavg": [*more], **less}).verdict == verdict
+    less = dict.fromkeys(others, less_by(20, 20, 21))
+    assert judged(project, claim, {"hfedf": HFEDF, "fedavg": less_by(*shifts), **less}).verdict == verdict
 
 
-@pytest.mark.parametrize(("margin", "verdict"), [(5.0, "confirmed"), (3.0, "undecided"), (0.5, "refuted")])
+@pytest.mark.parametrize(("margin", "verdict"), [(6.0, "confirmed"), (3.0, "undecided"), (0.5, "refuted")])
 def test_equal_means_within_a_margin(project: Project, margin: float, verdict: str) -> None:
-    """FDSE-C17.1: "comparable to FedBN"."""
+    """FDSE-C17.1: "comparable to FedBN". The interval is [0.52, 5.48]."""
     rows = {"A0 B0 C0": "fdse", "item 1:FedBN": "fedbn"}
-    ood: dict[str, list[float | None]] = {"fdse": [*HFEDF], "fedbn": [0.57, 0.60, 0.51, 0.55]}
+    ood = {"fdse": HFEDF, "fedbn": less_by(3, 2, 4)}
     assert judged(project, "FDSE-C17.1", ood, rows=rows, margin=margin).verdict == verdict
 
 
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
-    one = judged(project, "HF-C04.1", {"hfedf": [*HFEDF], "fedavg": [0.50] * 4}, where={"target": "a"})
-    assert [(each.mean, each.pairs) for each in one.differences] == [(pytest.approx(11), 2)]
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": [0.50] * 6}, where={"target": "a"})
+    assert [(each.mean, each.seeds) for each in one.differences] == [(pytest.approx(10), 3)]
+    assert one.differences[0].pairs == pytest.approx({"a": 10})
 
 
 @pytest.mark.parametrize(
@@ -143,20 +189,21 @@ def test_what_cannot_be_judged_is_named(
     project: Project, name: str, claim: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(FedshiftError, match=said):
-        judged(project, name, {"hfedf": [*HFEDF], "fedavg": [*HFEDF]}, **claim)
+        judged(project, name, {"hfedf": HFEDF, "fedavg": HFEDF}, **claim)
 
 
 def test_pages_and_files_show_them(project: Project) -> None:
-    ood: dict[str, list[float | None]] = {"hfedf": [*HFEDF], "fedavg": [0.57, 0.60, 0.51, 0.55]}
+    ood = {"hfedf": HFEDF, "fedavg": less_by(3, 2, 4)}
     found = collected(project, ood, claims={"HF-C04.1": {"metric": "ood"}})
     stem = tables.write(project.workspace, found)
     written = pd.read_csv(stem.with_name("claims.csv"))
     assert written.loc[0, ["claim", "right", "verdict"]].tolist() == ["HF-C04.1", "fedavg", "confirmed"]
-    line = "| HF-C04.1 | hfedf > fedavg, ood | +3.3 | confirmed | fedavg +3.0 [+1.7, +4.3], 4 |"
+    assert written.loc[0, ["seeds", "planned"]].tolist() == [3, 3]
+    line = "| HF-C04.1 | hfedf > fedavg, ood | +3.3 | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
     text = stem.with_suffix(".md").read_text()
     assert line in text
-    assert "- Claims: paired differences in points" in text
-    assert '<td class="text">fedavg +3.0 [+1.7, +4.3], 4</td>' in stem.with_suffix(".html").read_text()
+    assert f"- {CLAIMS}" in text
+    assert '<td class="text">fedavg +3.0 [+0.5, +5.5], 3 seeds</td>' in stem.with_suffix(".html").read_text()
 
 
 def test_every_claim_of_the_experiments_can_be_judged() -> None:

@@ -80,13 +80,6 @@ def test_collecting_again_gives_the_same_bytes(project: Project) -> None:
     assert project.workspace.metrics("toy").read_bytes() == first
 
 
-def test_an_axis_of_lists_is_kept_as_text(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"mixed": [1, "x"]})
-    for value in (1, "x"):
-        project.add("fedavg", {0: accuracy((0.5, 0.5))}, mixed=value)
-    assert project.collect().runs["mixed"].tolist() == ["1", '"x"']
-
-
 def test_mistakes_name_the_cure(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     with pytest.raises(FedshiftError, match="fedshift collect toy"):

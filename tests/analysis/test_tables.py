@@ -57,6 +57,16 @@ def test_a_target_column_brings_its_average(project: Project) -> None:
     assert cells["std"].tolist() == pytest.approx([10 / math.sqrt(2), 20 / math.sqrt(2), 15 / math.sqrt(2)])
 
 
+def test_the_average_is_over_held_out_domains(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": [None, "a", "b"]}, tables={"t": {}})
+    for target, ood in (("none", None), ("a", 0.2), ("b", 0.4)):
+        project.add("fedavg", {1: accuracy((0.5, 0.5), ood=ood)}, target=target)
+    cells = build(project, project.collect(), columns=["target"], metrics=["ood"])
+    assert dict(zip(cells["target"], cells["mean"], strict=True)) == pytest.approx(
+        {"none": math.nan, "a": 20, "b": 40, "Average": 30}, nan_ok=True
+    )
+
+
 def test_a_seed_that_lacks_a_run_is_left_out_and_marked(project: Project) -> None:
     collected = targets_and_seeds(project, missing=("b", 1))
     cells = build(project, collected, columns=["target"], metrics=["id"])

@@ -132,7 +132,7 @@ def test_disk_is_held_against_what_is_to_be_done(project: Path, monkeypatch: pyt
     assert "fedshift plan" in before.found
     plan(workspace, asked)
     (planned,) = disk.check(workspace, asked)
-    assert (planned.state, "56 runs to do need up to 0.3 GB" in planned.found) == ("ok", True)
+    assert (planned.state, "56 runs to do need up to 0.2 GB" in planned.found) == ("ok", True)
     monkeypatch.setattr(disk, "SPARE_GB", 1e9)
     assert [finding.state for finding in disk.check(workspace, asked)] == ["wrong"]
 

@@ -11,7 +11,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, begin
 from fedshift.models.base import Model
 from fedshift.registry import get, names
-from tests.federation.toys import finish, images, method, small, spec
+from tests.federation.toys import aliased, finish, images, method, small, spec
 
 CPU = torch.device("cpu")
 
@@ -48,7 +48,7 @@ def test_a_network_on_a_row_computes_what_the_model_computes(name: str) -> None:
     expected = model.eval()(x).logits
     network = Network(build(name), layout, CPU).bind(row)
     torch.testing.assert_close(network.model.eval()(x).logits, expected, rtol=1e-4, atol=1e-5)
-    assert network.aliased()
+    assert aliased(network)
     for weight in network.model.parameters():
         if weight.dim() == 4:
             assert weight.is_contiguous(memory_format=torch.channels_last)

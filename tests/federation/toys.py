@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
+from fedshift.federation.network import Network
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model, Out
 from fedshift.registry import get
@@ -151,6 +152,18 @@ class Normed(Model):
 
     def forward(self, x: Tensor, after: object = None) -> Out:
         return Out(x, self.norm(x))
+
+
+def aliased(network: Network) -> bool:
+    """Whether every tensor and gradient of a network still shares memory with its flat vectors."""
+    return all(
+        tensor.data_ptr() == entry.view(network.row).data_ptr()
+        and (
+            not tensor.requires_grad
+            or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(network.g).data_ptr())
+        )
+        for tensor, entry in network._pairs
+    )
 
 
 def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Federation:

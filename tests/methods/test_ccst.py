@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
 from fedshift.data.rendering import load_rendered, render
-from fedshift.data.renderings.ccst import adain, batch_moments, image_statistics, overall_style
+from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
@@ -99,6 +101,39 @@ def test_a_changed_rendering_is_noticed(project: Path) -> None:
     images.write_bytes(data)
     with pytest.raises(FedshiftError, match=r"does not match its rendered.json\n  Remove "):
         load_rendered(images.parent)
+
+
+def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, run = Workspace(project), spec(styles=1)
+    partition(workspace, run)
+    folder, whole = workspace.rendered(run), CCST.render
+
+    def interrupted(self: CCST, *given: Any) -> Iterator[Any]:
+        yield next(whole(self, *given))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CCST, "render", interrupted)
+        render(workspace, run)
+    assert not folder.exists()
+    assert (folder.with_name(f".{folder.name}.part") / "images.raw").exists()  # what a kill leaves, too
+    render(workspace, run)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert {path.name for path in folder.iterdir()} == {"images.npy", "index.parquet", "rendered.json"}
+    pixels, made_from, _ = load_rendered(folder)
+    assert len(pixels) == len(made_from) == len(set(made_from))
+
+
+def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, run = Workspace(project), spec(styles=1)
+    partition(workspace, run)
+    calls = toys.recorded(CCST, "render", monkeypatch)
+    with ThreadPoolExecutor(2) as both:
+        folders = set(both.map(lambda one: render(workspace, one), [run, run]))
+    assert folders == {workspace.rendered(run)}
+    assert len(calls) == 1
 
 
 def test_more_styles_than_clients_and_absent_weights_are_refused(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -14,13 +17,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 import yaml
 
 from fedshift import planfile
 from fedshift.planfile import Run
-from fedshift.points import points
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift
 
@@ -30,8 +32,9 @@ SEEDS = {
     "title": "Seeds",
     "protocol": "digits",
     "spec": SMALL,
-    "methods": {"fedavg": None, "fedbn": None},
+    "methods": {"fedavg": None, "fedbn": None, "hfedf": None},
     "axes": {"target": ["plain"], "seed": [0, 1]},
+    "only": {"hfedf": {"seed": [0]}},
     "tables": {},
 }
 ABLATION = {
@@ -43,6 +46,13 @@ ABLATION = {
     "tables": {},
 }
 Stored = list[tuple[str, str, int, int, float]]
+MODELS = {  # which (model, stage) of its clients a method is shown by: docs/tracking.md, docs/runs.md
+    "fedavg": ("global", "post_agg"),
+    "fedprox": ("global", "post_agg"),
+    "fedbn": ("personal", "post_train"),
+    "hfedf": ("personal", "post_agg"),
+}
+METRICS = frozenset(re.findall(r"`([a-z]+/[a-z_]+)`", (ROOT / "docs" / "tracking.md").read_text()))
 
 
 @dataclass(frozen=True)
@@ -113,8 +123,13 @@ def complete(database: Path, root: Path, runs: list[Run]) -> Stored:
     rounds = Counter(one for one in there if not one[1].startswith("final/"))
     wanted: Counter[tuple[str, str, int, int, float]] = Counter()
     for run in runs:
-        shown = points(pq.read_table(root / run.directory / "metrics.parquet"))
-        wanted.update((run.digest, one.name, one.round, one.time, one.value) for one in shown)
+        wanted.update((run.digest, *point) for point in by_hand(root, run))
+        values = {(metric, step): value for digest, metric, step, _, value in there if digest == run.digest}
+        assert {metric for metric, _ in values} == METRICS
+        best = json.loads((root / run.directory / "summary.json").read_text())["best_round"]["first"]
+        for label, finished in (("", max(step for _, step in values)), ("best_", best)):
+            for short in ("id", "ood"):
+                assert values[f"final/{label}{short}_acc", 0] == values[f"{short}/acc", finished]
     assert wanted and rounds == wanted
     assert max(rounds.values()) == 1
     final = Counter((digest, metric) for digest, metric, *_ in there if metric.startswith("final/"))
@@ -123,6 +138,28 @@ def complete(database: Path, root: Path, runs: list[Run]) -> Stored:
     found = [name for name, *_ in names(database)]
     assert [found.count(run.name) for run in runs] == [1] * len(runs)
     return there
+
+
+def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
+    """What docs/tracking.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
+    frame = pd.read_parquet(root / run.directory / "metrics.parquet")
+    frame["metric"] = frame["metric"].replace({"accuracy": "acc"})
+    model, stage = MODELS[run.method]
+    own = frame[(frame["model"] == model) & (frame["stage"] == stage) & (frame["client"] >= 0)]
+    cost = frame[frame["stage"] == "cost"].replace({"metric": {"bytes_up": "bytes", "bytes_down": "bytes"}})
+    parts = {
+        "id": own[own["split"] == "test"],
+        "val": own[own["split"] == "val"],
+        "ood": frame[frame["split"] == "target"],
+        "train": frame[frame["stage"] == "train"],
+        "machine": frame[frame["stage"] == "machine"],
+        "cost": cost,
+    }
+    for name, part in parts.items():
+        for (metric, finished), group in part.groupby(["metric", "round"]):
+            total = math.fsum(group["value"])
+            value = total if name == "cost" else total / len(group)
+            yield f"{name}/{metric}", finished, round(1000 * group["time"].max()), value
 
 
 def track(root: Path, uri: str, *arguments: str, **settings: str) -> subprocess.Popen[str]:

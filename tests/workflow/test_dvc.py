@@ -144,6 +144,30 @@ def test_method_and_seed_added_to_what_was_pulled_are_all_that_is_trained(
 
 
 @pytest.mark.workflow
+def test_what_changes_rows_and_no_run_is_written_by_the_stage_that_keeps_it(
+    clones: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, fourth = clones[0], tmp_path / "fourth"
+    git(first, "clone", "--quiet", str(first), str(fourth))
+    run(fourth, "fedshift", "pull")
+    demo = fourth / "experiments" / "demo.yaml"
+    renamed = demo.read_text().replace("  fedprox:", "  proximal: {method: {name: fedprox}}")
+    demo.write_text(renamed)
+    demo.with_name("twin.yaml").write_text(renamed)  # shares all runs
+    for asked in (["demo"], ["demo", "twin"]):
+        (fourth / "params.yaml").write_text(f"experiments: [{', '.join(asked)}]\npack: 2\n")
+        run(fourth, "dvc", "repro")
+        for name in asked:
+            metrics = pd.read_parquet(fourth / "results" / "metrics" / f"{name}.parquet")
+            assert set(metrics["method"]) == {"fedavg", "proximal"}
+        assert set(json.loads(run(fourth, "dvc", "status", "--json"))) == {"plan"}  # always made anew
+    assert (fourth / "results" / "tables" / "twin" / "table.csv").is_file()
+    names = [(root / "results" / "runs.txt").read_text() for root in (first, fourth)]
+    assert names[0] == names[1]
+    assert not list(fourth.glob("results/runs/**/weights"))  # nothing was trained
+
+
+@pytest.mark.workflow
 def test_metrics_and_parameters_say_what_changed(clones: tuple[Path, Path]) -> None:
     second = clones[1]
     shown = json.loads(run(second, "dvc", "metrics", "show", "--json"))

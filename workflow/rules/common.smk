@@ -1,6 +1,5 @@
 # What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
 # for which experiments.
-import json
 import os
 import shlex
 import subprocess
@@ -81,26 +80,7 @@ def run_of(wildcards):
 
 
 def partition_options(wildcards):
-    spec = json.loads(run_of(wildcards).spec)
-    data, split = spec["data"], spec["partition"]
-    options = ["--release", data["release"], "--px", data["prepare"]["px"], "--seed", spec["seed"]]
-    options += ["--scheme", split["scheme"], "--fractions", ",".join(map(str, split["fractions"]))]
-    options += [word for key, value in split["params"].items() for word in ("--param", f"{key}={value}")]
-    options += ["--target", data["target"]] if data["target"] is not None else []
-    options += [
-        "--split",
-        split["split"],
-        "--groups",
-        split["groups"],
-        "--target-split",
-        split["target_split"],
-    ]
-    options += [
-        word
-        for name, given in split["modify"].items()
-        for word in ("--modify", f"{name}={json.dumps(given)}")
-    ]
-    return shlex.join(map(str, [data["dataset"], *options]))
+    return shlex.join(job.partition(run_of(wildcards).spec))
 
 
 def data_of(wildcards):

@@ -16,7 +16,7 @@ rule train:
     resources:
         **CLUSTER,
         mem_mb=mem_mb,
-        disk_mb=lambda wildcards: sum(run.disk_mb for run in PACKS[wildcards.pack]),
+        disk_mb=lambda wildcards: job.disk_mb(PACKS[wildcards.pack], REQUEST.parallel),
         runtime=runtime,
         gpu=int(REQUEST.device == "cuda"),
         runs=REQUEST.parallel,

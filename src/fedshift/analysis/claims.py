@@ -1,25 +1,28 @@
 """Claims: what a paper says of one method beside others, judged on paired differences between the runs of both.
 
-A pair is the same target, seed and whatever other axes there are, under both methods. The 95% interval of the mean difference is
-Student's t over the pairs, which are taken as independent. A claim is confirmed where every interval lies on its side of 0, refuted
-where one lies on the other side (at 5% over all of them together, by Bonferroni), else undecided: one pair decides nothing.
+A pair is the same target, seed and whatever other axes there are, under both methods. What a paper prints is an average over its
+domains, which are fixed, then over seeds, which are sampled: so the differences of a seed are averaged first, and the 95% interval is
+Student's t over seeds. A seed that lacks a run is left out: an average over fewer domains is another quantity. A claim is confirmed
+where every interval lies on its side of 0, refuted where one lies on the other side (at 5% over all of them together, by Bonferroni),
+else undecided: one seed has no interval and decides nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-import re
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 import pandas as pd
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.select import selected
+from fedshift.claimed import compared, listed
 from fedshift.declared import Claim
-from fedshift.errors import FedshiftError, unknown
+from fedshift.errors import unknown
 
 LEVEL = 0.05
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1, "~": 1}
@@ -27,13 +30,18 @@ SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1, "~": 1}
 
 @dataclass(frozen=True)
 class Difference:
-    """The left method less one on the right, in points of accuracy: mean over `pairs`, with its 95% interval (NaN below two pairs)."""
+    """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval (NaN below two seeds).
+
+    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes ("1, photo").
+    """
 
     right: str
     mean: float
     low: float
     high: float
-    pairs: int
+    seeds: int
+    planned: int
+    pairs: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,10 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
 
 def table(found: list[Verdict]) -> pd.DataFrame:
     """One row per claim and method on its right side."""
-    columns = ["claim", "said", "printed", "right", "difference", "low", "high", "pairs", "verdict", "text"]
+    columns = ["claim", "said", "printed", "right", "difference", "low", "high", "seeds", "planned"]
+    columns += ["verdict", "text"]
     rows = [
-        (one.claim, one.said, one.printed, each.right, each.mean, each.low, each.high, each.pairs, one.verdict, one.text)
+        (one.claim, one.said, one.printed, each.right, each.mean, each.low, each.high, each.seeds, each.planned, one.verdict, one.text)
         for one in found
         for each in one.differences
     ]  # fmt: skip
@@ -77,45 +86,51 @@ def lines(found: list[Verdict]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def difference(
-    left: pd.Series[float], right: pd.Series[float], name: str, level: float = LEVEL
-) -> Difference:
-    """Of two series with the same index (the pairs); a pair that lacks a value is left out."""
-    paired = (left - right).dropna()
-    mean = float(paired.mean()) if len(paired) else math.nan
-    if len(paired) < 2:
-        return Difference(name, mean, math.nan, math.nan, len(paired))
-    from scipy.stats import t
+def difference(pairs: pd.DataFrame, right: str, level: float = LEVEL) -> Difference:
+    """Of `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either method is missing)."""
+    by_seed = pairs.groupby("seed")["difference"].agg(lambda values: values.mean(skipna=False))
+    whole = by_seed.dropna()
+    mean, half = float(whole.mean()), math.nan
+    if len(whole) > 1:
+        from scipy.stats import t
 
-    half = float(t.ppf(1 - level / 2, len(paired) - 1) * paired.sem())
-    return Difference(name, mean, mean - half, mean + half, len(paired))
+        half = float(t.ppf(1 - level / 2, len(whole) - 1) * whole.sem())
+    shown = _by_other_axes(pairs[pairs["seed"].isin(whole.index)])
+    return Difference(right, mean, mean - half, mean + half, len(whole), len(by_seed), shown)
+
+
+def _by_other_axes(pairs: pd.DataFrame) -> dict[str, float]:
+    axes = [column for column in pairs if column not in ("seed", "difference")]
+    found: dict[str, list[float]] = defaultdict(list)
+    for pair in pairs.to_dict("records"):
+        found[", ".join(str(pair[axis]) for axis in axes)].append(pair["difference"])
+    return {name: fmean(values) for name, values in found.items()}
+
+
+def _pairs(values: pd.DataFrame, axes: list[str], left: str, right: str, metric: str) -> pd.DataFrame:
+    """One row per combination of `axes` at which both methods are planned."""
+    ours, theirs = (values.loc[values["method"] == label, [*axes, metric]] for label in (left, right))
+    both = ours.merge(theirs, on=axes)
+    return both[axes].assign(difference=both[f"{metric}_x"] - both[f"{metric}_y"])
 
 
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
-    where, listed = f"experiments/{collected.experiment.name}.yaml: claims.{name}", _listed(root)
-    if name not in listed.index:
-        raise unknown(where, "claim of reference/claims.csv", name, list(listed.index))
-    row = listed.loc[name]
-    relation = str(row["relation"])
-    names = [str(row["left"]), *_names(str(row["right"]))]
-    if relation == "~" and len(names) > 2:
-        raise FedshiftError(where, f"says that two are equal, but names {len(names)}", "Leave it out.")
-    left, *right = (_row(each, collected, claim, where) for each in names)
+    where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
+    row = listed(root, name, where)
+    relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
+    axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
+    values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed
     for axis, value in claim.where.items():
         if axis not in collected.keys[1:]:
             raise unknown(f"{where}.where", "axis", axis, collected.keys[1:])
         values = values[values[axis] == value]
-    series = {
-        label: part.set_index(collected.keys[1:])[claim.metric] for label, part in values.groupby("method")
-    }
-    none = pd.Series(dtype=float)
-    pairs = [(series.get(left, none), series.get(each, none), each) for each in right]
+    pairs = [(_pairs(values, axes, left, each, claim.metric), each) for each in right]
     shown = [difference(*pair) for pair in pairs]
     together = [difference(*pair, level=LEVEL / len(pairs)) for pair in pairs]
     return Verdict(
         name,
         f"{left} {relation} {f'each of {len(right)}' if len(right) > 1 else right[0]}, {claim.metric}",
-        str(row["text"]),
+        row["text"],
         _number(row["published_left"]) - _number(row["published_right"]),
         shown,
         _judged(relation, shown, together, claim.margin),
@@ -123,8 +138,14 @@ def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, 
 
 
 def _told(one: Difference) -> str:
-    interval = "no interval" if math.isnan(one.low) else f"[{one.low:+.1f}, {one.high:+.1f}]"
-    return f"{one.right} {one.mean:+.1f} {interval}, {one.pairs}" if one.pairs else f"{one.right}: no pair"
+    if not one.seeds:
+        return f"{one.right}: no seed with all its runs"
+    left_out = f" of {one.planned}: the others lack a run" if one.seeds < one.planned else ""
+    if one.seeds == 1:
+        parts = ", ".join(f"{name} {value:+.1f}" for name, value in one.pairs.items() if name)
+        told = f"{one.right} {one.mean:+.1f}" + (f" ({parts})" if parts else "")
+        return f"{told}, 1 seed{left_out}; one seed has no interval"
+    return f"{one.right} {one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}], {one.seeds} seeds{left_out}"
 
 
 def _judged(
@@ -140,37 +161,8 @@ def _judged(
     return "confirmed" if all(inside) else "refuted" if any(outside) else "undecided"
 
 
-def _names(right: str) -> list[str]:
-    inner = re.fullmatch(r"(?:max|min)\((.*)\)", right)
-    return inner[1].split("|") if inner else [right]
-
-
-def _row(printed: str, collected: Collected, claim: Claim, where: str) -> str:
-    """The experiment's name of a method that the paper prints."""
-    if printed in claim.rows:
-        return claim.rows[printed]
-    plain = {_plain(label): label for label in collected.experiment.rows}
-    if _plain(printed) not in plain:
-        cure = f"Train it here, or say which row it is: rows: {{{printed!r}: <row>}}."
-        raise FedshiftError(where, f"speaks of '{printed}', which is no row of this experiment", cure)
-    return plain[_plain(printed)]
-
-
-def _number(printed: object) -> float:
+def _number(printed: str) -> float:
     try:
-        return float(str(printed))
+        return float(printed)
     except ValueError:  # a few are words
         return math.nan
-
-
-def _plain(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).casefold()
-
-
-@functools.cache
-def _read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, dtype=str).set_index("id")
-
-
-def _listed(root: Path) -> pd.DataFrame:
-    return _read(root / "reference" / "claims.csv")

@@ -20,6 +20,7 @@ from fedshift import planfile
 from fedshift.analysis import adapted
 from fedshift.analysis.adapted import Result
 from fedshift.analysis.records import Place, Written, of_run, write
+from fedshift.axes import named
 from fedshift.declared import Experiment, Protocol
 from fedshift.errors import FedshiftError
 from fedshift.experiments import Cell, expand, load, protocol
@@ -184,15 +185,11 @@ def _runs_path(path: Path) -> Path:
 
 
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
-    """Method label and axes, one row per run; an axis whose values have no common type is kept as JSON text."""
+    """Method label and axes, in the order of the file, one row per run."""
     columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    axes = [path.rpartition(".")[2] for path in experiment.axes]
+    axes = named(list(experiment.axes)).values()
     for axis in dict.fromkeys([*axes, *(axis for use in uses for axis in use.axes)]):
-        values = [use.axes.get(axis) for use in uses]
-        try:
-            columns[axis] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            columns[axis] = pa.array([json.dumps(value) for value in values])
+        columns[axis] = pa.array([use.axes.get(axis) for use in uses])
     return pa.table(columns)
 
 

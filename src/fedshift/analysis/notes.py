@@ -18,8 +18,9 @@ RULES = {
     "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; that domain is not reported",
 }
 CLAIMS = (
-    "Claims: paired differences in points over targets, seeds and what other axes there are, with Student's 95% interval of their mean; "
-    "confirmed where every interval lies on the claimed side of 0, refuted where one lies on the other (5% over all of a claim's together)."
+    "Claims: differences in points between runs at the same target, seed and other axes, averaged within each seed (the domains are fixed, "
+    "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed where every interval lies on the "
+    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing."
 )
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}

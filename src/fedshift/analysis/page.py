@@ -13,7 +13,7 @@ from fedshift.declared import Experiment
 
 # What a line of the table of claims holds (fedshift.analysis.claims.lines).
 Line = tuple[str, ...]
-CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], pairs", "in words")
+CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
 STYLE = """\
   body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 75rem; margin: 2.5rem auto; padding: 0 1.5rem; }
   h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.declared import Experiment
+from fedshift.declared import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 
@@ -33,10 +33,9 @@ def find(
     template = experiment.published.get(method, experiment.published.get("*"))
     if template is None:
         return None
-    if "target" in experiment.axes:
-        values = {"target": "mean", **values}
+    values = {"target": "mean", **values, "method": method}
     try:
-        key = template.format(method=method, **values)
+        key = FIELD.sub(lambda field: str(values[field[1]]), template)
     except KeyError:  # The cell is an average over an axis that the paper keeps apart.
         return None
     printed = _printed(root / "reference" / "published.csv")

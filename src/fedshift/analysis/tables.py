@@ -11,6 +11,7 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.select import METRICS, selected
+from fedshift.axes import NONE
 from fedshift.declared import Rule, Table
 from fedshift.errors import unknown
 from fedshift.files import write_text
@@ -60,7 +61,7 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     order = {column: [*dict.fromkeys(collected.runs[column])] for column in columns}
     frame = pd.concat([_by_rule(collected, rule) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
-        frame = pd.concat([frame, frame.assign(target=AVERAGE)])
+        frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
     frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
     frame = frame[(frame["metric"] == "ood") | ~frame["method"].isin(list(experiment.adapt))]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
-from fedshift import planfile
-from fedshift.costs import speed
+from fedshift import job, planfile
+from fedshift.costs import counts, speed
+from fedshift.declared import read
 from fedshift.plan import plan
 from fedshift.planfile import Request, Run
 from fedshift.spec import RunSpec
@@ -20,7 +20,7 @@ from fedshift.workspace import Workspace
 def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
     """The request of `names` and `chosen`; what is not given is read from params.yaml."""
     path = root / "params.yaml"
-    config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+    config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
     return Request.of({**config, **given}, path.name)
 
@@ -32,7 +32,11 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
-    "--print", "shown", type=click.Choice(["table", "runs", "path"]), default="table", show_default=True
+    "--print",
+    "shown",
+    type=click.Choice(["table", "runs", "packs", "path"]),
+    default="table",
+    show_default=True,
 )
 @click.pass_obj
 def command(
@@ -54,6 +58,12 @@ def command(
         click.echo(path)
     elif shown == "runs":
         click.echo("\n".join(sorted(run.name for run in planfile.runs(path))))
+    elif shown == "packs":
+        packs = {run.digest: run.pack for run in planfile.runs(path)}
+        rows = (
+            f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}" for use in planfile.cells(path)
+        )
+        click.echo("\n".join(rows))
     else:
         _table(workspace.root, path, asked)
 
@@ -72,26 +82,34 @@ def _table(root: Path, path: Path, asked: Request) -> None:
         images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
         hours, disk = (
             sum(run.minutes for run in todo) / 60,
-            f"{sum(run.disk_mb for run in todo) / 1e3:.1f} GB",
+            f"{job.disk_mb(todo, asked.parallel) / 1e3:.1f} GB",
         )
         click.echo(
             f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:8.1f} {disk:>9}"
         )
     click.echo(
-        f"Packs, images, hours (one {asked.device} worker) and disk are of what is still to do. Plan: {path}"
+        f"Packs, images, hours and disk (one {asked.device} worker) are of what is still to do. Plan: {path}"
     )
-    for guess in _guesses(root, every, asked.device):
+    for guess in _guesses(Workspace(root), every, asked.device):
         click.echo(guess)
 
 
-def _guesses(root: Path, runs: Iterable[Run], device: str) -> list[str]:
+def _guesses(workspace: Workspace, runs: Iterable[Run], device: str) -> list[str]:
     specs = [RunSpec.model_validate_json(run.spec) for run in runs]
-    unknown = {
+    speeds = {
         f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
         for spec in specs
-        if not speed(root, spec, device).source
+        if not speed(workspace.root, spec, device).source
     }
+    sources = {(spec.data.dataset, spec.data.release) for spec in specs}
+    uncounted = {source for source in sources if not counts(workspace, *source).source}
     return [
-        f"Not measured on {device}, a cautious guess: {name}. Add a line to {planfile.COSTS}."
-        for name in sorted(unknown)
+        *(
+            f"Not measured on {device}, a cautious guess: {name}. Add a line to {planfile.COSTS}."
+            for name in sorted(speeds)
+        ),
+        *(
+            f"Nobody has counted the images of {name} {release}, a guess. Run: fedshift fetch {name} --release {release}"
+            for name, release in sorted(uncounted)
+        ),
     ]

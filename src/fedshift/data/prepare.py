@@ -61,10 +61,10 @@ def prepare(
     if not folder.exists():
         verified(workspace, name, release)
         facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
-        with _unfinished(folder) as part:
+        with unfinished(folder) as part:
             if part is not None:
                 _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
-                _publish(part, folder)
+                publish(part, folder)
     if _facts(folder)["raw"] != raw:
         what, cure = (
             f"was made from another state of {name} {release}",
@@ -127,7 +127,7 @@ def _hash_once(path: Path, size: int, time: int) -> str:
 
 
 @contextlib.contextmanager
-def _unfinished(folder: Path) -> Iterator[Path | None]:
+def unfinished(folder: Path) -> Iterator[Path | None]:
     """The hidden folder beside `folder` where it comes to be, for one process at a time; None where another has finished it meanwhile."""
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():
@@ -231,7 +231,8 @@ class Progress:
             self._saved = time.monotonic()
 
 
-def _publish(part: Path, folder: Path) -> None:
+def publish(part: Path, folder: Path) -> None:
+    """Give a whole part its name."""
     (part / "progress.json").unlink(missing_ok=True)
     (part / "lock").unlink()
     part.rename(folder)

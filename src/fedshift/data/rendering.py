@@ -7,8 +7,6 @@ from). A run then trains on these in place of the samples' own images; validatio
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +18,7 @@ from tqdm import tqdm
 
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.partition import load_partition, partition_hash
-from fedshift.data.prepare import load, verify_prepared
+from fedshift.data.prepare import load, publish, unfinished, verify_prepared
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, sha256_file, write_json
 from fedshift.registry import get
@@ -57,29 +55,14 @@ class Rendering:
 def render(workspace: Workspace, spec: RunSpec) -> Path:
     """Make the rendered images that a run's method asks for; return their folder. One that exists is whole, and left alone.
 
-    Raises FedshiftError where images or partition are absent, or weights that it needs.
+    Who asks for the same at the same time waits; what a killed process has left is written over. Raises FedshiftError where images or
+    partition are absent, or weights that it needs.
     """
     folder = workspace.rendered(spec)
-    if folder.exists():
-        return folder
-    facts = verify_prepared(workspace.prepared(spec.data))
-    pixels, index = load(workspace.prepared(spec.data))
-    table = load_partition(workspace.partition(spec), index)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    temporary.mkdir(parents=True)
-    try:
-        samples = _write(
-            temporary / "images.npy", made(spec).render(pixels, table, spec.seed), table, pixels.shape[1]
-        )
-        hashes = {"images": sha256_file(temporary / "images.npy"), "prepared": facts["images"]}
-        hashes["index"] = write_columns(temporary / "index.parquet", pd.DataFrame({"sample": samples}), {})
-        write_json(
-            temporary / "rendered.json", {**hashes, "partition": partition_hash(workspace.partition(spec))}
-        )
-        if not folder.exists():  # else another process has just finished the same
-            temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with unfinished(folder) as part:
+        if part is not None:
+            _write(part, workspace, spec)
+            publish(part, folder)
     return folder
 
 
@@ -101,9 +84,18 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 
 
-def _write(
-    path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], table: pd.DataFrame, px: int
-) -> NDArray[np.int32]:
+def _write(part: Path, workspace: Workspace, spec: RunSpec) -> None:
+    facts = verify_prepared(workspace.prepared(spec.data))
+    pixels, index = load(workspace.prepared(spec.data))
+    table = load_partition(workspace.partition(spec), index)
+    images = made(spec).render(pixels, table, spec.seed)
+    samples = _write_images(part / "images.npy", images, pixels.shape[1])
+    hashes = {"images": sha256_file(part / "images.npy"), "prepared": facts["images"]}
+    hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
+    write_json(part / "rendered.json", {**hashes, "partition": partition_hash(workspace.partition(spec))})
+
+
+def _write_images(path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], px: int) -> NDArray[np.int32]:
     samples: list[int] = []
     bar = tqdm(desc="render", unit=" images", disable=None)
     with torch.no_grad(), bar, path.with_suffix(".raw").open("wb") as file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from fedshift import planfile
+from fedshift import job, planfile
 from fedshift.doctor.finding import Finding
 from fedshift.planfile import Request
 from fedshift.workspace import Workspace
@@ -14,7 +14,7 @@ SPARE_GB = 5.0
 
 
 def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Needs a plan to know what is to be done; without one, a little must be free."""
+    """Needs a plan to know what is to be done, one job at a time; without one, a little must be free."""
     root = workspace.root
     free = shutil.disk_usage(root).free / 1e9
     path = planfile.location(root, asked)
@@ -24,7 +24,7 @@ def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
         yield Finding("disk", "ok" if enough else "wrong", found, "" if enough else "Free space.")
         return
     left = [run for run in planfile.runs(path) if planfile.outcome(root, run)[0] != "finished"]
-    need = sum(run.disk_mb for run in left) / 1e3
+    need = job.disk_mb(left, asked.parallel) / 1e3
     found = f"{free:.1f} GB free; {len(left)} runs to do need up to {need:.1f} GB"
     if free < need + SPARE_GB:
         cure = "Free space, or move results/ to a larger disk and link it."

@@ -118,6 +118,7 @@ class Federation:
             self.open.done += 1
             if self.open.done < len(active):
                 yield "client"
+        self.scores.resting(active, self.round + 1)
         if not self.method.sequential:
             self._aggregate(self.open, slice(0, len(active)))
         self._close(self.open, active)

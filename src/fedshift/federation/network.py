@@ -43,17 +43,6 @@ class Network:
             tensor.data = entry.view(row)
         return self
 
-    def aliased(self) -> bool:
-        """Whether every tensor and gradient still shares memory with the flat vectors."""
-        return all(
-            tensor.data_ptr() == entry.view(self.row).data_ptr()
-            and (
-                not tensor.requires_grad
-                or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(self.g).data_ptr())
-            )
-            for tensor, entry in self._pairs
-        )
-
 
 def begin(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
     """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded by run seed and its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from fedshift.federation.evaluate import evaluate
 from fedshift.federation.records import Records
 from fedshift.federation.samples import ClientData
 from fedshift.federation.selection import Selection
+from fedshift.federation.shown import COMMON, OWN, RECEIVED, Tested, shown
 from fedshift.federation.state import Server, State
 from fedshift.federation.turn import Turn
 
@@ -50,38 +51,40 @@ class Scores:
         return evaluates != "shared" and (self._state.kept.size > 0 or evaluates != "model")
 
     @property
-    def shown(self) -> tuple[str, str]:
-        """(model, stage) that selection and tables look at: a client's own after its training, else the aggregated one (C8)."""
-        if self.keeps_own:
-            return "personal", "post_train"
-        return ("personal" if self._method.generates else "global"), "post_agg"
+    def shown(self) -> Tested:
+        """(model, stage) that selection and tables look at (C8)."""
+        return shown({self._after_aggregation} | ({OWN} if self.keeps_own else set()))
 
     def start(self) -> None:
         """Test everything before the first round."""
-        for k in range(self._server.N):
-            self.trained(k, self._own_row(k), 0)
+        self.resting((), 0)
         self.aggregated(0)
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
         """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
-        if not (self._due(finished) and self.keeps_own):
+        if not self._due_own(finished):
             return
         slot = self._method.evaluates
         if slot != "model":
             row = self._state.slots[slot][k] if self._state.visits[k] else self._state.row
-        self._score(finished, "post_train", "personal", row, self._sets_of(k))
+        self._score(finished, OWN, row, self._sets_of(k))
+
+    def resting(self, active: Collection[int], finished: int) -> None:
+        """Test the own models of clients that are not `active` in the round, as they stand: what each keeps, in what was broadcast."""
+        if self._due_own(finished):
+            for k in sorted({*range(self._server.N)}.difference(active)):
+                self.trained(k, self._own_row(k), finished)
 
     def aggregated(self, finished: int) -> None:
         """Test what the server holds, and keep its weights if this round is the best."""
         if not self._due(finished):
             return
         for k, row in enumerate(self._each_receives()):
-            self._score(finished, "post_agg", "personal", row, self._sets_of(k))
-        personal = self._differ or self._method.generates
-        sets = self._target if personal else [*self._sets, *self._target]
+            self._score(finished, RECEIVED, row, self._sets_of(k))
+        sets = self._target if self._after_aggregation == RECEIVED else [*self._sets, *self._target]
         rows = self._method.unseen(self._server) if sets else ()
         for m, row in enumerate(rows):
-            self._score(finished, "post_agg", "global" if len(rows) == 1 else "personal", row, sets, m)
+            self._score(finished, COMMON if len(rows) == 1 else RECEIVED, row, sets, m)
         self.selection.consider(finished, self._sizes, self.weights())
 
     def weights(self) -> dict[str, Tensor]:
@@ -106,8 +109,16 @@ class Scores:
         """Whether clients receive models that differ."""
         return self._state.kept.size > 0 and self._method.evaluates != "shared"
 
+    @property
+    def _after_aggregation(self) -> Tested:
+        """(model, stage) of what is tested on clients after the aggregation."""
+        return RECEIVED if self._differ or self._method.generates else COMMON
+
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
+
+    def _due_own(self, finished: int) -> bool:
+        return self.keeps_own and self._due(finished)
 
     def _sets_of(self, k: int) -> list[Set]:
         return [one for one in self._sets if one[0] == k]
@@ -128,12 +139,10 @@ class Scores:
         elif self._differ and self._state.shared.size:
             yield from (self._own_row(k) for k in range(self._server.N))
 
-    def _score(
-        self, finished: int, stage: str, model: str, row: Tensor, sets: list[Set], m: int = 0
-    ) -> None:  # fmt: skip
-        turn = self._turn
+    def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], m: int = 0) -> None:
+        turn, (model, stage) = self._turn, tested
         for one in evaluate(turn.network("first"), row, turn.samples, sets, turn.precision):
-            if (model, stage, one.split) == (*self.shown, "val"):
+            if tested == self.shown and one.split == "val":
                 self.selection.validation[one.client] = one.accuracy
             values = {"accuracy": one.accuracy, "loss": one.loss}
             self._records.add(finished, stage, model, one.client, one.split, values, row=m, n=one.n)

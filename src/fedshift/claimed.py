@@ -1,0 +1,59 @@
+"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment it speaks of."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+from pathlib import Path
+
+from fedshift.declared import Claim, Experiment
+from fedshift.errors import FedshiftError, unknown
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    with path.open(newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def listed(root: Path, name: str, where: str) -> dict[str, str]:
+    """A row of reference/claims.csv. Raises FedshiftError at `where` for one that is not there."""
+    known = _read(root / "reference" / "claims.csv")
+    if name not in known:
+        raise unknown(where, "claim of reference/claims.csv", name, known)
+    return known[name]
+
+
+def compared(said: dict[str, str], experiment: Experiment, claim: Claim, where: str) -> list[str]:
+    """The experiment's rows that a claim compares: its left side, then those on its right.
+
+    Raises FedshiftError where a printed name is no row of the experiment, or `rows` says a name that the claim or the experiment has not.
+    """
+    printed = [said["left"], *_names(said["right"])]
+    if said["relation"] == "~" and len(printed) > 2:
+        raise FedshiftError(where, f"says that two are equal, but names {len(printed)}", "Leave it out.")
+    for name, row in claim.rows.items():
+        if name not in printed:
+            raise unknown(f"{where}.rows", "method of this claim", name, printed)
+        if row not in experiment.rows:
+            raise unknown(f"{where}.rows.{name}", "row of this experiment", row, experiment.rows)
+    return [claim.rows.get(name) or _row(name, experiment, where) for name in printed]
+
+
+def _names(right: str) -> list[str]:
+    inner = re.fullmatch(r"(?:max|min)\((.*)\)", right)
+    return inner[1].split("|") if inner else [right]
+
+
+def _row(printed: str, experiment: Experiment, where: str) -> str:
+    """The experiment's name of a method that the paper prints."""
+    plain = {_plain(label): label for label in experiment.rows}
+    if _plain(printed) not in plain:
+        cure = f"Train it here, or say which row it is: rows: {{{printed!r}: <row>}}."
+        raise FedshiftError(where, f"speaks of '{printed}', which is no row of this experiment", cure)
+    return plain[_plain(printed)]
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()

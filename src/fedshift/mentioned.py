@@ -1,0 +1,85 @@
+"""Mentioned: what an experiment's file names again - rows, axes, their values, claims - is there. Checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedshift.axes import Axis
+from fedshift.claimed import compared, listed
+from fedshift.declared import FIELD, Experiment
+from fedshift.errors import FedshiftError, unknown
+from fedshift.spec import RunSpec
+
+HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
+
+
+def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
+    """`only` names methods, axes as the file has them, and values that are on these."""
+    values = {axis.key: axis.values for axis in axes}
+    for label, fewer in experiment.only.items():
+        _known(f"{where}: only", "method of this experiment", label, experiment.methods)
+        for axis, wanted in fewer.items():
+            _known(f"{where}: only.{label}", "axis", axis, values)
+            if not wanted:
+                raise FedshiftError(
+                    f"{where}: only.{label}.{axis}", "has no value", "List values of the axis."
+                )
+            for value in wanted:
+                _known(f"{where}: only.{label}.{axis}", "value of this axis", value, values[axis])
+
+
+def check(root: Path, experiment: Experiment, uses: list[tuple[dict[str, Any], RunSpec]]) -> None:
+    """What tables, published values, claims and `expect` speak of; `uses` are the values on the axes and the spec of every run."""
+    where = f"experiments/{experiment.name}.yaml"
+    values: dict[str, list[Any]] = {}
+    for told, _ in uses:
+        for axis, value in told.items():
+            values.setdefault(axis, [])
+            values[axis] += [] if value in values[axis] else [value]
+    _tables(experiment, list(values), min(len(spec.data.held_out) for _, spec in uses), where)
+    _published(experiment, list(values), where)
+    for name, claim in experiment.claims.items():
+        here = f"{where}: claims.{name}"
+        compared(listed(root, name, here), experiment, claim, here)
+        for axis, value in claim.where.items():
+            _known(f"{here}.where", "axis", axis, values)
+            _known(f"{here}.where.{axis}", "value of this axis", value, values[axis])
+    for row in experiment.expect.exempt if experiment.expect else ():
+        _known(f"{where}: expect.exempt", "row of this experiment", row, experiment.rows)
+
+
+def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) -> None:
+    for name, table in experiment.tables.items():
+        here = f"{where}: tables.{name}"
+        for key in ("columns", "metrics", "select"):
+            given = getattr(table, key)
+            if len(set(given)) < len(given):
+                raise FedshiftError(f"{here}.{key}", "says one thing twice", "Say each once.")
+        for axis in table.columns:
+            _known(f"{here}.columns", "axis", axis, axes)
+        for rule in table.select:
+            if HOLDS_OUT.get(rule, 0) > held_out:
+                cure = "Leave it out, or hold out " + (
+                    "a domain in every run."
+                    if rule == "oracle"
+                    else "two: target: [[reported, for choosing]]."
+                )
+                raise FedshiftError(f"{here}.select", f"'{rule}' has no held-out domain to choose by", cure)
+
+
+def _published(experiment: Experiment, axes: list[str], where: str) -> None:
+    for row, template in experiment.published.items():
+        here = f"{where}: published.{row}"
+        if row != "*":
+            _known(f"{where}: published", "row of this experiment", row, experiment.rows)
+        for field in FIELD.findall(template):
+            _known(here, "field", field, ["method", *axes])
+        if set("{}") & set(FIELD.sub("", template)):
+            raise FedshiftError(here, "has a brace without its other", "Write {method} or {<axis>}.")
+
+
+def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str, Any]) -> None:
+    if name not in valid:
+        raise unknown(where, kind, str(name), map(str, valid))

@@ -1,0 +1,158 @@
+"""Which model of a client is tested and shown: its own, that of a client that rests too; a generated one; the common one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from fedshift.federation import checkpoint
+from fedshift.federation.batches import participants
+from fedshift.federation.evaluate import evaluate
+from fedshift.federation.loop import Federation
+from fedshift.federation.shown import shown
+from fedshift.points import points
+from tests.federation.toys import finish, method, recorded, small, spec
+
+OWN, RECEIVED, COMMON = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")
+FEW = {"rounds": 5, "participation": 0.34}
+SHOWN = [
+    *((name, OWN) for name in ("ditto", "fdse", "fedbn", "lgfedavg", "local", "partialfed")),
+    *((name, RECEIVED) for name in ("hfedf", "pfedhn")),
+    *((name, COMMON) for name in ("central", "fedavg", "fedsr")),
+]
+
+
+def table(federation: Federation) -> pa.Table:
+    """The records, as a reader of the run's Parquet file gets them."""
+    return pq.read_table(io.BytesIO(federation.records.pack()))
+
+
+def recorded_of(federation: Federation, split: str, metric: str = "accuracy") -> dict[tuple[int, int], float]:
+    """(round, client) -> value for the model that the method is shown by, each once."""
+    rows = [
+        row
+        for row in federation.records.rows
+        if (row["model"], row["stage"]) == federation.scores.shown
+        and (row["split"], row["metric"]) == (split, metric)
+    ]
+    found = {(row["round"], row["client"]): row["value"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tested", "first"),
+    [({COMMON, RECEIVED, OWN}, OWN), ({COMMON, RECEIVED}, RECEIVED), ({COMMON}, COMMON), (set(), COMMON)],
+)
+def test_own_before_received_before_common(tested: set[tuple[str, str]], first: tuple[str, str]) -> None:
+    assert shown(tested) == first
+
+
+@pytest.mark.parametrize(("name", "model"), SHOWN)
+def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[str, str]) -> None:
+    """`points` sees the records alone, `Scores` the method: both must speak of the same model. Means by hand."""
+    federation = finish(small(spec(federation={"rounds": 1}), method(name)))
+    assert federation.scores.shown == model
+    found = {(point.name, point.round): point.value for point in points(table(federation))}
+    for metric, split in (("id/acc", "test"), ("val/acc", "val")):
+        by_hand = recorded_of(federation, split)
+        for finished in (0, 1):
+            mean = (by_hand[finished, 0] + by_hand[finished, 1] + by_hand[finished, 2]) / 3
+            assert found[metric, finished] == pytest.approx(mean, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fedbn", "lgfedavg", "fdse", "ditto", "partialfed"])
+def test_a_client_that_rests_is_tested_as_it_stands(name: str) -> None:
+    """One of three takes part: the others are tested with what they keep, inside what the round broadcast."""
+    run = spec(federation=FEW)
+    federation = small(run, method(name))
+    slot = federation.method.evaluates
+    by_round: list[int] = []
+    weights = [len(client.train) for client in federation.clients]
+    events = federation.run()
+    wanted: dict[tuple[int, int, str], tuple[float, float]] = {}
+    for finished in range(1, 6):
+        (active,) = participants(3, 0.34, 0, finished - 1)
+        for k in {0, 1, 2} - {active}:
+            row = federation.state.row.clone()
+            if slot == "model":
+                row[federation.state.kept.at] = federation.state.own[k]
+            elif federation.state.visits[k]:
+                row = federation.state.slots[slot][k].clone()
+            sets = [(k, split, federation.clients[k].split(split)) for split in ("val", "test")]
+            turn = federation.turn
+            for one in evaluate(turn.network("first"), row, turn.samples, sets, turn.precision):
+                wanted[finished, k, one.split] = one.accuracy, one.loss
+        assert next(events) == "round"
+        by_round.append(active)
+    assert len(set(by_round)) > 1
+    val, test = recorded_of(federation, "val"), recorded_of(federation, "test")
+    losses = {split: recorded_of(federation, split, "loss") for split in ("val", "test")}
+    assert sorted(val) == sorted(test) == [(finished, k) for finished in range(6) for k in range(3)]
+    assert len(wanted) == 5 * 2 * 2
+    for (finished, k, split), values in wanted.items():
+        accuracy = {"val": val, "test": test}[split][finished, k]
+        assert (accuracy, losses[split][finished, k]) == values
+    means = [sum(weights[k] * val[finished, k] for k in range(3)) / sum(weights) for finished in range(6)]
+    best = max(means)
+    assert federation.scores.selection.value["first"] == pytest.approx(best, abs=1e-9)
+    assert federation.scores.selection.round["first"] == min(
+        finished for finished, mean in enumerate(means) if mean == pytest.approx(best, abs=1e-9)
+    )
+
+
+@pytest.mark.parametrize(("name", "passes"), [("fedbn", 3), ("ditto", 3), ("fedavg", 0), ("hfedf", 0)])
+def test_resting_clients_cost_passes_in_evaluated_rounds_alone(
+    name: str, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 rounds, evaluated untrained and after 3 and 4; as many passes however many take part, none for methods without own models."""
+    from fedshift.federation import scores
+
+    counts = []
+    for share in (1.0, 0.34):
+        run = spec(federation={"rounds": 4, "participation": share}, evaluation={"every": 3})
+        with monkeypatch.context() as patch:
+            calls = recorded(scores, "evaluate", patch)
+            federation = finish(small(run, method(name)))
+        counts.append(len(calls))
+        own = [row for row in federation.records.rows if row["stage"] == "post_train"]
+        assert sorted({row["round"] for row in own}) == ([0, 3, 4] if passes else [])
+        assert len({(row["round"], row["client"]) for row in own}) == 3 * passes
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("name", ["fedbn", "ditto", "fdse"])
+def test_resume_with_resting_clients(name: str, tmp_path: Path) -> None:
+    """Two of three a round: from every place, between two clients and between rounds, to the same records and choice."""
+    run = spec(federation={"rounds": 2, "participation": 0.67})
+    whole = finish(small(run, method(name)))
+    unbroken = without_time(whole)
+    assert [*small(run, method(name)).run()] == ["client", "round"] * 2
+    for place in (1, 2, 3):
+        first, path = small(run, method(name)), tmp_path / str(place)
+        for count, _ in enumerate(first.run(), start=1):
+            if count == place:
+                checkpoint.save(first, path / "checkpoint", path / "segments", "run")
+                break
+        second = small(run, method(name))
+        assert checkpoint.resume(second, path / "checkpoint", path / "segments", "run")
+        rest = without_time(finish(second))
+        assert rest == unbroken[len(unbroken) - len(rest) :]
+        assert (len(rest) < len(unbroken)) == (place == 2)  # a closed round is in its segment
+        ours, theirs = second.scores.selection, whole.scores.selection
+        assert (ours.value, ours.round) == (theirs.value, theirs.round)
+        assert all(torch.equal(value, theirs.kept[kept]) for kept, value in ours.kept.items())
+
+
+def without_time(federation: Federation) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in row.items() if key != "time"}
+        for row in federation.records.rows
+        if row["stage"] != "machine"
+    ]

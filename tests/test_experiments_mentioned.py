@@ -1,0 +1,128 @@
+"""What an experiment's file names twice is there both times: said by `fedshift plan`, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedshift.claimed import compared, listed
+from fedshift.declared import Claim
+from fedshift.errors import FedshiftError
+from fedshift.experiments import expand, load
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift, refused
+
+TINY: dict[str, Any] = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "methods": {"fedavg": None, "fedprox": None, "hfedf": None},
+    "axes": {"target": ["plain", "ink"], "seed": [0, 1]},
+}
+
+
+def plan(root: Path, **keys: Any) -> Any:
+    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, **keys}, sort_keys=False))
+    return fedshift(root, "plan", "tiny")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"only": {"fedprox": {"sed": [0]}}}, ("only.fedprox", "unknown axis 'sed'", "Did you mean 'seed'?")),
+        (
+            {"only": {"fedprox": {"seed": [7]}}},
+            ("only.fedprox.seed", "unknown value of this axis '7'", "0, 1"),
+        ),
+        ({"only": {"fedprox": {"seed": []}}}, ("only.fedprox.seed", "has no value")),
+        ({"tables": {"t": {"columns": ["sed"]}}}, ("tables.t.columns", "unknown axis 'sed'", "'seed'")),
+        ({"tables": {"t": {"columns": ["seed", "seed"]}}}, ("tables.t.columns", "one thing twice")),
+        ({"tables": {"t": {"metrics": ["id", "id"]}}}, ("tables.t.metrics", "one thing twice")),
+        (
+            {"tables": {"t": {"select": ["held_out"]}}},
+            ("tables.t.select", "'held_out' has no", "hold out two"),
+        ),
+        (
+            {"tables": {"t": {"select": ["oracle"]}}, "axes": {"target": [None, "plain"]}},
+            ("tables.t.select", "'oracle' has no", "in every run"),
+        ),
+        ({"published": {"fedagv": "x"}}, ("published", "row of this experiment 'fedagv'", "'fedavg'")),
+        ({"published": {"*": "x/{targt}"}}, ("published.*", "unknown field 'targt'", "'target'")),
+        ({"published": {"*": "x/{target"}}, ("published.*", "brace")),
+        ({"expect": {"ood": 2, "exempt": ["fedproxx"]}}, ("expect.exempt", "'fedproxx'", "'fedprox'")),
+        ({"claims": {"HF-C04.111": {"metric": "ood"}}}, ("claims.HF-C04.111", "unknown claim", "'HF-C04.1")),
+        (
+            {"claims": {"HF-C04.1": {"metric": "ood", "rows": {"FedAvg": "fedagv"}}}},
+            ("claims.HF-C04.1.rows.FedAvg", "row of this experiment 'fedagv'", "'fedavg'"),
+        ),
+        (
+            {"claims": {"HF-C04.1": {"metric": "ood", "rows": {"FedAgv": "fedavg"}}}},
+            ("claims.HF-C04.1.rows", "unknown method of this claim 'FedAgv'", "'FedAvg'"),
+        ),
+        (
+            {"claims": {"HF-C04.1": {"metric": "ood"}}, "methods": {"hfedf": None}},
+            ("claims.HF-C04.1", "speaks of 'FedAvg'", "rows: {'FedAvg': <row>}"),
+        ),
+        (
+            {"claims": {"HF-C04.1": {"metric": "ood", "where": {"targt": "ink"}}}},
+            ("claims.HF-C04.1.where", "unknown axis 'targt'", "'target'"),
+        ),
+        (
+            {"claims": {"HF-C04.1": {"metric": "ood", "where": {"target": "inc"}}}},
+            ("claims.HF-C04.1.where.target", "unknown value of this axis 'inc'", "'ink'"),
+        ),
+        ({"methods": {}}, ("'methods'", "at least 1")),
+        ({"methods": {"fedprox": {"method": "fedavg"}}}, ("fedprox", "'method'", "fedavg")),
+        ({"spec": {"data": "pacs"}, "axes": {"seed": [0]}}, ("fedavg", "'data'", "pacs")),
+    ],
+)
+def test_a_name_that_is_nowhere_is_refused(
+    project: Path, keys: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    refused(plan(project, **keys), "experiments/tiny.yaml", *said)
+
+
+def test_names_that_are_there_pass(project: Path) -> None:
+    keys = {
+        "only": {"fedprox": {"seed": [1], "target": ["ink"]}},
+        "tables": {"t": {"columns": ["target"], "select": ["last", "oracle"]}},
+        "published": {"*": "x/{method}/{target}", "fedprox": "y/{seed}"},
+        "claims": {"HF-C04.1": {"metric": "ood", "where": {"target": "ink"}, "rows": {"FedAvg": "fedprox"}}},
+        "expect": {"ood": 2, "exempt": ["fedprox"]},
+    }
+    done(plan(project, **keys))
+    cells = expand(project, load(project, "tiny"))
+    assert [cell.label for cell in cells].count("fedavg") == 4
+    assert [cell.axes for cell in cells if cell.label == "fedprox"] == [{"target": "ink", "seed": 1}]
+
+
+def test_a_claim_says_its_rows() -> None:
+    experiment = load(ROOT, "fdse/table1_office")
+    said = listed(ROOT, "FDSE-C01.3", "here")
+    rows = compared(said, experiment, Claim(metric="all"), "here")
+    assert rows[0] == "fdse"
+    assert set(rows) == set(experiment.methods)  # max over all the others
+    with pytest.raises(FedshiftError, match="two are equal, but names 13"):
+        compared({**said, "relation": "~"}, experiment, Claim(metric="all"), "here")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("experiments: [demo", ("is not YAML", "line 1", "Mend the line")),
+        ("experiments: [demo]\nexperiments: [tiny]", ("'experiments' stands here twice", "line 2")),
+        ("- demo\n", ("holds no keys", "key: value")),
+        ("demo", ("holds no keys",)),
+        ("", ("'experiments' names no experiment",)),
+    ],
+)
+def test_broken_parameters_name_their_file(project: Path, text: str, said: tuple[str, ...]) -> None:
+    (project / "params.yaml").write_text(text)
+    refused(fedshift(project, "plan"), "params.yaml", *said)
+
+
+def test_bytes_that_are_no_text_are_named(project: Path) -> None:
+    (project / "experiments" / "tiny.yaml").write_bytes(b"title: \xe9t\xe9\n")
+    refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "is not YAML", "0xe9")
