@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
-from fedshift.data.partition import divide
+from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load, prepare
 from fedshift.data.verify import manifest, verify, write_manifest
 from fedshift.errors import FedshiftError
+from fedshift.run import Machine, train
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
+from tests.data.miniatures import FOLDERS, Layout
+from tests.data.test_miniatures import spec_of
 from tests.data.test_partition import make_spec
 
 
@@ -60,13 +64,17 @@ def test_pacs_from_its_hdf5_files(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="art_painting: 21 images, 2,048 were published"):
         verify(workspace, "pacs", "hdf5")
     write_manifest(workspace, "pacs", "hdf5", accept=True)
-    images, prepared = load(prepare(workspace, "pacs", "hdf5", Prepare(px=8), jobs=1))
-    assert images.shape == (84, 8, 8, 3) and prepared["split"].tolist() == index["split"].tolist()
+    images, prepared = load(prepare(workspace, "pacs", "hdf5", Prepare(px=16), jobs=1))
+    assert images.shape == (84, 16, 16, 3) and prepared["split"].tolist() == index["split"].tolist()
     spec = make_spec(dataset="pacs", target="photo")
     official = spec.partition.model_copy(update={"split": "official"})
     table = divide(prepared, spec.model_copy(update={"partition": official}))
     counts = table[table["client"] >= 0].groupby(["client", "split"]).size().unstack()
     assert counts.to_numpy().tolist() == [[14, 7]] * 3 and counts.columns.tolist() == ["train", "val"]
+    run = spec_of(Layout("pacs", "hdf5", dict, 84, FOLDERS), "photo")
+    partition(workspace, run)
+    summary = train(workspace, run, Machine(torch.device("cpu")))
+    assert [(client["train"], client["val"]) for client in summary["clients"]] == [(14, 7)] * 3
 
 
 def no_hdf5(path: Path, h5py: Any) -> None:
