@@ -59,7 +59,8 @@ def everything(federation: Federation) -> dict[str, object]:
 
 def plain(value: object) -> object:
     if isinstance(value, Tensor):
-        return tuple(value.shape), value.contiguous().numpy().tobytes()
+        copied = value.clone()  # numpy() pins the storage of a slot that has still to grow
+        return tuple(value.shape), copied.contiguous().numpy().tobytes()
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, list) else value
