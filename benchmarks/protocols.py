@@ -13,9 +13,9 @@ import argparse
 import csv
 from collections import defaultdict
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import pyarrow as pa
 import torch
 
 from fedshift import experiments
@@ -23,6 +23,8 @@ from fedshift.assemble import assemble
 from fedshift.data.partition import partition
 from fedshift.declared import Experiment
 from fedshift.federation.loop import Federation
+from fedshift.federation.records import SCHEMA
+from fedshift.points import points
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -53,26 +55,16 @@ def declared(root: Path, protocol: str) -> RunSpec:
 
 
 def play(federation: Federation, rounds: int) -> dict[str, list[float]]:
-    """Loss (mean over samples), clients and images of every round; accuracy (%) in and out of domain after it."""
+    """Loss (mean over samples), clients and images of every round."""
     for _ in federation.run():
         if federation.round == rounds:
             break
     seen: dict[str, list[float]] = defaultdict(list)
     for t in range(1, rounds + 1):
-        rows = [row for row in federation.records.rows if row["round"] == t]
-        trained = [row for row in rows if row["stage"] == "train"]
+        trained = [row for row in federation.records.rows if (row["round"], row["stage"]) == (t, "train")]
         seen["clients"].append(len(trained))
         seen["images"].append(sum(row["n"] for row in trained))
         seen["loss"].append(sum(row["value"] * row["n"] for row in trained) / seen["images"][-1])
-        accuracy = [row for row in rows if row["metric"] == "accuracy" and row["stage"] == "post_agg"]
-        for name, out in (("in", False), ("out", True)):
-            values = [
-                100 * row["value"]
-                for row in accuracy
-                if (row["split"] == "target") == out and row["split"] != "val"
-            ]
-            values = values or [100 * row["value"] for row in accuracy if not out and row["split"] == "val"]
-            seen[name].append(fmean(values) if values else float("nan"))
     return seen
 
 
@@ -81,6 +73,10 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
     partition(workspace, spec)
     federation, _, _ = assemble(workspace, spec, device)
     seen = play(federation, rounds)
+    after = {
+        (point.name, point.round): point.value
+        for point in points(pa.Table.from_pylist(federation.records.rows, SCHEMA))
+    }
     sizes = [len(one.train) for one in federation.held]
     return {
         "protocol": protocol,
@@ -90,8 +86,8 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
         "held": f"{min(sizes)} to {max(sizes)}",
         "trained": " ".join(f"{value:,g}" for value in seen["images"]),
         "loss": " ".join(f"{value:.2f}" for value in seen["loss"]),
-        "in": f"{seen['in'][-1]:.1f}",
-        "out": "" if spec.data.target is None else f"{seen['out'][-1]:.1f}",
+        "in": f"{100 * after['id/acc', rounds]:.1f}",
+        "out": "" if spec.data.target is None else f"{100 * after['ood/acc', rounds]:.1f}",
     }
 
 

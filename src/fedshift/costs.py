@@ -66,16 +66,12 @@ class Cost:
 @functools.cache
 def measured(root: Path) -> dict[tuple[str, int, str, str], Speed]:
     """The rows of benchmarks/costs.csv by (model, input_px, device, precision)."""
-    path = root / COSTS
-    if not path.is_file():
-        return {}
-    with open(path, newline="") as file:
-        return {
-            (row["model"], int(row["input_px"]), row["device"], row["precision"]): Speed(
-                float(row["images_per_second"]), row["source"]
-            )
-            for row in csv.DictReader(file)
-        }
+    return {
+        (row["model"], int(row["input_px"]), row["device"], row["precision"]): Speed(
+            float(row["images_per_second"]), row["source"]
+        )
+        for row in _rows(root / COSTS)
+    }
 
 
 def speed(root: Path, spec: RunSpec, device: str) -> Speed:
@@ -86,13 +82,19 @@ def speed(root: Path, spec: RunSpec, device: str) -> Speed:
 
 @functools.cache
 def factors(root: Path) -> dict[str, float]:
-    """Seconds of a method's round over FedAvg's, from benchmarks/methods.csv (small network: what a method does besides
-    training weighs more there, so this is rather too much than too little)."""
-    path = root / FACTORS
+    """Seconds of a method's round over FedAvg's, from benchmarks/methods.csv.
+
+    Measured on a small network, where what a method does besides training weighs more: rather too much than too little.
+    """
+    return {row["method"]: float(row["factor"]) for row in _rows(root / FACTORS)}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, none where it is absent."""
     if not path.is_file():
-        return {}
-    with open(path, newline="") as file:
-        return {row["method"]: float(row["factor"]) for row in csv.DictReader(file)}
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:

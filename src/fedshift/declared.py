@@ -128,12 +128,12 @@ class _Once(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
-        for key, _ in node.value:
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
                 )
-            seen.add(str(key.value))
+            seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 
 
