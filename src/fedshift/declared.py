@@ -16,7 +16,7 @@ from fedshift.spec import Closed
 Partial = dict[str, Any]
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 Metric = Literal["id", "ood", "all", "avg"]
-Rule = Literal["last", "best_first", "best_later", "oracle", "held_out"]
+Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held_out"]
 
 
 class Said(Closed):

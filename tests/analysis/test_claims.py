@@ -69,6 +69,7 @@ def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(pr
     library = ttest_1samp([0.8, 1.0, 1.2], 0).confidence_interval()
     assert (against.low, against.high) == pytest.approx((library.low, library.high))
     assert against.pairs == pytest.approx({"a": 6, "b": -2, "c": -2, "d": 2})
+    assert math.isnan(against.pairs_low) and math.isnan(against.pairs_high)
     assert (one.verdict, one.said) == ("confirmed", "hfedf > fedavg, ood")
     assert told(one) == "fedavg +1.0 [+0.5, +1.5], 3 seeds"
     assert one.printed == pytest.approx(54.6 - 51.3)
@@ -83,7 +84,20 @@ def test_one_seed_decides_nothing_on_however_many_targets(project: Project, axes
     assert one.verdict == "undecided"
     assert (against.mean, against.seeds) == (pytest.approx(3), 1)
     assert math.isnan(against.low) and math.isnan(against.high)
-    assert told(one) == "fedavg +3.0 (a +3.0, b +2.0, c +4.0, d +3.0), 1 seed; one seed has no interval"
+    # 3, 2, 4, 3: standard error sqrt(2/3) / 2; t of 3 degrees of freedom at 97.5% is 3.1824. It excludes 0 and judges nothing.
+    half = 3.182446 * math.sqrt(2 / 3) / 2
+    assert (against.pairs_low, against.pairs_high) == pytest.approx((3 - half, 3 + half))
+    pairs = "(a +3.0, b +2.0, c +4.0, d +3.0) [+1.7, +4.3] over these 4"
+    assert told(one) == f"fedavg +3.0 {pairs}, 1 seed; no interval over seeds"
+    row = claims.table([one]).iloc[0]
+    assert row["pairs"] == "a +3.0, b +2.0, c +4.0, d +3.0"
+    assert (row["pairs_low"], row["pairs_high"]) == (against.pairs_low, against.pairs_high)
+
+
+def test_one_pair_alone_has_no_interval(project: Project) -> None:
+    one = judged(project, "HF-C04.1", {"hfedf": [0.6], "fedavg": [0.57]}, {"target": ["a"], "seed": [0]})
+    assert told(one) == "fedavg +3.0 (a +3.0), 1 seed; no interval over seeds"
+    assert math.isnan(one.differences[0].pairs_low)
 
 
 def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) -> None:
@@ -109,7 +123,8 @@ def test_one_whole_seed_of_three_and_none(project: Project) -> None:
     }
     one = judged(project, "HF-C01.2", ood)
     assert (one.verdict, one.differences[0].seeds, one.differences[1].seeds) == ("undecided", 1, 0)
-    alone = "fedavg +3.0 (a +8.0, b -2.0), 1 seed of 3: the others lack a run; one seed has no interval; "
+    pairs = "(a +8.0, b -2.0) [-60.5, +66.5] over these 2"  # half the range times t of 1 degree of freedom, 12.706
+    alone = f"fedavg +3.0 {pairs}, 1 seed of 3: the others lack a run; no interval over seeds; "
     assert told(one).startswith(f"{alone}fedprox: no seed with all its runs; ")
 
 

@@ -30,6 +30,28 @@ def test_rules_and_ties(project: Project, rule: str, expected: int) -> None:
     assert choose(curves(collected), collected.keys, rule)["round"].tolist() == [expected]  # type: ignore[arg-type]
 
 
+def test_the_last_third_is_averaged(project: Project) -> None:
+    """Of 7 rounds those from 14/3 on; three evaluations of the second run, whose last is at 0.9."""
+    project.declare(
+        methods={"fedavg": None},
+        axes={"target": ["a", "b"]},
+        tables={"t": {"select": ["last", "last_third"]}},
+    )
+    project.add("fedavg", {r: accuracy((r / 10, 0.0), ood=r / 20) for r in (0, 2, 4, 6, 7)}, target="a")
+    project.add("fedavg", {r: accuracy((0.9, 0.9)) for r in (0, 3)} | {6: accuracy((0.1, 0.1))}, target="b")
+    collected = project.collect()
+    chosen = selected(collected, "last_third")
+    assert chosen["round"].tolist() == [7, 6]
+    assert chosen["id"].tolist() == pytest.approx([32.5, 10])
+    assert chosen["ood"].tolist() == pytest.approx([32.5, float("nan")], nan_ok=True)
+    table = cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    means = {row["select"]: row["mean"] for row in table.to_dict("records") if row["metric"] == "id"}
+    assert means == pytest.approx({"last": 22.5, "last_third": 21.25})
+    assert "select = last_third: the mean over all evaluations from two thirds of the rounds on." in notes(
+        collected
+    )
+
+
 def test_round_0_counts(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]}, protocol="fdse")
     project.add("fedavg", {0: accuracy((0.5, 0.5)), 1: accuracy((0.3, 0.3))}, seed=0)

@@ -4,7 +4,8 @@ A pair is the same target, seed and whatever other axes there are, under both me
 domains, which are fixed, then over seeds, which are sampled: so the differences of a seed are averaged first, and the 95% interval is
 Student's t over seeds. A seed that lacks a run is left out: an average over fewer domains is another quantity. A claim is confirmed
 where every interval lies on its side of 0, refuted where one lies on the other side (at 5% over all of them together, by Bonferroni),
-else undecided: one seed has no interval and decides nothing.
+else undecided: one seed has no interval over seeds and decides nothing. What it has is an interval over its pairs - how much the
+difference varies from domain to domain, not from seed to seed - which is shown and judges nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1, "~": 1}
 class Difference:
     """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval (NaN below two seeds).
 
-    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes ("1, photo").
+    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes ("1, photo");
+    pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs than two).
     """
 
     right: str
@@ -42,6 +44,8 @@ class Difference:
     seeds: int
     planned: int
     pairs: dict[str, float]
+    pairs_low: float
+    pairs_high: float
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,27 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
 
 def table(found: list[Verdict]) -> pd.DataFrame:
     """One row per claim and method on its right side."""
-    columns = ["claim", "said", "printed", "right", "difference", "low", "high", "seeds", "planned"]
-    columns += ["verdict", "text"]
     rows = [
-        (one.claim, one.said, one.printed, each.right, each.mean, each.low, each.high, each.seeds, each.planned, one.verdict, one.text)
+        {
+            "claim": one.claim,
+            "said": one.said,
+            "printed": one.printed,
+            "right": each.right,
+            "difference": each.mean,
+            "low": each.low,
+            "high": each.high,
+            "seeds": each.seeds,
+            "planned": each.planned,
+            "pairs": _listed(each.pairs),
+            "pairs_low": each.pairs_low,
+            "pairs_high": each.pairs_high,
+            "verdict": one.verdict,
+            "text": one.text,
+        }
         for one in found
         for each in one.differences
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    ]
+    return pd.DataFrame(rows)
 
 
 def lines(found: list[Verdict]) -> list[tuple[str, ...]]:
@@ -90,13 +107,20 @@ def difference(pairs: pd.DataFrame, right: str, level: float = LEVEL) -> Differe
     """Of `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either method is missing)."""
     by_seed = pairs.groupby("seed")["difference"].agg(lambda values: values.mean(skipna=False))
     whole = by_seed.dropna()
-    mean, half = float(whole.mean()), math.nan
-    if len(whole) > 1:
-        from scipy.stats import t
+    mean, shown = float(whole.mean()), _by_other_axes(pairs[pairs["seed"].isin(whole.index)])
+    half = _half(whole, level)
+    over_pairs = _half(pd.Series(shown), level) if len(whole) == 1 else math.nan
+    interval, of_pairs = (mean - half, mean + half), (mean - over_pairs, mean + over_pairs)
+    return Difference(right, mean, *interval, len(whole), len(by_seed), shown, *of_pairs)
 
-        half = float(t.ppf(1 - level / 2, len(whole) - 1) * whole.sem())
-    shown = _by_other_axes(pairs[pairs["seed"].isin(whole.index)])
-    return Difference(right, mean, mean - half, mean + half, len(whole), len(by_seed), shown)
+
+def _half(values: pd.Series[float], level: float) -> float:
+    """Half of Student's interval for the mean of `values`; NaN below two."""
+    if len(values) < 2:
+        return math.nan
+    from scipy.stats import t
+
+    return float(t.ppf(1 - level / 2, len(values) - 1) * values.sem())
 
 
 def _by_other_axes(pairs: pd.DataFrame) -> dict[str, float]:
@@ -142,10 +166,18 @@ def _told(one: Difference) -> str:
         return f"{one.right}: no seed with all its runs"
     left_out = f" of {one.planned}: the others lack a run" if one.seeds < one.planned else ""
     if one.seeds == 1:
-        parts = ", ".join(f"{name} {value:+.1f}" for name, value in one.pairs.items() if name)
-        told = f"{one.right} {one.mean:+.1f}" + (f" ({parts})" if parts else "")
-        return f"{told}, 1 seed{left_out}; one seed has no interval"
+        parts = f" ({_listed(one.pairs)})" if any(one.pairs) else ""
+        over = (
+            f" [{one.pairs_low:+.1f}, {one.pairs_high:+.1f}] over these {len(one.pairs)}"
+            if len(one.pairs) > 1
+            else ""
+        )
+        return f"{one.right} {one.mean:+.1f}{parts}{over}, 1 seed{left_out}; no interval over seeds"
     return f"{one.right} {one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}], {one.seeds} seeds{left_out}"
+
+
+def _listed(pairs: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:+.1f}" for name, value in pairs.items() if name)
 
 
 def _judged(

@@ -11,6 +11,7 @@ from fedshift.analysis.collect import Collected
 
 RULES = {
     "last": "the last round",
+    "last_third": "the mean over all evaluations from two thirds of the rounds on",
     "best_first": "the round with the highest validation ALL, the first on a tie",
     "best_later": "the round with the highest validation ALL, the later on a tie",
     "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its labels choose, so nobody could "
@@ -20,7 +21,8 @@ RULES = {
 CLAIMS = (
     "Claims: differences in points between runs at the same target, seed and other axes, averaged within each seed (the domains are fixed, "
     "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed where every interval lies on the "
-    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing."
+    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, and its interval "
+    "is over its pairs (the other axes), which says how much domains differ and judges nothing."
 )
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}

@@ -47,9 +47,12 @@ def selected(collected: Collected, rule: Rule | None = None) -> pd.DataFrame:
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
     """One row per run.
 
-    last: its last round; best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the first;
+    last: its last round; last_third: the mean over the rounds evaluated from two thirds of them on, under the last one's number;
+    best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the first;
     held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has nothing to choose by.
     """
+    if rule == "last_third":
+        return _late_mean(frame, keys)
     ordered = frame.sort_values("round", ascending=rule not in ("last", "best_later"))
     if rule != "last":
         by = MEASURE[rule]
@@ -61,6 +64,12 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
         # Equal sums of fractions may differ in their last bit, which must not break a tie.
         ordered = ordered.assign(**{by: ordered[by].round(9)}).sort_values(by, ascending=False, kind="stable")
     return frame.loc[ordered.drop_duplicates(keys).index].reset_index(drop=True)
+
+
+def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    end = frame.groupby(keys, dropna=False)["round"].transform("max")
+    late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
+    return late.groupby(keys, dropna=False, sort=False, as_index=False).mean()
 
 
 def _shown(collected: Collected) -> pd.DataFrame:
