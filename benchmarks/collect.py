@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY))
 from benchmarks.snakemake_scale import METHODS, PLAN, Measured, environment, measure  # noqa: E402
-from fedshift import planfile  # noqa: E402
+from fedshift.planning import planfile  # noqa: E402
 from tests.workflow.checkout import Checkout  # noqa: E402
 
 EXPERIMENT = """\

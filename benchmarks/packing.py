@@ -14,7 +14,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY))
-from fedshift import planfile  # noqa: E402
+from fedshift.planning import planfile  # noqa: E402
 from tests.workflow.checkout import Checkout  # noqa: E402
 
 EXPERIMENT = """\

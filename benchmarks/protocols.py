@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from fedshift import experiments
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
-from fedshift.declared import Experiment
+from fedshift.experiments.declared import Experiment
+from fedshift.experiments.expand import expand
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import SCHEMA
-from fedshift.points import points
 from fedshift.spec import RunSpec
+from fedshift.tracking.points import points
 from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "protocols.csv"
@@ -50,7 +50,7 @@ def declared(root: Path, protocol: str) -> RunSpec:
         "name": f"first rounds of {protocol}", "title": protocol, "protocol": protocol, "methods": {"fedavg": None},
         "spec": spec | {"evaluation": {"every": 1}}, "axes": {"target": [target], "seed": [0]},
     }  # fmt: skip
-    (cell,) = experiments.expand(root, Experiment.model_validate(told))
+    (cell,) = expand(root, Experiment.model_validate(told))
     return cell.spec
 
 

@@ -36,11 +36,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift import planfile
 from fedshift.federation.records import Records
 from fedshift.files import atomic_path, write_bytes, write_json
-from fedshift.planfile import Cell, Run
-from fedshift.points import final_points, points
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Cell, Run
+from fedshift.tracking.points import final_points, points
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.tracking.server import SETTINGS, Server

@@ -15,8 +15,8 @@ from fedshift import tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.resolve import resolve
-from fedshift.run import Machine, train
 from fedshift.spec import parse
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 
 

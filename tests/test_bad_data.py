@@ -20,10 +20,10 @@ from PIL import Image
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.identity import identify
-from fedshift.run import Machine, train
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.conftest import plant
-from tests.test_run import MACHINE, spec_of
+from tests.training.test_run import MACHINE, spec_of
 from tests.verbs import done, fedshift, refused
 
 # ---- images

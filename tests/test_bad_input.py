@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift import planfile
-from fedshift.declared import merge
+from fedshift.experiments.declared import merge
+from fedshift.planning import planfile
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {

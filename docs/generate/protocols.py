@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from fedshift import experiments
-from fedshift.declared import Protocol
+from fedshift.experiments import load
+from fedshift.experiments.declared import Protocol, merge
 from fedshift.spec import Schedule, parse
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def protocols() -> str:
     """The resolved settings of all protocols side by side, then one section for each."""
-    known = {name: experiments.protocol(ROOT, name) for name in experiments.protocols(ROOT)}
+    known = {name: load.protocol(ROOT, name) for name in load.protocols(ROOT)}
     resolved = {name: _settings(one) for name, one in known.items()}
     head = [
         "# Protocols\n",
@@ -59,7 +59,7 @@ def _first_rounds() -> list[str]:
 def _settings(one: Protocol) -> dict[str, str]:
     """Setting -> value as text, of a run with data set and method left open."""
     open_choices = {"data": {"dataset": "digits"}, "method": {"name": "fedavg"}}
-    run = parse(experiments.merge(one.settings("", "default", "docs"), open_choices), one.title)
+    run = parse(merge(one.settings("", "default", "docs"), open_choices), one.title)
     values: dict[str, Any] = {
         f"{block}.{key}": value
         for block in ("data", "partition", "model", "local", "federation", "evaluation")

@@ -12,12 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift import kept
 from fedshift.adaptation.base import Adaptation
 from fedshift.assemble import assemble
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_index
-from fedshift.environment import environment
 from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
@@ -29,6 +27,8 @@ from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task, one_domain, place
+from fedshift.training import kept
+from fedshift.training.environment import environment
 from fedshift.workspace import Workspace
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fedshift import kept
 from fedshift.adapt import Images, target
 from fedshift.assemble import assemble
 from fedshift.data.partition import divide, partition
@@ -20,9 +19,10 @@ from fedshift.errors import FedshiftError
 from fedshift.identity import identify
 from fedshift.registry import get, names
 from fedshift.resolve import resolve
-from fedshift.run import Machine, train
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
+from fedshift.training import kept
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift, refused
 
@@ -133,7 +133,7 @@ def test_domain_without_a_test_part_is_refused(project):
 
 def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch):
     """Shared entries, and each client's own ones, come back where they were."""
-    from fedshift import run as module
+    from fedshift.training import run as module
 
     ended = []
     write = module._write_weights

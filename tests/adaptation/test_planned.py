@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift import job, planfile
-from fedshift.declared import merge
-from fedshift.experiments import expand, load
-from fedshift.planfile import Run
+from fedshift.experiments.declared import merge
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.planning import job, planfile
+from fedshift.planning.planfile import Run
 from fedshift.task import Task
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift import planfile
 from fedshift.analysis.collect import Collected, collect
 from fedshift.files import canonical_json, sha256
-from fedshift.planfile import Run
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 

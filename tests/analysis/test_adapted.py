@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift import planfile
 from fedshift.analysis import adapted, tables
 from fedshift.analysis import collect as module
 from fedshift.analysis.check import check
@@ -22,6 +21,7 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.report import write as write_report
 from fedshift.analysis.restore import restore
 from fedshift.files import canonical_json, write_json
+from fedshift.planning import planfile
 from fedshift.task import Task, place
 
 from .conftest import Project, accuracy

@@ -16,7 +16,8 @@ from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import CLAIMS
 from fedshift.errors import FedshiftError
-from fedshift.experiments import expand, load
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 
 from .conftest import REFERENCE, Project, accuracy
 

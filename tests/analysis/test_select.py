@@ -8,8 +8,8 @@ import pytest
 from fedshift.analysis.notes import notes
 from fedshift.analysis.select import choose, curves, selected
 from fedshift.analysis.tables import cells
-from fedshift.declared import Table
 from fedshift.errors import FedshiftError
+from fedshift.experiments.declared import Table
 
 from .conftest import Project, accuracy
 

@@ -12,9 +12,9 @@ import pytest
 
 from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
-from fedshift.declared import Experiment
 from fedshift.errors import FedshiftError
-from fedshift.experiments import load
+from fedshift.experiments.declared import Experiment
+from fedshift.experiments.load import load
 
 from .conftest import REFERENCE, Project, accuracy
 

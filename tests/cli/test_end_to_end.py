@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift import planfile
+from fedshift.planning import planfile
 from tests.verbs import done, fedshift
 
 TINY = {

@@ -15,8 +15,8 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.transfer import Transfer
-from fedshift.points import points
 from fedshift.registry import names
+from fedshift.tracking.points import points
 from fedshift.workspace import Workspace
 from tests.federation.toys import aliased, finish, method, small, spec
 

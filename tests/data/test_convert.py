@@ -17,8 +17,8 @@ from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load, prepare
 from fedshift.data.verify import manifest, verify, write_manifest
 from fedshift.errors import FedshiftError
-from fedshift.run import Machine, train
 from fedshift.spec import Prepare
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.data.miniatures import FOLDERS, Layout

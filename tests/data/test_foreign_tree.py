@@ -16,8 +16,8 @@ import torch
 import yaml
 from PIL import Image
 
-from fedshift import planfile
 from fedshift.data.prepare import load
+from fedshift.planning import planfile
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant

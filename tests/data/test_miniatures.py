@@ -20,8 +20,8 @@ from fedshift.errors import FedshiftError
 from fedshift.identity import identify
 from fedshift.registry import get
 from fedshift.resolve import resolve
-from fedshift.run import Machine, train
 from fedshift.spec import Prepare, RunSpec, parse
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.miniatures import LAYOUTS, Layout, Members, official
 from tests.data.server import Server, zipped

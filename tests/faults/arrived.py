@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from fedshift.planfile import Run
-from fedshift.points import final_points, points
+from fedshift.planning.planfile import Run
+from fedshift.tracking.points import final_points, points
 
 Row = tuple[str, int, int, float]  # metric, step, time in milliseconds, value
 QUERY = """

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.claim import holder
+from fedshift.training.claim import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 

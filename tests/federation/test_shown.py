@@ -16,7 +16,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.shown import shown
-from fedshift.points import points
+from fedshift.tracking.points import points
 from tests.federation.toys import finish, method, recorded, small, spec
 
 OWN, RECEIVED, COMMON = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")

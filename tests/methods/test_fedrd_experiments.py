@@ -9,8 +9,9 @@ import torch
 
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
-from fedshift.declared import merge
-from fedshift.experiments import expand, load, protocol
+from fedshift.experiments.declared import merge
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load, protocol
 from fedshift.methods import fedrd
 from fedshift.resolve import resolve
 from fedshift.spec import parse

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fedshift.experiments import expand, load
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import begin

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import planfile
+from fedshift.planning import planfile
 from tests.slurm.cluster import Cluster
 from tests.slurm.results import assert_same, finished
 from tests.workflow.checkout import Checkout

@@ -21,8 +21,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift import planfile
-from fedshift.planfile import Run
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Run
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fedshift.views import saved_view
+from fedshift.tracking.views import saved_view
 from tests.tracking.conftest import Trained, complete, finish, track
 from tests.tracking.server import Server
 

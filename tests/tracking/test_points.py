@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 
 from fedshift.federation.records import SCHEMA
-from fedshift.followed import followed
-from fedshift.planfile import Cell, Run
-from fedshift.points import Point, points
+from fedshift.planning.planfile import Cell, Run
+from fedshift.tracking.followed import followed
+from fedshift.tracking.points import Point, points
 
 
 def row(

@@ -15,7 +15,7 @@ from threading import Thread
 import pandas as pd
 import pytest
 
-from fedshift.tracking import SIDECAR
+from fedshift.tracking.publish import SIDECAR
 from tests.tracking.conftest import Trained, complete, finish, names, stored, track, until
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift, refused

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import planfile
+from fedshift.planning import planfile
 from tests.tracking.conftest import complete, finish, names, stored, track, until
 from tests.tracking.server import Server
 from tests.workflow.checkout import Checkout, tiny

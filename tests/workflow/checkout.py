@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from fedshift import planfile
+from fedshift.planning import planfile
 
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("src", "workflow", "profiles", "slurm", "reference", "benchmarks", "Snakefile")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from fedshift import experiments
-from fedshift.planfile import Request
+from fedshift.experiments.load import load
+from fedshift.planning.planfile import Request
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -39,7 +39,7 @@ def test_parameters_name_experiments_that_exist() -> None:
     request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()))
     assert "demo" in request.experiments
     for name in request.experiments:
-        assert experiments.load(REPOSITORY, name).name == name
+        assert load(REPOSITORY, name).name == name
 
 
 def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> None:

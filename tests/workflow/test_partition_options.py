@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fedshift import experiments, job
 from fedshift.cli import main
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.planning import job
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -22,7 +24,7 @@ def partitions(workspace: Workspace) -> dict[Path, RunSpec]:
     folder, found = REPOSITORY / "experiments", dict[Path, RunSpec]()
     for path in sorted(folder.rglob("*.yaml")):
         name = path.relative_to(folder).with_suffix("").as_posix()
-        for cell in experiments.expand(REPOSITORY, experiments.load(REPOSITORY, name)):
+        for cell in expand(REPOSITORY, load(REPOSITORY, name)):
             found.setdefault(workspace.partition(cell.spec), cell.spec)
     return found
 

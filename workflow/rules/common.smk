@@ -12,9 +12,9 @@ from snakemake.exceptions import WorkflowError
 
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
-from fedshift import job, planfile
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
+from fedshift.planning import job, planfile
 
 ROOT = Path.cwd()
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one

@@ -21,9 +21,9 @@ import pandas as pd
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.select import selected
-from fedshift.claimed import compared, listed
-from fedshift.declared import Claim
 from fedshift.errors import unknown
+from fedshift.experiments.claimed import compared, listed
+from fedshift.experiments.declared import Claim
 
 LEVEL = 0.05
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1, "~": 1}

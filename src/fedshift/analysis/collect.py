@@ -16,16 +16,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift import planfile
 from fedshift.analysis import adapted
 from fedshift.analysis.adapted import Result
 from fedshift.analysis.records import Place, Written, of_run, write
-from fedshift.axes import named
-from fedshift.declared import Experiment, Protocol
 from fedshift.errors import FedshiftError
-from fedshift.experiments import Cell, expand, load, protocol
+from fedshift.experiments.axes import named
+from fedshift.experiments.declared import Experiment, Protocol
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import load, protocol
 from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
 from fedshift.identity import identify
+from fedshift.planning import planfile
 from fedshift.workspace import Workspace
 
 CLIENTS = pa.list_(

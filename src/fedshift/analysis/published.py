@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.declared import FIELD, Experiment
+from fedshift.experiments.declared import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pandas as pd
 
 from fedshift.analysis.collect import Collected
-from fedshift.declared import Rule
 from fedshift.errors import FedshiftError
+from fedshift.experiments.declared import Rule
 
 METRICS = ("id", "ood", "all", "avg")
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}

@@ -11,9 +11,9 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.select import METRICS, selected
-from fedshift.axes import NONE
-from fedshift.declared import Rule, Table
 from fedshift.errors import unknown
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.declared import Rule, Table
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 

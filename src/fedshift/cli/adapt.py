@@ -95,7 +95,7 @@ def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> P
 def _experiment(workspace: Workspace, name: str, plan: Path | None, device: torch.device) -> None:
     from fedshift.analysis import adapted
     from fedshift.analysis.collect import planned
-    from fedshift.experiments import load
+    from fedshift.experiments.load import load
 
     uses = [use for use in planned(workspace, load(workspace.root, name), plan) if use.adaptation]
     if not uses:

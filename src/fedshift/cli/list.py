@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fedshift import experiments, registry
+from fedshift import registry
+from fedshift.experiments.load import available, load
 from fedshift.workspace import Workspace
 
 KINDS = [*registry.PACKAGES, "experiments"]
@@ -38,6 +39,6 @@ def _states(workspace: Workspace, name: str, width: int) -> None:
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
     if kind == "experiments":
-        names = experiments.available(workspace.root)
-        return {name: experiments.load(workspace.root, name).title for name in names}
+        names = available(workspace.root)
+        return {name: load(workspace.root, name).title for name in names}
     return {name: registry.title(kind, name) for name in registry.names(kind)}

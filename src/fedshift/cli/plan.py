@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from fedshift import job, planfile
-from fedshift.costs import counts, speed
-from fedshift.declared import read
-from fedshift.plan import plan
-from fedshift.planfile import Request, Run
+from fedshift.experiments.load import read
+from fedshift.planning import job, planfile
+from fedshift.planning.costs import counts, speed
+from fedshift.planning.plan import plan
+from fedshift.planning.planfile import Request, Run
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 

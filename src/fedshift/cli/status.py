@@ -6,10 +6,10 @@ from collections import Counter
 
 import click
 
-from fedshift import planfile
 from fedshift.cli.plan import request
-from fedshift.plan import plan
-from fedshift.status import STATES, state
+from fedshift.planning import planfile
+from fedshift.planning.plan import plan
+from fedshift.planning.status import STATES, state
 from fedshift.workspace import Workspace
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift import planfile
 from fedshift.cli.plan import request
 from fedshift.errors import FedshiftError
-from fedshift.plan import plan
+from fedshift.planning import planfile
+from fedshift.planning.plan import plan
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fedshift.tracking import Follower
+    from fedshift.tracking.publish import Follower
 
 PATIENCE = 120.0  # seconds that a store may be away once there is nothing else to wait for
 
@@ -66,8 +66,8 @@ def command(
     snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log.
     No run waits for MLflow, and each point is published once, whatever is restarted.
     """
-    from fedshift.followed import followed
-    from fedshift.tracking import Follower, address, shown_address
+    from fedshift.tracking.followed import followed
+    from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
         asked = request(workspace.root, names)

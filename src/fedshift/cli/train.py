@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from fedshift import planfile
 from fedshift.errors import FedshiftError, unknown
-from fedshift.pack import at_once, in_turn
-from fedshift.planfile import Run
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Run
+from fedshift.training.pack import at_once, in_turn
 from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.train")
@@ -119,8 +119,8 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
     import torch
 
     from fedshift.identity import identify
-    from fedshift.run import Machine, train
     from fedshift.spec import parse
+    from fedshift.training.run import Machine, train
 
     kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     spec = parse(json.loads(run.spec), run.directory)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 
 from fedshift.data.verify import manifest, stamp_path
-from fedshift.declared import merge
 from fedshift.doctor.finding import Finding
 from fedshift.errors import FedshiftError
-from fedshift.experiments import load, protocol
-from fedshift.planfile import Request
+from fedshift.experiments.declared import merge
+from fedshift.experiments.load import load, protocol
+from fedshift.planning.planfile import Request
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from fedshift import job, planfile
 from fedshift.doctor.finding import Finding
-from fedshift.planfile import Request
+from fedshift.planning import job, planfile
+from fedshift.planning.planfile import Request
 from fedshift.workspace import Workspace
 
 SPARE_GB = 5.0

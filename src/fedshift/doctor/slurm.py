@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fedshift import job, planfile
 from fedshift.doctor.finding import Finding, told_by
-from fedshift.planfile import Request
+from fedshift.planning import job, planfile
+from fedshift.planning.planfile import Request
 from fedshift.workspace import Workspace
 
 OWN = "slurm/cluster.yaml"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.errors import unknown
 from fedshift.spec import Closed
 
 Partial = dict[str, Any]
@@ -121,31 +119,6 @@ class Experiment(Closed):
     def rows(self) -> list[str]:
         """The rows of its tables: methods, then what is adapted of them."""
         return [*self.methods, *self.adapt]
-
-
-class _Once(yaml.SafeLoader):
-    """YAML in which a mapping has each key once; PyYAML keeps the last one silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
-                )
-            seen.add(key.value)
-        return dict(super().construct_mapping(node, deep))
-
-
-def read(path: Path) -> Partial:
-    """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
-    try:
-        value = yaml.load(path.read_text(encoding="utf-8"), _Once)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
-    if not isinstance(value, dict | None):
-        raise FedshiftError(path, "holds no keys", "Write lines `key: value`; see docs/add-an-experiment.md.")
-    return value or {}
 
 
 def merge(base: Partial, over: Partial) -> Partial:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedshift.federation.checkpoint import save
-from fedshift.footprint import Footprint, _shapes, footprint
+from fedshift.planning.footprint import Footprint, _shapes, footprint
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
 from fedshift.tensors import read_tensors

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.claimed import compared, listed
-from fedshift.declared import Claim
 from fedshift.errors import FedshiftError
-from fedshift.experiments import expand, load
+from fedshift.experiments.claimed import compared, listed
+from fedshift.experiments.declared import Claim
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import claim, pack
-from fedshift.planfile import Run
+from fedshift.planning.planfile import Run
+from fedshift.training import claim, pack
 
 
 def run_of(name: str) -> Run:

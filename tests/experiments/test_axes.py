@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift import planfile
 from fedshift.analysis import claims, report, tables
 from fedshift.analysis.collect import RUNS, collect
 from fedshift.analysis.figures import learning_curves
 from fedshift.analysis.records import RECORDS
 from fedshift.analysis.select import curves
-from fedshift.axes import TAKEN, named
-from fedshift.experiments import Cell, expand, load
+from fedshift.experiments.axes import TAKEN, named
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import load
+from fedshift.planning import planfile
 from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.verbs import done, fedshift, refused

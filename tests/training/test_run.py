@@ -21,8 +21,8 @@ from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.identity import identify
 from fedshift.resolve import resolve
-from fedshift.run import Machine, train
 from fedshift.spec import RunSpec, parse
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -96,7 +96,7 @@ def test_run_that_its_last_holder_finished_is_only_read(
         away.rename(path)
         yield
 
-    monkeypatch.setattr("fedshift.run.claimed", late)
+    monkeypatch.setattr("fedshift.training.run.claimed", late)
     before = (away / "summary.json").stat().st_mtime_ns
     assert train(Workspace(project), spec, MACHINE) == told
     assert (run / "summary.json").stat().st_mtime_ns == before
@@ -137,7 +137,7 @@ def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
     first = train(Workspace(project), spec, MACHINE)
-    monkeypatch.setattr("fedshift.run.assemble", None)
+    monkeypatch.setattr("fedshift.training.run.assemble", None)
     assert train(Workspace(project), spec, MACHINE) == first
 
 

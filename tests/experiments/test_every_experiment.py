@@ -9,7 +9,7 @@ import pytest
 from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.collect import collect
-from fedshift.experiments import available
+from fedshift.experiments.load import available
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 

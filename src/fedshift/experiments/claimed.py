@@ -7,8 +7,8 @@ import functools
 import re
 from pathlib import Path
 
-from fedshift.declared import Claim, Experiment
 from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.declared import Claim, Experiment
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from fedshift.planfile import Run
+from fedshift.planning.planfile import Run
 
 
 def minutes(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:

@@ -7,9 +7,10 @@ import os
 import socket
 from pathlib import Path
 
-from fedshift import claim, planfile
-from fedshift.planfile import Run
-from fedshift.status import state
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Run
+from fedshift.planning.status import state
+from fedshift.training import claim
 
 
 def run_of(name: str, pack: str = "p") -> Run:

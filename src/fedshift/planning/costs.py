@@ -3,7 +3,7 @@
 images = rounds * local epochs * participation * training images of all clients (of each the number that a rendering
 makes), plus evaluations, each image of which takes a third of the time. Training takes as much longer as the method's round
 does than FedAvg's in benchmarks/methods.csv. Where nothing was measured, the slowest plausible speed is taken, so that no
-job is ended by its time limit. Memory and disk come from the sizes of the run's state (fedshift.footprint); a checkpoint lies
+job is ended by its time limit. Memory and disk come from the sizes of the run's state (fedshift.planning.footprint); a checkpoint lies
 there twice while it is replaced.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from fedshift.data.rendering import made
 from fedshift.data.verify import manifest
 from fedshift.errors import FedshiftError
-from fedshift.footprint import footprint
-from fedshift.planfile import COSTS, FACTORS
+from fedshift.planning.footprint import footprint
+from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace

@@ -17,10 +17,11 @@ import pytest
 import torch
 import yaml
 
-from fedshift import experiments
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
+from fedshift.experiments import load
+from fedshift.experiments.expand import Cell, expand
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Optimizer
@@ -99,12 +100,12 @@ class Seen:
             assert summed == pytest.approx(taken * rate)
 
 
-def declared(project: Path, protocol: str, **keys: Any) -> list[experiments.Cell]:
+def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
     path = project / "experiments" / "tried.yaml"
     held_out = [None] if protocol == "fdse" else ["outline"]
     told = {"title": "Tried", "protocol": protocol, "spec": SMALL, "methods": {"fedavg": None}}
     path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
-    return experiments.expand(project, experiments.load(project, "tried"))
+    return expand(project, load.load(project, "tried"))
 
 
 def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
@@ -200,7 +201,7 @@ def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest
 
 
 def test_every_protocol_is_run_here() -> None:
-    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(experiments.protocols(ROOT))
+    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(load.protocols(ROOT))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_presets_change_what_they_name(
 def test_a_data_set_changes_what_the_paper_changes_for_it(
     protocol: str, preset: str, dataset: str, place: tuple[str, str], value: object
 ) -> None:
-    settings = experiments.protocol(ROOT, protocol).settings(dataset, preset, "test")
+    settings = load.protocol(ROOT, protocol).settings(dataset, preset, "test")
     assert settings[place[0]][place[1]] == value
 
 
@@ -252,7 +253,7 @@ def test_mistakes_are_named(project: Path) -> None:
     (project / "reference" / "protocols" / "a.yaml").write_text("{title: A, base: b}")
     (project / "reference" / "protocols" / "b.yaml").write_text("{title: B, base: a}")
     with pytest.raises(FedshiftError, match="is based on itself"):
-        experiments.protocol(project, "a")
+        load.protocol(project, "a")
     with pytest.raises(FedshiftError, match="where the protocol names seeds"):
         declared(project, "digits", axes={"target": ["ink"], "seed": "all"})
 
@@ -276,8 +277,8 @@ def test_sources_are_told_of_settings_that_exist() -> None:
         for block, part in RunSpec.model_fields.items()
         for key in getattr(part.annotation, "model_fields", ())
     }
-    for name in experiments.protocols(ROOT):
-        for key in experiments.protocol(ROOT, name).sources:
+    for name in load.protocols(ROOT):
+        for key in load.protocol(ROOT, name).sources:
             assert key in known | {"data.prepare.px"}, f"{name}: {key}"
 
 
@@ -285,7 +286,7 @@ def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> 
     everyone: dict[str, Any] = dict.fromkeys(own("methods"))
     cells = declared(project, "unified", methods=everyone)
     assert [cell.label for cell in cells] == list(own("methods"))
-    table = experiments.load(ROOT, "unified/pacs")
+    table = load.load(ROOT, "unified/pacs")
     assert {
         value["method"]["name"] if value else label for label, value in table.methods.items()
     } == everyone.keys()

@@ -141,7 +141,7 @@ def manifests_key(root: Path) -> str:
 
 def sources_key(room: str = "") -> str:
     """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
-    package = Path(__file__).parent / room
+    package = Path(__file__).parents[1] / room
     return sha256(
         canonical_json([[str(p.relative_to(package)), sha256_file(p)] for p in sorted(package.rglob("*.py"))])
     )

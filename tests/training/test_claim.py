@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import claim
-from fedshift.claim import Busy, alive, claimed, holder
+from fedshift.training import claim
+from fedshift.training.claim import Busy, alive, claimed, holder
 from tests.conftest import ROOT
 
-HOLD = "import sys, time; from pathlib import Path; from fedshift.claim import claimed\nwith claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(30)"
-WRITE = """import itertools, sys; from pathlib import Path; from fedshift.claim import claimed; from fedshift.files import write_text
+HOLD = "import sys, time; from pathlib import Path; from fedshift.training.claim import claimed\nwith claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(30)"
+WRITE = """import itertools, sys; from pathlib import Path; from fedshift.training.claim import claimed; from fedshift.files import write_text
 with claimed(Path(sys.argv[1])):
     print('held', flush=True)
     for count in itertools.count():

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from fedshift.claim import alive, holder
-from fedshift.planfile import Run
+from fedshift.planning.planfile import Run
+from fedshift.training.claim import alive, holder
 
 log = logging.getLogger("fedshift.pack")
 POLL_SECONDS = 0.2

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fedshift import job, planfile, status
 from fedshift.cli import main
-from fedshift.costs import Cost, cost, counts, factors, measured, speed
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
-from fedshift.plan import plan
-from fedshift.planfile import Request, Run
+from fedshift.planning import job, planfile, status
+from fedshift.planning.costs import Cost, cost, counts, factors, measured, speed
+from fedshift.planning.plan import plan
+from fedshift.planning.planfile import Request, Run
 from fedshift.spec import Method, RunSpec
 from fedshift.workspace import Workspace
 
-REFERENCE = Path(__file__).parents[1] / "reference"
+REFERENCE = Path(__file__).parents[2] / "reference"
 ONE = """\
 title: One
 protocol: digits
@@ -50,6 +50,11 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def finish(workspace: Workspace, run: Run) -> None:
     write_json(workspace.root / run.directory / "summary.json", {"digest": run.digest})
+
+
+def test_the_key_of_sources_covers_the_package_and_each_of_its_rooms() -> None:
+    nothing = planfile.sources_key("no such room")
+    assert len({nothing, *map(planfile.sources_key, ("", "analysis", "planning"))}) == 4
 
 
 def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> None:

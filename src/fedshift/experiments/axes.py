@@ -12,7 +12,7 @@ from fedshift.files import canonical_json
 SHORT = {"target": "data.target", "seed": "seed"}
 NAMED = {key: name for name, key in SHORT.items()}
 NONE = "none"  # what tables show of a null: no held-out domain, an option that is off
-# Columns that collected files and tables have themselves; tests/test_experiments_axes.py compares them.
+# Columns that collected files and tables have themselves; tests/experiments/test_axes.py compares them.
 TAKEN = frozenset(
     {
         "method", "target", "validation", "seed",

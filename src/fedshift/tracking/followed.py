@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fedshift.planfile import Cell, Run
+from fedshift.planning.planfile import Cell, Run
 
 # MLflow's own choice, by a hash of the run's id, may give neighbours the same colour.
 COLOURS = (

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from fedshift import experiments, planfile
-from fedshift.costs import cost
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify
-from fedshift.planfile import Cell, Images, Request, Run
+from fedshift.planning import planfile
+from fedshift.planning.costs import cost
+from fedshift.planning.planfile import Cell, Images, Request, Run
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -28,7 +30,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     images: dict[str, Images] = {}
     cells = []
     for name in request.experiments:
-        for cell in experiments.expand(workspace.root, experiments.load(workspace.root, name)):
+        for cell in expand(workspace.root, load(workspace.root, name)):
             run = _run(workspace, cell.spec, request.device)
             runs.setdefault(run.name, run)
             data = cell.spec.data

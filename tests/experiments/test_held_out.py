@@ -11,16 +11,19 @@ import pytest
 import torch
 import yaml
 
-from fedshift import experiments, identity, planfile
+from fedshift import identity
 from fedshift.analysis.collect import collect
 from fedshift.analysis.tables import write
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
-from fedshift.plan import plan
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import load
+from fedshift.planning import planfile
+from fedshift.planning.plan import plan
 from fedshift.resolve import resolve
-from fedshift.run import Machine, train
 from fedshift.spec import RunSpec
+from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.federation.toys import spec
 
@@ -36,9 +39,9 @@ EXPERIMENT: dict[str, Any] = {
 }
 
 
-def declared(project: Path, **keys: Any) -> list[experiments.Cell]:
+def declared(project: Path, **keys: Any) -> list[Cell]:
     (project / "experiments" / "lodo.yaml").write_text(yaml.safe_dump({**EXPERIMENT, **keys}))
-    return experiments.expand(project, experiments.load(project, "lodo"))
+    return expand(project, load(project, "lodo"))
 
 
 def test_from_the_experiment_to_the_table(project: Path) -> None:
@@ -73,7 +76,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     collected = collect(workspace, "lodo")
     text = write(workspace, collected).with_suffix(".md").read_text()
     assert "select = held_out" in text and "select = oracle" in text
-    shown = experiments.load(project, "lodo").tables["rules"]
+    shown = load(project, "lodo").tables["rules"]
     assert shown.select == ["last", "held_out", "oracle"]
     rules = pq.read_table(workspace.metrics("lodo")).column_names
     assert {"target", "validation"} <= set(rules)

@@ -1,4 +1,4 @@
-"""Experiment files: one published table or figure each, expanded to the runs that it needs.
+"""Expands an experiment, one published table or figure, to the runs that it needs.
 
 A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what it has for the data set, the
 preset that the experiment names), the experiment's `spec`, what reference/presets/<method>.yaml has for this protocol and data set, the
@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedshift.axes import axes, nested
-from fedshift.declared import Experiment, Partial, Protocol, merge, read
 from fedshift.errors import FedshiftError, unknown
-from fedshift.mentioned import check, check_only
+from fedshift.experiments.axes import axes, nested
+from fedshift.experiments.declared import Experiment, Partial, Protocol, merge
+from fedshift.experiments.load import lineage, protocol, read
+from fedshift.experiments.mentioned import check, check_only
 from fedshift.registry import get
 from fedshift.resolve import resolve
-from fedshift.spec import RunSpec, closed, parse
+from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
 
 
@@ -35,50 +36,6 @@ class Cell:
     axes: dict[str, Any]
     spec: RunSpec
     task: Task | None = None
-
-
-def available(root: Path) -> list[str]:
-    """Names of all experiment files below `root`/experiments, sorted."""
-    folder = root / "experiments"
-    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
-
-
-def load(root: Path, name: str) -> Experiment:
-    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
-    if name not in available(root):
-        raise unknown(root / "experiments", "experiment", name, available(root))
-    path = root / "experiments" / f"{name}.yaml"
-    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(root).as_posix())
-
-
-def protocol(root: Path, name: str) -> Protocol:
-    """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
-    parts = [_protocol_file(root, one) for one in _lineage(root, name)]
-    return closed(Protocol, functools.reduce(merge, parts), f"reference/protocols/{name}.yaml")
-
-
-def protocols(root: Path) -> list[str]:
-    """Names of all protocols, sorted."""
-    return sorted(path.stem for path in (root / "reference" / "protocols").glob("*.yaml"))
-
-
-def _protocol_file(root: Path, name: str) -> Partial:
-    folder = root / "reference" / "protocols"
-    if name not in (valid := protocols(root)):
-        raise unknown(folder, "protocol", name, valid)
-    return read(folder / f"{name}.yaml")
-
-
-def _lineage(root: Path, name: str) -> list[str]:
-    """A protocol after those that it is based on."""
-    names = [name]
-    while base := _protocol_file(root, names[0]).get("base", ""):
-        if base in names:
-            raise FedshiftError(
-                f"reference/protocols/{base}.yaml", "is based on itself", "Remove one `base:` on the way."
-            )
-        names.insert(0, base)
-    return names
 
 
 def expand(root: Path, experiment: Experiment) -> list[Cell]:
@@ -114,7 +71,7 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
 
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
     where = f"experiments/{experiment.name}.yaml"
-    known, lineage = protocol(root, experiment.protocol), _lineage(root, experiment.protocol)
+    known, based_on = protocol(root, experiment.protocol), lineage(root, experiment.protocol)
     dataset = _said(merge(known.spec, experiment.spec), "data", "dataset", "")
     base = merge(known.settings(dataset, experiment.preset, where), experiment.spec)
     values = {axis: _values(axis, given, base, known, where) for axis, given in experiment.axes.items()}
@@ -125,7 +82,7 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
         preset = own.pop("preset", "default")
         name = _said(own, "method", "name", label)
         chosen = merge(
-            merge(base, _preset(root, name, lineage, dataset, preset)),
+            merge(base, _preset(root, name, based_on, dataset, preset)),
             merge({"method": {"name": name}}, own),
         )
         allowed = experiment.only.get(label, {})

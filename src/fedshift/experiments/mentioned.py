@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.axes import Axis
-from fedshift.claimed import compared, listed
-from fedshift.declared import FIELD, Experiment
 from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.axes import Axis
+from fedshift.experiments.claimed import compared, listed
+from fedshift.experiments.declared import FIELD, Experiment
 from fedshift.spec import RunSpec
 
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by

@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 import torch
 
 from fedshift.assemble import assemble
-from fedshift.claim import claimed
-from fedshift.environment import environment
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
@@ -26,6 +24,8 @@ from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify
 from fedshift.spec import RunSpec
 from fedshift.tensors import write_tensors
+from fedshift.training.claim import claimed
+from fedshift.training.environment import environment
 from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)

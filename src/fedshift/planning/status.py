@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedshift import planfile
-from fedshift.claim import alive, holder
-from fedshift.planfile import Run
+from fedshift.planning import planfile
+from fedshift.planning.planfile import Run
+from fedshift.training.claim import alive, holder
 
 STATES = ("finished", "running", "failed", "missing")
 

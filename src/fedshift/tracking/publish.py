@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
-from fedshift.followed import Followed
-from fedshift.points import COLUMNS, final_points, points
-from fedshift.views import saved_view
+from fedshift.tracking.followed import Followed
+from fedshift.tracking.points import COLUMNS, final_points, points
+from fedshift.tracking.views import saved_view
 
 # Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
 # and the client would send `create_run` again after a timeout, though the server may have done it.

@@ -1,0 +1,82 @@
+"""Reads experiment files and protocols, by name."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.declared import Experiment, Partial, Protocol, merge
+from fedshift.spec import closed
+
+
+def available(root: Path) -> list[str]:
+    """Names of all experiment files below `root`/experiments, sorted."""
+    folder = root / "experiments"
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+
+
+def load(root: Path, name: str) -> Experiment:
+    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
+    if name not in available(root):
+        raise unknown(root / "experiments", "experiment", name, available(root))
+    path = root / "experiments" / f"{name}.yaml"
+    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(root).as_posix())
+
+
+def protocol(root: Path, name: str) -> Protocol:
+    """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
+    parts = [_protocol_file(root, one) for one in lineage(root, name)]
+    return closed(Protocol, functools.reduce(merge, parts), f"reference/protocols/{name}.yaml")
+
+
+def protocols(root: Path) -> list[str]:
+    """Names of all protocols, sorted."""
+    return sorted(path.stem for path in (root / "reference" / "protocols").glob("*.yaml"))
+
+
+def _protocol_file(root: Path, name: str) -> Partial:
+    folder = root / "reference" / "protocols"
+    if name not in (valid := protocols(root)):
+        raise unknown(folder, "protocol", name, valid)
+    return read(folder / f"{name}.yaml")
+
+
+def lineage(root: Path, name: str) -> list[str]:
+    """A protocol after those that it is based on."""
+    names = [name]
+    while base := _protocol_file(root, names[0]).get("base", ""):
+        if base in names:
+            raise FedshiftError(
+                f"reference/protocols/{base}.yaml", "is based on itself", "Remove one `base:` on the way."
+            )
+        names.insert(0, base)
+    return names
+
+
+class _Once(yaml.SafeLoader):
+    """YAML in which a mapping has each key once; PyYAML keeps the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+def read(path: Path) -> Partial:
+    """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
+    try:
+        value = yaml.load(path.read_text(encoding="utf-8"), _Once)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
+    if not isinstance(value, dict | None):
+        raise FedshiftError(path, "holds no keys", "Write lines `key: value`; see docs/add-an-experiment.md.")
+    return value or {}

@@ -1,0 +1,1 @@
+"""MLflow: what is shown of runs, and the follower that publishes it."""
