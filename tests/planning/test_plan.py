@@ -15,11 +15,12 @@ from click.testing import CliRunner
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
-from fedshift.planning import job, planfile, status
+from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts, factors, measured, speed
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Request, Run
 from fedshift.spec import Method, RunSpec
+from fedshift.training import status
 from fedshift.workspace import Workspace
 
 REFERENCE = Path(__file__).parents[2] / "reference"

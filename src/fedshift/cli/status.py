@@ -9,7 +9,7 @@ import click
 from fedshift.cli.plan import request
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
-from fedshift.planning.status import STATES, state
+from fedshift.training.status import STATES, state
 from fedshift.workspace import Workspace
 
 

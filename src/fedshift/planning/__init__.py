@@ -1,1 +1,1 @@
-"""From experiments to jobs: every run once, what it costs, who trains it, where it stands. Nothing here trains."""
+"""From experiments to jobs: every run once, what it costs, what its job asks for. Nothing here trains."""

@@ -1,1 +1,1 @@
-"""A run in its directory: one writer, several at once, what it ran on, what it kept."""
+"""A run in its directory: one writer, several at once, what it ran on, what it kept, where it stands."""

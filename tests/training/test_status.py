@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
-from fedshift.planning.status import state
 from fedshift.training import claim
+from fedshift.training.status import state
 
 
 def run_of(name: str, pack: str = "p") -> Run:
