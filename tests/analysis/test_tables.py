@@ -12,6 +12,7 @@ import pytest
 
 from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
+from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
 from fedshift.experiments.declared import Experiment
 from fedshift.experiments.load import load
@@ -212,6 +213,18 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
     assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
     assert "runs of fedbn" not in text
+
+
+def test_runs_of_other_code_are_named_and_counted(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
+    for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0), ("fedbn", 1)):
+        project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
+    assert "declared alike" not in "".join(notes(project.collect()))
+    project.runs[0] = project.runs[0]._replace(installed="0ther001")
+    project.runs[1] = project.runs[1]._replace(installed=project.runs[1].code)
+    (line,) = (line for line in notes(project.collect()) if "declared alike" in line)
+    assert line.startswith("Other code than was installed")
+    assert line.endswith("trained 1 of 4 runs, declared alike (rerun: version): fedavg (1).")
 
 
 def test_reference_tables_are_complete() -> None:

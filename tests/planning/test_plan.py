@@ -17,7 +17,7 @@ from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts, factors, measured, speed
-from fedshift.planning.plan import plan
+from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Request, Run
 from fedshift.spec import Method, RunSpec
 from fedshift.training import status
@@ -130,6 +130,41 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     assert set(json.loads((packs / f"{full}.json").read_text())["finished"]) == {run.name for run in members}
 
 
+def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Workspace) -> None:
+    """Two codes finished the first run, one began the second; the third is finished by the installed code as well."""
+    request = Request(("paper/two", "one"), pack=2, rerun="version")
+    first, second, third, *rest = planfile.runs(plan(workspace, request))
+    assert not any(run.of_other_code for run in (first, second, third, *rest))
+
+    def by(run: Run, code: str) -> Run:
+        return run._replace(code=code, directory=f"{Path(run.directory).parent}/{run.digest}-{code}")
+
+    for age, run in enumerate((third, by(third, "0ther001"), by(first, "0ther001"), by(first, "0ther002"))):
+        finish(workspace, run)
+        path = workspace.root / run.directory / "summary.json"
+        os.utime(path, (1e9 - age * (run.code != "0ther002"), 1e9 - age * (run.code != "0ther002")))
+    (workspace.root / by(second, "0ther001").directory).mkdir(parents=True)
+
+    path = planfile.location(workspace.root, request)
+    assert path.is_file() and not planfile.lasts(path, request)
+    assert ready(workspace, request) == path
+    again = {run.digest: run for run in planfile.runs(path)}
+    assert again[first.digest].code == "0ther002" and again[first.digest].installed == first.code
+    assert again[first.digest].directory == by(first, "0ther002").directory
+    assert [again[run.digest].state for run in (first, second, third)] == ["finished", "planned", "finished"]
+    assert [again[run.digest].of_other_code for run in (first, second, third)] == [True, False, False]
+    assert (workspace.results / "packs" / f"{again[first.digest].pack}.json").is_file()
+    told = status.state(workspace.root, again[first.digest])
+    assert told == ("finished", f"by other code; installed is {first.code}")
+
+    shown = CliRunner().invoke(
+        main, ["--root", str(workspace.root), "plan", "one", "paper/two", "--rerun", "version"]
+    )
+    assert "by other code than is installed: 1 (rerun: version)" in shown.output
+    by_code = planfile.runs(plan(workspace, Request(("paper/two", "one"), pack=2)))
+    assert [run.name for run in by_code if run.digest == first.digest] == [first.name]
+
+
 def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspace: Workspace) -> None:
     first, second = planfile.runs(plan(workspace, Request(("paper/two",))))
     finish(workspace, first)
@@ -152,6 +187,7 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
         ({"experiments": []}, "names no experiment"),
         ({"experiments": ["one"], "pack": 0}, "'pack' cannot be 0"),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
+        ({"experiments": ["one"], "rerun": "never"}, "Valid: code, version"),
     ],
 )
 def test_parameters_are_checked(config: dict[str, object], message: str) -> None:

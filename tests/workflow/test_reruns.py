@@ -74,6 +74,19 @@ def test_round_loop_re_runs_everything(checkout: Checkout) -> None:
     (checkout.root / LOOP).write_text(before)
 
 
+def test_finished_runs_of_other_code_are_taken_where_that_is_asked_for(checkout: Checkout) -> None:
+    """A demo whose every run the loop would train again: none is, its table is written, and says by whom it was trained."""
+    before = checkout.append(LOOP, "CHANGED = 1\n")
+    asked = ("--config", "rerun=version", "--")
+    assert checkout.to_train(*asked, "all") == []
+    assert "rule train:" not in checkout.run(*asked, "demo")
+    text = (checkout.root / "results" / "tables" / "demo" / "table.md").read_text()
+    assert "trained 2 of 2 runs, declared alike (rerun: version): fedavg (1), fedprox (1)." in text
+    (checkout.root / LOOP).write_text(before)
+    checkout.run("demo")
+    assert "declared alike" not in (checkout.root / "results" / "tables" / "demo" / "table.md").read_text()
+
+
 def test_changed_method_re_runs_its_runs_and_going_back_finds_the_old_ones(checkout: Checkout) -> None:
     before = checkout.append(FEDPROX, "CHANGED = 1\n")
     assert checkout.to_train("all") == ["fedprox"]

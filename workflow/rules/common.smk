@@ -32,8 +32,8 @@ def the_plan(request):
         planfile.check(ROOT, Path(given), request)
         return Path(given)
     path = planfile.location(ROOT, request)
-    if not path.is_file():
-        chosen = ["--pack", str(request.pack), "--device", request.device]
+    if not planfile.lasts(path, request):
+        chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
         chosen += ["--parallel", str(request.parallel), *request.experiments]
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
@@ -123,8 +123,9 @@ def packs_of(wildcards):
 
 
 def runs_of(wildcards):
-    """Hash of the experiment's runs: others are other results, whatever the times of the files say."""
-    return sha256(repr([(cell.label, cell.axes, RUN[cell.digest].name) for cell in cells_of(wildcards)]))
+    """Hash of the experiment's runs: others are other results, whatever the times of the files say; tables tell whose code made them."""
+    runs = [(cell.label, cell.axes, RUN[cell.digest]) for cell in cells_of(wildcards)]
+    return sha256(repr([(label, axes, run.name, run.of_other_code) for label, axes, run in runs]))
 
 
 def adapted_by(wildcards):

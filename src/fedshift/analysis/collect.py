@@ -46,7 +46,7 @@ COSTS = {
 }  # fmt: skip
 RUNS = pa.schema(
     {
-        "digest": pa.string(), "code": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
+        "digest": pa.string(), "code": pa.string(), "installed": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
         "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
         "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
         "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
@@ -59,7 +59,7 @@ Row = dict[str, Any]
 class Use(NamedTuple):
     """One run of the experiment: the row's label, the value on each axis, its name, directory and training precision.
 
-    adaptation: what is adapted how, where the row is an adapted one (as planfile.Cell says it).
+    installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted one (as planfile.Cell says it).
     """
 
     label: str
@@ -67,6 +67,7 @@ class Use(NamedTuple):
     name: str
     directory: str
     precision: str
+    installed: str
     adaptation: str = ""
 
 
@@ -99,14 +100,14 @@ class Collected:
         return list(left["run"] + rows)
 
 
-def collect(workspace: Workspace, name: str, plan: Path | None = None) -> Collected:
+def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code") -> Collected:
     """Write results/metrics/<experiment>.parquet (one row per run, round, client and metric) and <experiment>.runs.parquet.
 
-    `plan` says which runs the experiment is made of; left out, they are those of the code installed now. A run without
+    `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or by `rerun: version`. A run without
     summary.json is not finished: it is named in both files and contributes no records; nor does an adaptation that was not gathered.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
-    uses = planned(workspace, experiment, plan)
+    uses = planned(workspace, experiment, plan, rerun)
     before, results = _before(path), adapted.read(workspace, name)
     rows = [
         _row(
@@ -148,10 +149,12 @@ def read(workspace: Workspace, name: str) -> Collected:
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
 
-def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
-    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed now."""
+def planned(
+    workspace: Workspace, experiment: Experiment, plan: Path | None, rerun: str = "code"
+) -> list[Use]:
+    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed now, or by `rerun: version`."""
     if plan is None:
-        return [_use_now(workspace, cell) for cell in expand(workspace.root, experiment)]
+        return [_use_now(workspace, cell, rerun) for cell in expand(workspace.root, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
     if not uses:
@@ -166,19 +169,21 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
             run.name,
             run.directory,
             json.loads(run.spec)["local"]["precision"],
+            run.installed or run.code,
             use.adaptation,
         )
         for use, run in ((use, runs[use.digest]) for use in uses)
     ]
 
 
-def _use_now(workspace: Workspace, cell: Cell) -> Use:
+def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
     identity = identify(cell.spec)
-    directory = workspace.run(cell.spec, identity.digest, identity.code).relative_to(workspace.root)
+    directory = workspace.run(cell.spec, identity.digest, identity.code)
+    if rerun == "version":
+        directory = planfile.taken(directory)
+    below, precision = directory.relative_to(workspace.root).as_posix(), cell.spec.local.precision
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(
-        cell.label, cell.axes, str(identity), directory.as_posix(), cell.spec.local.precision, adaptation
-    )
+    return Use(cell.label, cell.axes, directory.name, below, precision, identity.code, adaptation)
 
 
 def _runs_path(path: Path) -> Path:
@@ -215,8 +220,8 @@ def _before(path: Path) -> dict[tuple[str, str], Row]:
 def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
     """The run's row, or that of its adaptation with this result; `known`, the one collected before, stands if they are the same."""
     directory, (digest, _, code) = root / use.directory, use.name.partition("-")
-    row: Row = {"digest": digest, "code": code, "run": use.directory, "precision": use.precision}
-    row["adaptation"] = use.adaptation or None
+    row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
+    row |= {"precision": use.precision, "adaptation": use.adaptation or None}
     try:
         content = (directory / "summary.json").read_bytes()
     except FileNotFoundError:
@@ -228,7 +233,7 @@ def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
         return {**row, "state": "missing"}
     made_of = sha256(content if result is None else content + canonical_json(result).encode())
     if known and known["summary"] == made_of:
-        return known
+        return {**known, "installed": use.installed}
     summary = json.loads(content)
     costs = {name: summary["costs"].get(name) for name in COSTS}
     if result:

@@ -68,6 +68,13 @@ def _measured(collected: Collected) -> list[str]:
         f"Mixed code: the runs of {method} come from {n} versions of it."
         for method, n in versions[versions > 1].items()
     ]
+    other = runs[runs["code"] != runs["installed"]]
+    if len(other):
+        each = ", ".join(f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items())
+        lines.append(
+            f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} runs, declared alike "
+            f"(rerun: version): {each}."
+        )
     return lines
 
 

@@ -95,9 +95,11 @@ def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> P
 def _experiment(workspace: Workspace, name: str, plan: Path | None, device: torch.device) -> None:
     from fedshift.analysis import adapted
     from fedshift.analysis.collect import planned
+    from fedshift.cli.plan import request
     from fedshift.experiments.load import load
 
-    uses = [use for use in planned(workspace, load(workspace.root, name), plan) if use.adaptation]
+    rerun = request(workspace.root, (name,)).rerun
+    uses = [use for use in planned(workspace, load(workspace.root, name), plan, rerun) if use.adaptation]
     if not uses:
         cure = "Say what is adapted by `adapt`: docs/add-an-experiment.md."
         raise FedshiftError(f"experiments/{name}.yaml", "adapts nothing", cure)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
+from fedshift.cli.plan import request
 from fedshift.workspace import Workspace
 
 
@@ -21,7 +22,7 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
-    collected = collect(workspace, experiment, plan)
+    collected = collect(workspace, experiment, plan, request(workspace.root, (experiment,)).rerun)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

@@ -28,8 +28,13 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.command
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="What training times are estimated for.")
+@click.option("--device", type=click.Choice(planfile.DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
+@click.option(
+    "--rerun",
+    type=click.Choice(planfile.RERUN),
+    help="code: train what the installed code has not. version: take finished runs of other code, if they were declared alike.",
+)
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
     "--print",
@@ -45,11 +50,12 @@ def command(
     pack: int | None,
     device: str | None,
     parallel: int | None,
+    rerun: str | None,
     retry_failed: bool,
     shown: str,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    asked = request(workspace.root, names, pack=pack, device=device, parallel=parallel)
+    asked = request(workspace.root, names, pack=pack, device=device, parallel=parallel, rerun=rerun)
     path = plan(workspace, asked)
     if retry_failed:
         count = planfile.retry_failed(workspace.root, planfile.runs(path))
@@ -90,6 +96,8 @@ def _table(root: Path, path: Path, asked: Request) -> None:
     click.echo(
         f"Packs, images, hours and disk (one {asked.device} worker) are of what is still to do. Plan: {path}"
     )
+    if other := sum(run.of_other_code for run in every):
+        click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
     for guess in _guesses(Workspace(root), every, asked.device):
         click.echo(guess)
 

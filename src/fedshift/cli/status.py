@@ -8,7 +8,7 @@ import click
 
 from fedshift.cli.plan import request
 from fedshift.planning import planfile
-from fedshift.planning.plan import plan
+from fedshift.planning.plan import ready
 from fedshift.training.status import STATES, state
 from fedshift.workspace import Workspace
 
@@ -22,9 +22,7 @@ from fedshift.workspace import Workspace
 def command(workspace: Workspace, names: tuple[str, ...], each: bool) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
     asked = request(workspace.root, names)
-    path = planfile.location(workspace.root, asked)
-    if not path.is_file():
-        plan(workspace, asked)
+    path = ready(workspace, asked)
     width = max(map(len, asked.experiments))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in STATES))
     lines: dict[str, tuple[str, str]] = {}

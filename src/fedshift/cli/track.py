@@ -16,7 +16,7 @@ from tqdm import tqdm
 from fedshift.cli.plan import request
 from fedshift.errors import FedshiftError
 from fedshift.planning import planfile
-from fedshift.planning.plan import plan
+from fedshift.planning.plan import ready
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -70,10 +70,7 @@ def command(
     from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
-        asked = request(workspace.root, names)
-        path = planfile.location(workspace.root, asked)
-        if not path.is_file():
-            plan(workspace, asked)
+        path = ready(workspace, request(workspace.root, names))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace.root, runs, address(workspace.root))

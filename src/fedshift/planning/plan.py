@@ -31,7 +31,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     cells = []
     for name in request.experiments:
         for cell in expand(workspace.root, load(workspace.root, name)):
-            run = _run(workspace, cell.spec, request.device)
+            run = _run(workspace, cell.spec, request)
             runs.setdefault(run.name, run)
             data = cell.spec.data
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
@@ -51,12 +51,15 @@ def plan(workspace: Workspace, request: Request) -> Path:
     return where
 
 
-def _run(workspace: Workspace, spec: RunSpec, device: str) -> Run:
-    identity, estimate = identify(spec), cost(workspace, spec, device)
+def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
+    identity, estimate = identify(spec), cost(workspace, spec, request.device)
+    directory = workspace.run(spec, identity.digest, identity.code)
+    if request.rerun == "version":
+        directory = planfile.taken(directory)
     run = Run(
         digest=identity.digest,
-        code=identity.code,
-        directory=_below(workspace, workspace.run(spec, identity.digest, identity.code)),
+        code=directory.name.partition("-")[2],
+        directory=_below(workspace, directory),
         dataset=spec.data.dataset,
         method=spec.method.name,
         target=spec.data.target_name or "none",
@@ -72,8 +75,15 @@ def _run(workspace: Workspace, spec: RunSpec, device: str) -> Run:
         prepared=_below(workspace, workspace.prepared(spec.data)),
         partition=_below(workspace, workspace.partition(spec)),
         kept_mb=estimate.kept_mb,
+        installed=identity.code,
     )
     return run._replace(state=planfile.outcome(workspace.root, run)[0])
+
+
+def ready(workspace: Workspace, request: Request) -> Path:
+    """The plan of a request, made where it is absent or does not last."""
+    path = planfile.location(workspace.root, request)
+    return path if planfile.lasts(path, request) else plan(workspace, request)
 
 
 def _below(workspace: Workspace, path: Path) -> str:

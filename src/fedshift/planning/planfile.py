@@ -2,7 +2,8 @@
 
 A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are and what they
 cost: the request, the experiment files that it names, protocols and presets, measured costs, manifests, and the sources of
-the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained.
+the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained; under
+`rerun: version` they decide which runs there are, so that plan is made anew whenever work begins (`lasts`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from fedshift.registry import plugin_sources
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
+DEVICES = ("cpu", "cuda")
+RERUN = ("code", "version")
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE runs (
   digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
   pack TEXT, state TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT, kept_mb INTEGER,
+  prepared TEXT, partition TEXT, kept_mb INTEGER, installed TEXT,
   PRIMARY KEY (digest, code)
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
@@ -38,12 +41,16 @@ CREATE INDEX cells_digest ON cells (digest);
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan is for: experiments by name, seeds in a pack and how many of them train at once, the device that times are estimated for."""
+    """What a plan is for: experiments by name, seeds in a pack and how many of them train at once, the device that times are estimated for.
+
+    rerun: "code" trains what the installed code has not; "version" takes a finished run that other code made of the same declaration.
+    """
 
     experiments: tuple[str, ...]
     pack: int = 10
     device: str = "cpu"
     parallel: int = 1
+    rerun: str = "code"
 
     @classmethod
     def of(cls, config: dict[str, Any], where: str = "params.yaml") -> Request:
@@ -65,15 +72,17 @@ class Request:
                 raise FedshiftError(
                     where, f"'{key}' cannot be {value!r}", f"It is how many {meaning}: 1 or more."
                 )
-        if request.device not in ("cpu", "cuda"):
-            raise FedshiftError(where, f"'device' cannot be {request.device!r}", "Valid: cpu, cuda.")
+        for key, known in (("device", DEVICES), ("rerun", RERUN)):
+            if (chosen := getattr(request, key)) not in known:
+                raise FedshiftError(where, f"'{key}' cannot be {chosen!r}", f"Valid: {', '.join(known)}.")
         return request
 
 
 class Run(NamedTuple):
     """One row of a plan. Paths are relative to the project's root; `spec` is the resolved RunSpec as JSON.
 
-    disk_mb: while it trains; kept_mb: of that, what stays when it is finished.
+    disk_mb: while it trains; kept_mb: of that, what stays when it is finished; installed: the code when this was planned, which is not
+    `code` where a run of other code is taken (rerun: version).
     """
 
     digest: str
@@ -94,11 +103,16 @@ class Run(NamedTuple):
     prepared: str
     partition: str
     kept_mb: int = 0
+    installed: str = ""
 
     @property
     def name(self) -> str:
         """`<digest>-<code>`: the name of the run's directory."""
         return f"{self.digest}-{self.code}"
+
+    @property
+    def of_other_code(self) -> bool:
+        return self.installed not in ("", self.code)
 
 
 class Cell(NamedTuple):
@@ -157,6 +171,22 @@ def location(root: Path, request: Request) -> Path:
     parts = (inputs_key(root, request), manifests_key(root), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
     return root / "results" / "plan" / f"{key}.db"
+
+
+def lasts(path: Path, request: Request) -> bool:
+    """Whether the plan at `path` is there and still says which runs there are."""
+    return path.is_file() and request.rerun == "code"
+
+
+def taken(directory: Path) -> Path:
+    """A run's directory; where nothing in it is finished, that of the latest finished run of the same digest, which other code made."""
+    if (directory / "summary.json").is_file():
+        return directory
+    digest = directory.name.partition("-")[0]
+    others = directory.parent.glob(f"{digest}-*/summary.json")
+    return max(
+        others, key=lambda path: (path.stat().st_mtime, path), default=directory / "summary.json"
+    ).parent
 
 
 def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images]) -> None:

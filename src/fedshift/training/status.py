@@ -12,10 +12,10 @@ STATES = ("finished", "running", "failed", "missing")
 
 
 def state(root: Path, run: Run) -> tuple[str, str]:
-    """One of STATES, and the reason where the run failed or the writer where it is running."""
+    """One of STATES, and the reason where the run failed, the writer where it is running, the code where another one finished it."""
     found, told = planfile.outcome(root, run)
     if found == "finished":
-        return "finished", ""
+        return "finished", f"by other code; installed is {run.installed}" if run.of_other_code else ""
     claim = holder(root / run.directory / "claim.json")
     if claim and alive(claim):
         job = f", Slurm job {claim['job']}" if claim["job"] else ""

@@ -1,0 +1,47 @@
+"""`fedshift gc`: find, and delete where asked, results that nothing needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import click
+
+from fedshift.cli.plan import request
+from fedshift.experiments.load import available
+from fedshift.planning import planfile
+from fedshift.planning.plan import plan
+from fedshift.training.leftover import delete, leftovers
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
+@click.option(
+    "--rerun",
+    type=click.Choice(planfile.RERUN),
+    help="version: keep finished runs of other code that stand in for this one's.",
+)
+@click.pass_obj
+def command(workspace: Workspace, names: tuple[str, ...], deleting: bool, rerun: str | None) -> None:
+    """Name runs and adaptations below results/ that no EXPERIMENT (default: any file below experiments/) needs by the installed code.
+
+    These are runs of other code, and of what was taken out of an experiment. Going back to that code would train them again.
+    What is being trained stays, as do all tables, figures and collected metrics.
+    """
+    asked = request(workspace.root, names or tuple(available(workspace.root)), rerun=rerun)
+    found = list(leftovers(workspace, planfile.runs(plan(workspace, asked))))
+    sums: dict[str, list[int]] = defaultdict(list)
+    for one in found:
+        sums[one.why].append(one.size)
+        click.echo(f"{one.size / 1e6:9.1f} MB  {one.why:16}  {one.path.relative_to(workspace.root)}")
+    for why, sizes in sums.items():
+        click.echo(f"{len(sizes)} {why}: {sum(sizes) / 1e9:.2f} GB")
+    if not found:
+        click.echo("Nothing is left over.")
+    elif not deleting:
+        click.echo("Nothing is deleted. To delete them: the same command with --delete.")
+    else:
+        with click.progressbar(delete(workspace, found), label="Deleting", length=len(found)) as each:
+            for _ in each:
+                pass
