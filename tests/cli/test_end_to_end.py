@@ -47,3 +47,9 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None
     assert report
     again = fedshift(project, "train", "--plan", str(path), "--pack", run.pack)
     assert "starts at" not in done(again)
+
+    here = project / run.directory
+    here.rename(here.with_name(f"{run.digest}-0ther001"))  # as if other code had made it
+    assert "0 of 1 runs" in done(fedshift(project, "collect", "tiny"))
+    assert "1 of 1 runs" in done(fedshift(project, "collect", "tiny", "--rerun", "version"))
+    assert "declared alike (rerun: version): fedavg (1)" in done(fedshift(project, "table", "tiny"))

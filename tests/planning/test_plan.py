@@ -156,6 +156,8 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
     assert (workspace.results / "packs" / f"{again[first.digest].pack}.json").is_file()
     told = status.state(workspace.root, again[first.digest])
     assert told == ("finished", f"by other code; installed is {first.code}")
+    asked = ["--root", str(workspace.root), "status", "one", "paper/two", "--runs", "--rerun", "version"]
+    assert f"{again[first.digest].directory}  {told[1]}" in CliRunner().invoke(main, asked).output
 
     shown = CliRunner().invoke(
         main, ["--root", str(workspace.root), "plan", "one", "paper/two", "--rerun", "version"]

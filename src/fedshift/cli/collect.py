@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
-from fedshift.cli.plan import request
+from fedshift.cli.plan import request, rerun_option
 from fedshift.workspace import Workspace
 
 
@@ -19,10 +19,13 @@ from fedshift.workspace import Workspace
     envvar="FEDSHIFT_PLAN",
     help="Collect the runs of this plan.",
 )
+@rerun_option
 @click.pass_obj
-def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
+def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
-    collected = collect(workspace, experiment, plan, request(workspace.root, (experiment,)).rerun)
+    collected = collect(
+        workspace, experiment, plan, request(workspace.root, (experiment,), rerun=rerun).rerun
+    )
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

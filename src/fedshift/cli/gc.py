@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from fedshift.cli.plan import request
+from fedshift.cli.plan import request, rerun_option
 from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
@@ -17,11 +17,7 @@ from fedshift.workspace import Workspace
 @click.command
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
-@click.option(
-    "--rerun",
-    type=click.Choice(planfile.RERUN),
-    help="version: keep finished runs of other code that stand in for this one's.",
-)
+@rerun_option
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], deleting: bool, rerun: str | None) -> None:
     """Name runs and adaptations below results/ that no EXPERIMENT (default: any file below experiments/) needs by the installed code.

@@ -16,6 +16,12 @@ from fedshift.planning.planfile import Request, Run
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
+rerun_option = click.option(
+    "--rerun",
+    type=click.Choice(planfile.RERUN),
+    help="code: a run counts as done by the installed code only. version: by any, if it was declared alike.  [default: params.yaml]",
+)
+
 
 def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
     """The request of `names` and `chosen`; what is not given is read from params.yaml."""
@@ -30,11 +36,7 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(planfile.DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
-@click.option(
-    "--rerun",
-    type=click.Choice(planfile.RERUN),
-    help="code: train what the installed code has not. version: take finished runs of other code, if they were declared alike.",
-)
+@rerun_option
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
     "--print",

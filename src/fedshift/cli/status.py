@@ -6,7 +6,7 @@ from collections import Counter
 
 import click
 
-from fedshift.cli.plan import request
+from fedshift.cli.plan import request, rerun_option
 from fedshift.planning import planfile
 from fedshift.planning.plan import ready
 from fedshift.training.status import STATES, state
@@ -18,10 +18,11 @@ from fedshift.workspace import Workspace
 @click.option(
     "--runs", "each", is_flag=True, help="Name every run, not only those that failed or are running."
 )
+@rerun_option
 @click.pass_obj
-def command(workspace: Workspace, names: tuple[str, ...], each: bool) -> None:
+def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str | None) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
-    asked = request(workspace.root, names)
+    asked = request(workspace.root, names, rerun=rerun)
     path = ready(workspace, asked)
     width = max(map(len, asked.experiments))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in STATES))
