@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from fedshift.analysis.claims import verdicts
+from fedshift.analysis.claims_figure import claims_figure
 from fedshift.analysis.figures import learning_curves, write
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
@@ -68,6 +70,69 @@ def test_the_same_results_give_the_same_files(project: Project) -> None:
     first = [path.read_bytes() for path in write(project.workspace, collected)]
     assert [path.read_bytes() for path in write(project.workspace, collected)] == first
     assert [path.name for path in write(project.workspace, collected)] == ["curves.svg", "curves.png"]
+
+
+def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> None:
+    """Three seeds: hFedF is 3, 2 and 4 points above FedAvg on each of two domains, and as far below FedProx."""
+    axes = {"target": ["a", "b"], "seed": [0, 1, 2]}
+    said = {"HF-C04.1": {"metric": "ood"}, "HF-C05.1": {"metric": "id", "rows": {"FedAvg": "fedprox"}}}
+    project.declare(methods=dict.fromkeys(("hfedf", "fedavg", "fedprox")), axes=axes, claims=said)
+    for method, sign in (("hfedf", 0), ("fedavg", -1), ("fedprox", 1)):
+        for target, base in (("a", 0.5), ("b", 0.7)):
+            for seed, points in enumerate((3, 2, 4)):
+                value = base + sign * points / 100
+                project.add(method, {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
+    collected = project.collect()
+    found = verdicts(project.workspace.root, collected)
+    (panel,) = claims_figure("A toy", found).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == [
+        "HF-C04.1: hfedf > fedavg, ood   fedavg",
+        "HF-C05.1: hfedf > fedprox, id   fedprox",
+    ]
+    assert [text.get_text() for text in panel.texts] == ["confirmed", "refuted"]
+    drawn = {(line.get_marker(), float(line.get_ydata()[0])): line.get_xdata() for line in panel.get_lines()}
+    assert drawn["s", 0].tolist() == pytest.approx([3]) and drawn["s", 1].tolist() == pytest.approx([-3])
+    assert drawn["o", 0].tolist() == pytest.approx([3, 3])
+    assert drawn["D", 0].tolist() == pytest.approx([54.6 - 51.3])
+    half = 4.302653 / 3**0.5  # t of 2 degrees of freedom, standard deviation 1
+    bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
+    assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])
+    assert bars[0].get_linestyle() == "-"
+    assert [path.name for path in write(project.workspace, collected)][2:] == ["claims.svg", "claims.png"]
+
+
+def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> None:
+    """One seed: +8 and -2 make +3 [-60.5, +66.5] over the two domains, and the axis ends at 1.6 times 8."""
+    project.declare(
+        methods=dict.fromkeys(("hfedf", "fedavg")),
+        axes={"target": ["a", "b"]},
+        claims={"HF-C04.1": {"metric": "ood"}},
+    )
+    for method, values in (("hfedf", (0.5, 0.5)), ("fedavg", (0.42, 0.52))):
+        for target, value in zip("ab", values, strict=True):
+            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, target=target)
+    (panel,) = claims_figure("A toy", verdicts(project.workspace.root, project.collect())).axes
+    assert panel.get_xlim() == pytest.approx((-12.8, 12.8))
+    (bar,) = (line for line in panel.get_lines() if line.get_linestyle() == "--")
+    assert bar.get_xdata() == pytest.approx([-12.8, 12.8])
+    arrows = {
+        line.get_marker(): float(line.get_xdata()[0])
+        for line in panel.get_lines()
+        if line.get_marker() in "<>"
+    }
+    assert arrows == pytest.approx({"<": -12.8, ">": 12.8})
+
+
+def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> None:
+    project.declare(
+        methods=dict.fromkeys(("hfedf", "fedavg")),
+        axes={"target": ["a"]},
+        claims={"HF-C04.1": {"metric": "ood"}},
+    )
+    for method in ("hfedf", "fedavg"):
+        project.add(method, None, target="a")
+    (panel,) = claims_figure("A toy", verdicts(project.workspace.root, project.collect())).axes
+    assert [text.get_text() for text in panel.texts] == ["undecided"]
 
 
 def test_nothing_to_draw(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Figures: accuracy over rounds, per held-out domain, as SVG and PNG."""
+"""Figures: accuracy over rounds, per held-out domain, and claims, where the experiment tests some; as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedshift.analysis import published
+from fedshift.analysis import claims, published
+from fedshift.analysis.claims_figure import claims_figure
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.published import Published
 from fedshift.analysis.select import curves
@@ -35,10 +36,15 @@ STYLE: Any = {
 
 def write(workspace: Workspace, collected: Collected) -> list[Path]:
     """Draw every figure of the experiment; the paths of the SVG and PNG files."""
-    folder, paths = workspace.figures(collected.experiment.name), []
-    for name in collected.experiment.figures:
-        with matplotlib.rc_context(STYLE):
-            figure = learning_curves(workspace.root, collected)
+    folder, experiment, paths = workspace.figures(collected.experiment.name), collected.experiment, []
+    with matplotlib.rc_context(STYLE):
+        figures: dict[str, Figure] = {
+            name: learning_curves(workspace.root, collected) for name in experiment.figures
+        }
+        if experiment.claims:
+            found = claims.verdicts(workspace.root, collected)
+            figures["claims"] = claims_figure(experiment.title, found)
+        for name, figure in figures.items():
             for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
                 with atomic_path(folder / f"{name}.{suffix}") as temporary:
                     figure.savefig(temporary, format=suffix, metadata=metadata)
