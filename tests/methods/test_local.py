@@ -1,10 +1,16 @@
-"""Local training: nothing is received after the start, one optimiser for the whole run, nobody else matters."""
+"""Local training: nothing is received after the start, nobody else matters, the optimiser is the protocol's."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.federation.loop import Federation
+from tests.conftest import ROOT
 from tests.federation.toys import finish, method, quadratics, small, spec
 
 # Three steps of rate .1 a round: client 0 (h 1, c 0) has w -> .729 w, client 1 (h 2, c 3) has its distance 3 - w -> .512 (3 - w).
@@ -25,10 +31,12 @@ def test_two_rounds_by_hand() -> None:
     assert own(run) == pytest.approx([0.531441, 2.475712])
 
 
-def test_one_optimiser_for_the_whole_run() -> None:
-    """One step a round, momentum .9. Client 0: 1 -> .9 -> .9 - .1 (.9 + .9). Client 1: 1 -> 1.4 -> 1.4 + .1 (.9 * 4 + 3.2)."""
-    run = quadratics(method("local"), *PLACE[:4], steps=1, rounds=2, local={"momentum": 0.9})
-    assert own(run) == pytest.approx([0.72, 2.08])
+@pytest.mark.parametrize(("state", "expected"), [("reset", [0.81, 1.72]), ("persist", [0.72, 2.08])])
+def test_the_optimiser_is_the_protocols(state: str, expected: list[float]) -> None:
+    """One step a round, momentum .9. Anew: 1 -> .9 -> .81 and 1 -> 1.4 -> 1.4 + .1 * 3.2; lasting, .9 - .1 (.9 + .9) and 1.4 + .1 (.9 * 4 + 3.2)."""
+    chosen = {"momentum": 0.9, "optimizer_state": state}
+    run = quadratics(method("local"), *PLACE[:4], steps=1, rounds=2, local=chosen)
+    assert own(run) == pytest.approx(expected)
 
 
 def test_nobody_else_matters() -> None:
@@ -52,12 +60,30 @@ def test_who_is_away_stands_still() -> None:
 
 
 def test_it_is_fedavg_of_one_client_bit_for_bit() -> None:
-    """Statistics too; FedAvg's optimiser must be told to last."""
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
-    lasting = spec(local={"momentum": 0.9, "optimizer_state": "persist"}, federation={"rounds": 2})
-    local = finish(small(run, method("local"), clients=1)).state.own[0]
-    assert local.equal(finish(small(lasting, method("fedavg"), clients=1)).server.row)
-    assert not local.equal(finish(small(run, method("fedavg"), clients=1)).server.row)
+    """Statistics too, by either kind of optimiser."""
+    found = []
+    for state in ("reset", "persist"):
+        run = spec(local={"momentum": 0.9, "optimizer_state": state}, federation={"rounds": 2})
+        found.append(finish(small(run, method("local"), clients=1)).state.own[0])
+        assert found[-1].equal(finish(small(run, method("fedavg"), clients=1)).server.row)
+    assert not found[0].equal(found[1])
+
+
+def test_released_is_one_optimiser_at_a_constant_rate(tmp_path: Path) -> None:
+    (tmp_path / "reference").symlink_to(ROOT / "reference")
+    (tmp_path / "experiments").mkdir()
+    told = {
+        "title": "Both",
+        "protocol": "fdse",
+        "spec": {"data": {"dataset": "office_caltech10"}},
+        "methods": {"local": None, "released": {"preset": "released", "method": {"name": "local"}}},
+        "axes": {"seed": [2]},
+    }
+    (tmp_path / "experiments" / "both.yaml").write_text(yaml.safe_dump(told))
+    plain, released = (cell.spec.local for cell in expand(tmp_path, load(tmp_path, "both")))
+    assert (plain.optimizer_state, plain.schedule.kind) == ("reset", "exponential")
+    assert (released.optimizer_state, released.schedule.kind) == ("persist", "constant")
+    assert plain.model_copy(update={"optimizer_state": "persist", "schedule": released.schedule}) == released
 
 
 def test_every_client_s_model_is_tested_on_the_unseen_domain() -> None:
