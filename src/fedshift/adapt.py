@@ -35,7 +35,8 @@ from fedshift.workspace import Workspace
 def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> Path:
     """Write results/adapted/<digest>-<code>/<adaptation>-<key>.json for a finished run, unless it is there; return its path.
 
-    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without a held-out domain or without weights.
+    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without a held-out domain or without weights,
+    and for one that was trained on other images or another partition than there are now.
     """
     declared = task.declared()
     summary = json.loads((run / "summary.json").read_text())
@@ -63,7 +64,11 @@ def _adapted(
         torch.use_deterministic_algorithms(True, warn_only=True)
     kind: type[Adaptation] = get("adaptations", task.adaptation)
     hp = params(kind, task.params)
-    federation, _, _ = assemble(workspace, spec, device)
+    federation, hashes, _ = assemble(workspace, spec, device)
+    for what, kind_of in (("prepared", "images"), ("partition", "partition")):
+        if hashes[what] != summary["hashes"][what]:
+            cure = "Train the run again by the code that is installed: rerun: code."
+            raise FedshiftError(run, f"was trained on another {kind_of} than lies here now", cure)
     rows = kept.unseen(federation, run, summary, task.selection)
     samples = federation.turn.samples
     index = target(workspace, spec, task).to(samples.home)

@@ -139,18 +139,19 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
     def by(run: Run, code: str) -> Run:
         return run._replace(code=code, directory=f"{Path(run.directory).parent}/{run.digest}-{code}")
 
-    for age, run in enumerate((third, by(third, "0ther001"), by(first, "0ther001"), by(first, "0ther002"))):
+    for age, run in enumerate((by(first, "0ther001"), by(first, "0ther002"), by(third, "0ther001"), third)):
         finish(workspace, run)
-        path = workspace.root / run.directory / "summary.json"
-        os.utime(path, (1e9 - age * (run.code != "0ther002"), 1e9 - age * (run.code != "0ther002")))
+        os.utime(workspace.root / run.directory / "summary.json", (1e9 - age, 1e9 - age))
     (workspace.root / by(second, "0ther001").directory).mkdir(parents=True)
 
-    path = planfile.location(workspace.root, request)
-    assert path.is_file() and not planfile.lasts(path, request)
-    assert ready(workspace, request) == path
+    before = planfile.last(workspace.root, request)
+    path = ready(workspace, request)
+    assert before and before != path  # jobs that hold the plan from before keep it as it is
+    assert [run.name for run in planfile.runs(before) if run.digest == first.digest] == [first.name]
+    assert planfile.last(workspace.root, request) == path
     again = {run.digest: run for run in planfile.runs(path)}
-    assert again[first.digest].code == "0ther002" and again[first.digest].installed == first.code
-    assert again[first.digest].directory == by(first, "0ther002").directory
+    assert again[first.digest].code == "0ther001" and again[first.digest].installed == first.code
+    assert again[first.digest].directory == by(first, "0ther001").directory
     assert [again[run.digest].state for run in (first, second, third)] == ["finished", "planned", "finished"]
     assert [again[run.digest].of_other_code for run in (first, second, third)] == [True, False, False]
     assert (workspace.results / "packs" / f"{again[first.digest].pack}.json").is_file()

@@ -47,7 +47,7 @@ def runs(project: Path) -> list[Run]:
 def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unasked(
     project: Path, runs: list[Run]
 ) -> None:
-    needed, old = finish(project, runs[0]), finish(project, by(runs[0], "0ther001"))
+    needed, old = finish(project, runs[0]), finish(project, by(runs[0], "0dd00001"))
     gone = finish(project, runs[1]._replace(directory=runs[1].directory.replace(runs[1].digest, "0" * 16)))
     write_json(project / "results" / "adapted" / old.name / "fedbn-1.json", {})
     write_json(project / "results" / "adapted" / needed.name / "fedbn-1.json", {})
@@ -74,17 +74,17 @@ def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unas
 
 def test_a_stamp_that_names_a_deleted_run_goes_with_it(project: Path, runs: list[Run]) -> None:
     """Else going back to that code would find its pack done and its runs missing."""
-    before = [by(run, "0ther001") for run in runs[:2]]
+    before = [by(run, "0dd00001") for run in runs[:2]]
     for run in (*before, runs[2]):
         finish(project, run)
     assert planfile.stamp(project, "a" * 16, before) and planfile.stamp(project, "b" * 16, [runs[2]])
-    done(fedshift(project, "gc", "--delete"))
+    done(fedshift(project, "gc", "--rerun", "code", "--delete"))
     assert [path.stem for path in (project / "results" / "packs").iterdir()] == ["b" * 16]
 
 
 def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     """By whatever code."""
-    directory = project / by(runs[0], "0ther001").directory
+    directory = project / by(runs[0], "0dd00001").directory
     directory.mkdir(parents=True)
     with claimed(directory):
         assert json.loads((directory / "claim.json").read_text())["pid"] == os.getpid()
@@ -95,19 +95,41 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     assert directory.name in done(fedshift(project, "gc"))
 
 
-def test_by_version_a_run_that_stands_in_stays(project: Path, runs: list[Run]) -> None:
-    stands_in, done_twice = finish(project, by(runs[0], "0ther001")), finish(project, by(runs[1], "0ther001"))
+def test_a_finished_run_of_other_code_stays_while_the_installed_code_has_none(
+    project: Path, runs: list[Run]
+) -> None:
+    """And what the installed code has begun of that run; `--rerun code` lets the other code's go."""
+    only, done_twice = finish(project, by(runs[0], "0dd00001")), finish(project, by(runs[1], "0dd00001"))
     finish(project, runs[1])
-    shown = done(fedshift(project, "gc", "--rerun", "version"))
-    assert stands_in.name not in shown and done_twice.name in shown
-    assert stands_in.name in done(fedshift(project, "gc"))
+    (project / runs[0].directory).mkdir()
+    (project / runs[0].directory / "checkpoint.safetensors").touch()
+    shown = done(fedshift(project, "gc"))
+    assert only.name not in shown and done_twice.name in shown and runs[0].name not in shown
+    shown = done(fedshift(project, "gc", "--rerun", "code"))
+    assert only.name in shown and done_twice.name in shown and runs[0].name not in shown
 
 
-def test_naming_experiments_asks_what_these_do_not_need(project: Path, runs: list[Run]) -> None:
-    (project / "experiments" / "two.yaml").write_text(
-        yaml.safe_dump({**EXPERIMENT, "axes": {"target": ["ink"], "seed": [0]}})
-    )
-    (other,) = planfile.runs(plan(Workspace(project), Request(("two",))))
-    finish(project, other), finish(project, runs[0])
+def test_experiments_that_params_yaml_does_not_list_keep_their_runs(project: Path, runs: list[Run]) -> None:
+    other = {**EXPERIMENT, "axes": {"target": ["ink"], "seed": [0]}}
+    (project / "experiments" / "two.yaml").write_text(yaml.safe_dump(other))
+    (project / "params.yaml").write_text("experiments: [one]\n")
+    for run in (*planfile.runs(plan(Workspace(project), Request(("two",)))), runs[0]):
+        finish(project, run)
     assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
-    assert "1 of no experiment" in done(fedshift(project, "gc", "one"))
+
+
+def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(
+    project: Path, runs: list[Run], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    beside = (project / runs[0].directory).parent
+    (beside / "my notes").mkdir(parents=True)
+    (project / "results" / "adapted" / "plots").mkdir(parents=True)
+    assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
+    elsewhere = tmp_path_factory.mktemp("disk") / "run"
+    write_json(elsewhere / "summary.json", {})
+    link = beside / f"{'0' * 16}-0dd00001"
+    link.symlink_to(elsewhere)
+    later = finish(project, by(runs[2], "0dd00001")), finish(project, runs[2])
+    done(fedshift(project, "gc", "--delete"))
+    assert not link.is_symlink() and (elsewhere / "summary.json").is_file()
+    assert not later[0].exists() and later[1].is_dir() and (beside / "my notes").is_dir()

@@ -5,6 +5,7 @@
 rule adapt:
     input:
         lambda wildcards: stamps(adapted_by(wildcards)),
+        lambda wildcards: data_for(runs_to_adapt(wildcards)),
     output:
         "results/metrics/{experiment}.adapted.json",
     log:

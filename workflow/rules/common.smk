@@ -27,16 +27,17 @@ os.environ.update(
 
 
 def the_plan(request):
-    """The plan's path: in a job the one that it was started with, else the one of this request, made if absent."""
+    """The plan's path: in a job the one that it was started with, else the one of this request, made if absent or not to be relied on."""
     if given := os.environ.get("FEDSHIFT_PLAN"):
         planfile.check(ROOT, Path(given), request)
         return Path(given)
-    path = planfile.location(ROOT, request)
-    if not planfile.lasts(path, request):
+    path = planfile.last(ROOT, request)
+    if path is None or request.rerun == "version":
         chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
         chosen += ["--parallel", str(request.parallel), *request.experiments]
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
+        path = planfile.last(ROOT, request)
     os.environ.update(FEDSHIFT_PLAN=str(path))
     return path
 
@@ -84,8 +85,12 @@ def partition_options(wildcards):
 
 
 def data_of(wildcards):
-    members = PACKS[wildcards.pack]
-    return ancient(sorted({run.prepared for run in members} | {run.partition for run in members}))
+    return data_for(PACKS[wildcards.pack])
+
+
+def data_for(runs):
+    """Images and partitions, whose content hashes guard them."""
+    return ancient(sorted({run.prepared for run in runs} | {run.partition for run in runs}))
 
 
 def at_once(wildcards):

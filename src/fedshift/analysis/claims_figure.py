@@ -16,7 +16,7 @@ ROOM = 1.6  # the axis ends at so many times the largest value; a longer interva
 
 
 def claims_figure(title: str, found: list[Verdict]) -> Figure:
-    """One line per claim and method on its right side: dots are the mean over seeds in each domain, the square their mean.
+    """One line per claim and method on its right side: dots are the pairs (other axes), each the mean over seeds, the square their mean.
 
     Bar: Student's 95% interval over seeds; thin and dashed with one seed, where it is over the dots and judges nothing. Diamond: printed,
     where the claim names one method.
@@ -24,7 +24,8 @@ def claims_figure(title: str, found: list[Verdict]) -> Figure:
     lines = [(one, each) for one in found for each in one.differences]
     figure = Figure(figsize=(8.6, 1.5 + LINE * len(lines)), layout="constrained")
     axes = figure.subplots()
-    end = ROOM * max((abs(value) for line in lines for value in _values(*line)), default=1.0)
+    end = ROOM * max((abs(value) for line in lines for value in _values(*line)), default=0.0)
+    end = end or 1.0
     axes.set_xlim(-end, end)
     for place, (one, each) in enumerate(lines):
         _difference(axes, place, one, each, end)
@@ -46,7 +47,7 @@ def claims_figure(title: str, found: list[Verdict]) -> Figure:
                 one.verdict, (1.01, first[id(one)]), xycoords=("axes fraction", "data"), va="center", color=COLOURS[one.verdict], fontsize=8
             )  # fmt: skip
     axes.grid(axis="y", visible=False)
-    how = "bar: 95% interval over seeds, dashed: one seed, over its domains; dots: domains; diamond: printed"
+    how = "bar: 95% interval over seeds, dashed: one seed, over its pairs; dots: pairs; diamond: printed"
     axes.set_xlabel(f"difference of accuracy (points)\n{how}")
     figure.suptitle(textwrap.fill(title, 90), fontsize=10, fontweight="bold")
     return figure
@@ -57,7 +58,7 @@ def _name(one: Verdict) -> str:
 
 
 def _values(one: Verdict, each: Difference) -> list[float]:
-    """What must be seen whole: intervals over seeds, domains, the printed difference."""
+    """What must be seen whole: intervals over seeds, pairs, the printed difference."""
     shown = chain((each.mean, each.low, each.high, _printed(one)), each.pairs.values())
     return [value for value in shown if value == value]
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.select import selected
+from fedshift.data.partition import partition_hash
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -53,7 +54,7 @@ def partitions(
 ) -> dict[str, dict[str, pd.DataFrame]]:
     """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns holder, class, n.
 
-    Methods share partitions; a partition whose file is not here is left out.
+    Methods share partitions; a partition whose file is not here is left out, and one that is not what the run was trained on.
     """
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     seen: set[Path] = set()
@@ -67,6 +68,8 @@ def partitions(
         point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
         target = summary["target"] or ""
         if path in seen or target in panels.get(point, {}) or not path.is_file():
+            continue
+        if summary["hashes"].get("partition") not in (None, partition_hash(path)):
             continue
         seen.add(path)
         panels.setdefault(point, {})[target] = _held(path, summary)

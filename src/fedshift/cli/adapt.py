@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
+from fedshift.cli.plan import request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.files import canonical_json
 from fedshift.task import Task
@@ -16,6 +17,8 @@ from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
     import torch
+
+    from fedshift.analysis.collect import Use
 
 
 @click.command
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="CPU threads.")
+@rerun_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -54,6 +58,7 @@ def command(
     full_domain: bool,
     device: str,
     threads: int,
+    rerun: str | None,
 ) -> None:
     """Adapt the finished run DIGEST (a prefix will do) by ADAPTATION, and test it before and after on the same images.
 
@@ -63,13 +68,24 @@ def command(
     """
     import torch
 
+    from fedshift.analysis.collect import planned
+    from fedshift.experiments.load import load
+
     torch.set_num_threads(threads)
     there = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if experiment:
         if run is not None or chosen or full_domain:
             cure = "What to adapt how stands in the experiment's file: docs/add-an-experiment.md."
-            raise FedshiftError("--experiment", "goes with --plan, --device and --threads only", cure)
-        _experiment(workspace, experiment, plan, there)
+            raise FedshiftError(
+                "--experiment", "goes with --plan, --rerun, --device and --threads only", cure
+            )
+        uses = planned(
+            workspace,
+            load(workspace.root, experiment),
+            plan,
+            request(workspace.root, (experiment,), rerun=rerun).rerun,
+        )
+        _experiment(workspace, experiment, [use for use in uses if use.adaptation], there)
     elif run is not None and adaptation:
         task = Task(adaptation, _params(chosen), selection, "full_domain" if full_domain else "tested")
         _one(workspace, _run(workspace, run), task, there)
@@ -92,14 +108,9 @@ def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> P
     return path
 
 
-def _experiment(workspace: Workspace, name: str, plan: Path | None, device: torch.device) -> None:
+def _experiment(workspace: Workspace, name: str, uses: list[Use], device: torch.device) -> None:
     from fedshift.analysis import adapted
-    from fedshift.analysis.collect import planned
-    from fedshift.cli.plan import request
-    from fedshift.experiments.load import load
 
-    rerun = request(workspace.root, (name,)).rerun
-    uses = [use for use in planned(workspace, load(workspace.root, name), plan, rerun) if use.adaptation]
     if not uses:
         cure = "Say what is adapted by `adapt`: docs/add-an-experiment.md."
         raise FedshiftError(f"experiments/{name}.yaml", "adapts nothing", cure)

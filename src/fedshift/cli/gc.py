@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import request
 from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
@@ -15,17 +15,22 @@ from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
-@rerun_option
+@click.option(
+    "--rerun",
+    type=click.Choice(planfile.RERUN),
+    default="version",
+    show_default=True,
+    help="version: a finished run of other code stays while the installed code has not finished it. code: it goes.",
+)
 @click.pass_obj
-def command(workspace: Workspace, names: tuple[str, ...], deleting: bool, rerun: str | None) -> None:
-    """Name runs and adaptations below results/ that no EXPERIMENT (default: any file below experiments/) needs by the installed code.
+def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
+    """Name runs and adaptations below results/ that no file below experiments/ needs.
 
-    These are runs of other code, and of what was taken out of an experiment. Going back to that code would train them again.
-    What is being trained stays, as do all tables, figures and collected metrics.
+    These are runs of other code, where the installed code has finished them too, and of what was taken out of all experiments. Going back
+    to that code would train them again. What is being trained stays, as do all tables, figures and collected metrics.
     """
-    asked = request(workspace.root, names or tuple(available(workspace.root)), rerun=rerun)
+    asked = request(workspace.root, tuple(available(workspace.root)), rerun=rerun)
     found = list(leftovers(workspace, planfile.runs(plan(workspace, asked))))
     sums: dict[str, list[int]] = defaultdict(list)
     for one in found:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift.cli.plan import request
+from fedshift.cli.plan import request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.planning import planfile
 from fedshift.planning.plan import ready
@@ -47,6 +47,7 @@ PATIENCE = 120.0  # seconds that a store may be away once there is nothing else 
     show_default=True,
     help="Seconds between two looks.",
 )
+@rerun_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -55,6 +56,7 @@ def command(
     path: Path | None,
     beside: int | None,
     every: float,
+    rerun: str | None,
 ) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
@@ -70,7 +72,7 @@ def command(
     from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
-        path = ready(workspace, request(workspace.root, names))
+        path = ready(workspace, request(workspace.root, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace.root, runs, address(workspace.root))

@@ -17,8 +17,8 @@ def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
     """Needs a plan to know what is to be done, one job at a time; without one, a little must be free."""
     root = workspace.root
     free = shutil.disk_usage(root).free / 1e9
-    path = planfile.location(root, asked)
-    if not path.is_file():
+    path = planfile.last(root, asked)
+    if path is None:
         enough = free > SPARE_GB
         found = f"{free:.1f} GB free; what is needed: fedshift plan"
         yield Finding("disk", "ok" if enough else "wrong", found, "" if enough else "Free space.")

@@ -59,8 +59,8 @@ def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -
     if asked.device == "cuda" and not partition.gpus:
         cure = f"Choose another one in {OWN}, or `device: cpu`."
         yield Finding("slurm", "wrong", f"{where} has no GPU, and jobs ask for one", cure)
-    path = planfile.location(workspace.root, asked)
-    runs = planfile.runs(path) if path.is_file() else []
+    path = planfile.last(workspace.root, asked)
+    runs = planfile.runs(path) if path else []
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
     minutes = max((job.minutes(members, asked.parallel) for members in packs), default=0)
     memory = max((job.mem_mb(members, asked.parallel) for members in packs), default=0)

@@ -25,7 +25,6 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
     Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
     """
-    where = planfile.location(workspace.root, request)
     runs: dict[str, Run] = {}
     images: dict[str, Images] = {}
     cells = []
@@ -42,6 +41,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
         "inputs": planfile.inputs_key(workspace.root, request),
         "request": canonical_json(asdict(request)),
     }
+    where = planfile.location(workspace.root, request, runs)
     with atomic_path(where) as temporary:
         planfile.write(temporary, meta, packed, cells, list(images.values()))
     for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
@@ -81,9 +81,9 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
-    """The plan of a request, made where it is absent or does not last."""
-    path = planfile.location(workspace.root, request)
-    return path if planfile.lasts(path, request) else plan(workspace, request)
+    """The plan of a request, made where it is absent, or where finished runs decide which runs there are (rerun: version)."""
+    path = planfile.last(workspace.root, request)
+    return path if path and request.rerun == "code" else plan(workspace, request)
 
 
 def _below(workspace: Workspace, path: Path) -> str:

@@ -2,8 +2,9 @@
 
 A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are and what they
 cost: the request, the experiment files that it names, protocols and presets, measured costs, manifests, and the sources of
-the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained; under
-`rerun: version` they decide which runs there are, so that plan is made anew whenever work begins (`lasts`).
+the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained. Under
+`rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as results/plan/<key>-<runs>.db, and
+jobs go on with the one that they were started with.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,20 +167,26 @@ def plugins_key() -> str:
     return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))
 
 
-def location(root: Path, request: Request) -> Path:
-    """Where the plan of a request lies, whether or not it has been made."""
+def location(root: Path, request: Request, names: Iterable[str] = ()) -> Path:
+    """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs with these names."""
     parts = (inputs_key(root, request), manifests_key(root), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
+    if request.rerun == "version":
+        key += "-" + sha256("\n".join(sorted(names)))[:8]
     return root / "results" / "plan" / f"{key}.db"
 
 
-def lasts(path: Path, request: Request) -> bool:
-    """Whether the plan at `path` is there and still says which runs there are."""
-    return path.is_file() and request.rerun == "code"
+def last(root: Path, request: Request) -> Path | None:
+    """The plan of a request that was made last, if one was."""
+    path = location(root, request)
+    if request.rerun == "code":
+        return path if path.is_file() else None
+    made = path.parent.glob(f"{path.stem.partition('-')[0]}-*.db")
+    return max(made, key=lambda one: one.stat().st_mtime_ns, default=None)
 
 
 def taken(directory: Path) -> Path:
-    """A run's directory; where nothing in it is finished, that of the latest finished run of the same digest, which other code made."""
+    """A run's directory; where nothing in it is finished, that of the finished run of other code and the same digest written last."""
     if (directory / "summary.json").is_file():
         return directory
     digest = directory.name.partition("-")[0]

@@ -1,0 +1,158 @@
+"""Plays some rounds of a method in a small federation and counts: passes of images, bytes, messages."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from fedshift.data.rendering import made
+from fedshift.federation.loop import Federation
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.federation.transfer import Transfer
+from fedshift.models.base import Model
+from fedshift.registry import get
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.federation.toys import images, method, spec  # noqa: E402
+
+FIRST, LAST = 3, 8  # rounds that are counted, from 1: what is sent once, and terms that start later, lie before them
+STEPS = "steps"
+Pair = tuple[Fraction, Fraction]  # forward, backward
+
+
+@dataclass(frozen=True)
+class Played:
+    """A federation after round LAST, and what it did in rounds FIRST to LAST.
+
+    steps: passes in local steps for each training image that a client holds, where FedAvg has (1, 1); outside: split -> passes before
+    and after the steps for each image of that split; bytes: way -> (one client's in a round, how many more it had in all rounds before);
+    floats: (message, way) -> round from 1 -> the most numbers that one client sent or got.
+    """
+
+    federation: Federation
+    steps: Pair
+    outside: dict[str, Pair]
+    bytes: dict[str, tuple[int, int]]
+    floats: dict[tuple[str, str], dict[int, int]]
+
+
+class Passes:
+    """Images that went through networks, by where and direction; each of a network's stages is an equal part of a pass."""
+
+    def __init__(self, held: list[ClientData]) -> None:
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self._where, self._outside = STEPS, False
+        splits = ("train", "val", "test")
+        self._split = {int(i): name for one in held for name in splits for i in one.split(name)}
+
+    def watch(self, model: Model) -> Model:
+        """Count what goes through a network from now on."""
+        part = Fraction(1, len(model.stages))
+
+        def count(stage: nn.Module, inputs: Any, output: Tensor) -> None:
+            where, size = self._where, part * len(output)
+            self.seen[where, "forward"] += size
+            if output.requires_grad:
+                output.register_hook(lambda g: self.seen.update({(where, "backward"): size}))
+
+        for stage in model.stages.values():
+            stage.register_forward_hook(count)
+        return model
+
+    def outside(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """A hook of a method whose passes are no steps: they count for the split that its images are from."""
+
+        def called(*args: Any) -> Any:
+            self._outside = True
+            result = hook(*args)
+            self._where, self._outside = STEPS, False
+            return result
+
+        return called
+
+    def notice(self, samples: Samples) -> None:
+        """Look at which images are taken."""
+        take = samples.take
+
+        def taken(index: Tensor) -> tuple[Tensor, Tensor]:
+            self._where = self._split[int(index[0])] if self._outside else STEPS
+            return take(index)
+
+        samples.take = taken  # type: ignore[method-assign]
+
+    def of(self, where: str, held: int) -> Pair:
+        """Forward and backward passes for each of `held` images."""
+        return self.seen[where, "forward"] / Fraction(held), self.seen[where, "backward"] / Fraction(held)
+
+
+class Noted(Transfer):
+    """Counts bytes as ever and notes how many numbers each message has."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.floats: dict[tuple[str, str], int] = {}
+
+    def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
+        sent = super()._declared(messages, way)
+        for name, value in sent.items():
+            self.floats[name, way] = max(value.numel(), self.floats.get((name, way), 0))
+        return sent
+
+
+def play(name: str) -> Played:
+    """Rounds 1 to LAST of `name` with digits_cnn, three clients and batches that leave no remainder; nothing is evaluated meanwhile."""
+    run = spec(
+        method={"name": name}, local={"batch": 4, "lr": 0.01},
+        federation={"rounds": LAST + 1}, evaluation={"every": LAST + 1, "keep": "none"},
+    )  # fmt: skip
+    chosen, (samples, plain, target) = method(name), images()
+    copies = made(run).copies if chosen.rendering else 1
+    held = [replace(one, train=one.train.repeat_interleave(copies)) for one in plain]
+    passes, change, network = Passes(held), chosen.model, get("models", run.model.name)
+    chosen.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
+    for hook in ("begin", "end"):
+        setattr(chosen, hook, passes.outside(getattr(chosen, hook)))
+    federation = Federation(run, chosen, lambda: network(2, 32), samples, held, target, transfer=Noted)
+    passes.notice(samples)
+    floats = _rounds(federation, passes)
+    rounds = LAST - FIRST + 1
+    sizes = {split: sum(len(one.split(split)) for one in held) for split in ("train", "val", "test")}
+    outside = {split: passes.of(split, rounds * size) for split, size in sizes.items()}
+    return Played(
+        federation=federation,
+        steps=passes.of(STEPS, rounds * sum(len(one.train) for one in plain)),
+        outside={split: pair for split, pair in outside.items() if any(pair)},
+        bytes={way: _bytes(federation, f"bytes_{way}") for way in ("up", "down")},
+        floats=floats,
+    )
+
+
+def _rounds(federation: Federation, passes: Passes) -> dict[tuple[str, str], dict[int, int]]:
+    """Play them; passes are those of the rounds that count. Returns what each message had in each round."""
+    floats: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    for event in federation.run():
+        if event == "round":
+            for message, size in federation.transfer.floats.items():  # type: ignore[attr-defined]
+                floats[message][federation.round] = size
+            federation.transfer.floats.clear()  # type: ignore[attr-defined]
+            if federation.round < FIRST:
+                passes.seen.clear()
+            if federation.round == LAST:
+                break
+    return floats
+
+
+def _bytes(federation: Federation, metric: str) -> tuple[int, int]:
+    rows = federation.records.rows
+    each = [int(row["value"]) // len(federation.clients) for row in rows if row["metric"] == metric]
+    later = each[FIRST - 1]
+    if any(value != later for value in each[FIRST - 1 :]):
+        raise ValueError(f"{federation.method.name}: {metric} differ between rounds {FIRST} and {LAST}")
+    return later, sum(value - later for value in each[: FIRST - 1])
