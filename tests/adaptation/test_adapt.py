@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,17 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     assert chosen.tolist() == assemble(Workspace(project), run, CPU)[0].scores._target[0][2].tolist()
     assert len(target(Workspace(project), run, Task("fedbn", {}, images="full_domain"))) == domain
     assert len(target(Workspace(project), whole, Task("fedbn", {}))) == domain
+
+
+def test_a_run_of_another_partition_is_refused(project):
+    """As where other code made the run, and now divides the images otherwise (rerun: version)."""
+    run = spec("fedavg")
+    directory, there = trained(project, run), Workspace(project)
+    partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
+    shutil.copy(there.partition(other), there.partition(run))
+    asked = fedshift(project, "adapt", directory.name, "fedbn")
+    refused(asked, "was trained on another partition than lies here now", "rerun: code")
+    assert not results(project)
 
 
 def test_batches_keep_their_order_and_leave_out_a_single_image(project):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
+from fedshift.federation import checkpoint
 from fedshift.federation.local import Client
 from fedshift.methods import feddg
 from fedshift.methods.feddg import half_width, inner_step, low_amplitudes, mix_amplitudes
@@ -81,6 +84,42 @@ def test_amplitudes_of_all_training_images_travel_once() -> None:
     assert cost[1, "bytes_up"] == model + all_of_them
     assert cost[1, "bytes_down"] == model + 3 * all_of_them
     assert cost[2, "bytes_up"] == cost[2, "bytes_down"] == model
+
+
+def test_everybodys_amplitudes_are_there_from_the_first_round_whoever_takes_part(tmp_path: Path) -> None:
+    """One client of three a round: the bank holds all 36 images, and each client gets it when it first takes part."""
+    federation = small(spec(federation={"rounds": 6, "participation": 0.34}), method("feddg"))
+    steps = federation.run()
+    next(steps), next(steps)
+    places = tmp_path / "checkpoint", tmp_path / "segments", "run"
+    checkpoint.save(federation, *places)  # killed while clients begin: two have
+    resumed = small(spec(federation={"rounds": 6, "participation": 0.34}), method("feddg"))
+    assert checkpoint.resume(resumed, *places) and resumed.open.begun == 2
+    for run in (federation, resumed):
+        finish(run)
+        assert run.server.slot.bank.shape == (36, 3, 3, 3)
+    assert resumed.server.row.equal(federation.server.row)
+    assert resumed.server.slot.bank.equal(federation.server.slot.bank)
+    full = finish(small(spec(federation={"rounds": 1}), method("feddg")))
+    assert federation.server.slot.bank.equal(full.server.slot.bank)
+    cost = {row["round"]: row["value"] for row in federation.records.rows if row["metric"] == "bytes_down"}
+    model, bank = 4 * federation.layout.size, 36 * 27 * 4
+    visited = [
+        row["client"]
+        for row in federation.records.rows
+        if row["stage"] == "train" and row["metric"] == "loss"
+    ]
+    first = [client not in visited[:place] for place, client in enumerate(visited)]
+    assert sum(first) > 1
+    # to begin, all three receive the model; the one that trains has it then
+    assert [cost[r] for r in range(1, 7)] == [3 * model + bank] + [model + bank * new for new in first[1:]]
+
+
+def test_without_its_outer_loss_it_is_fedavg_bit_for_bit() -> None:
+    run = spec(federation={"rounds": 2})
+    fedavg = finish(small(run, method("fedavg"))).server.row
+    assert finish(small(run, method("feddg", outer=False))).server.row.equal(fedavg)
+    assert not finish(small(run, method("feddg"))).server.row.equal(fedavg)
 
 
 def gradients(monkeypatch: pytest.MonkeyPatch, **hp: object) -> tuple[list[Tensor], list[Tensor]]:

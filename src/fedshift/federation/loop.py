@@ -108,7 +108,8 @@ class Federation:
         self.server.start_round(t, active)
         self.open = self.open or self.new_round(len(active))
         if self.method.exchanges(t) and self.open.exchanged is None:
-            yield from self._begin(self.open, active)
+            everybody = list(range(len(self.clients)))
+            yield from self._begin(self.open, everybody if self.method.begins == "all" else active)
         for position in range(self.open.done, len(active)):
             if self.method.sequential:
                 self.server.start_round(t, active[position : position + 1])
@@ -132,9 +133,9 @@ class Federation:
         """What client k receives [P + Q]."""
         return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
-    def _begin(self, open_round: OpenRound, active: list[int]) -> Iterator[Literal["client"]]:
-        for position in range(open_round.begun, len(active)):
-            row, k = open_round.rows[position], active[position]
+    def _begin(self, open_round: OpenRound, beginning: list[int]) -> Iterator[Literal["client"]]:
+        row = open_round.rows[0]  # every client receives anew before it trains
+        for k in beginning[open_round.begun :]:
             self.transfer.down(row, k, self._source(k))
             client = Client(self.turn, k, self.round, row, {})
             _gather(open_round.first, self._begun(client))
@@ -159,7 +160,8 @@ class Federation:
     def _train(self, open_round: OpenRound, position: int, k: int) -> None:
         row, exchanged = open_round.rows[position], open_round.exchanged
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
-        own = {name: value[position] for name, value in (exchanged or {}).items()}
+        place = k if self.method.begins == "all" else position
+        own = {name: value[place] for name, value in (exchanged or {}).items()}
         client = Client(self.turn, k, self.round, row, self.transfer.down_slots(k, own))
         messages = {} if exchanged is not None else self._begun(client)
         open_round.losses[position] = client.train()

@@ -61,7 +61,8 @@ class Method:
     weights: overrides the protocol's weights of the average; clients: "pooled" trains one client on everybody's data; evaluates: the
     model, "shared" where what clients keep is no part of it, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
     makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
-    each; rendering: images made before training take the place of the training images; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
+    each; begins: who begins a round of `exchanges`, those that take part or everybody, who then get what they are sent when they first
+    take part; rendering: images made before training take the place of the training images; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]
@@ -76,6 +77,7 @@ class Method:
     clip_first: bool = False
     generates: bool = False
     sequential: bool = False
+    begins: Literal["active", "all"] = "active"
     rendering: ClassVar[str | None] = None
     own: Mapping[str, Any] | None = None
 
@@ -103,11 +105,14 @@ class Method:
         return None
 
     def exchanges(self, t: int) -> bool:
-        """Whether all clients begin round t before the first of them trains, and `exchange` comes between."""
+        """Whether clients (`begins`) begin round t before the first of them trains, and `exchange` comes between."""
         return False
 
     def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as `C.down.<name>`."""
+        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as `C.down.<name>`.
+
+        K clients take part; where everybody begins, they are all N.
+        """
         return {}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""FedDG (ELCFS): episodic learning with amplitudes of other clients' images (Liu et al., CVPR 2021), for classification.
+"""FedDG (ELCFS): episodic learning with amplitudes of all clients' images (Liu et al., CVPR 2021), for classification.
 
-Before the first round every client sends the low-frequency amplitudes of its training images, and gets everybody's: the centre of the
-shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on L_in
+Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its training images, and gets
+everybody's when it first takes part: the centre of the shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on L_in
 away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order, as released).
 Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square
 of at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
-loss has no effect: not copied. Augmented images are mixed with amplitudes of images as they are. Statistics of batch normalisation are
+loss has no effect: preset `ccst_port`, which is FedAvg. Augmented images are mixed with amplitudes of images as they are. Statistics of batch normalisation are
 those of L_in's pass alone.
 """
 
@@ -25,12 +25,15 @@ from fedshift.federation.state import Server
 
 @dataclass(frozen=True)
 class Params:
-    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of the inner step; clamp: its gradient."""
+    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of the inner step; clamp: its gradient;
+    outer: whether L_out counts.
+    """
 
     width: float = 0.01
     released: bool = False
     inner: float = 1e-3
     clamp: float = 100.0
+    outer: bool = True
 
 
 @equation("FedDG", "Eq. 2, low-frequency square")
@@ -81,6 +84,7 @@ class FedDG(Method):
     Params = Params
     slots = (Slot("bank", lambda L, N: (0,), "server", travels="once"),)
     messages = (Message("amplitudes", joined=True),)
+    begins = "all"
 
     def exchanges(self, t: int) -> bool:
         return t == 0
@@ -99,6 +103,8 @@ class FedDG(Method):
         return super().loss(C, x, y)
 
     def grad(self, C: Client, g: Tensor) -> None:
+        if not self.hp.outer:
+            return
         x, y = C.tmp.batch
         inner = C.row.clone()
         inner[C.layout.W] = inner_step(C.w, g, self.hp.inner, self.hp.clamp)
