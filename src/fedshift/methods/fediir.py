@@ -1,7 +1,8 @@
 """FedIIR: clients align the gradient of the classifier with its mean over all clients (Guo et al., ICML 2023).
 
 Before local training every client measures the gradient of the cross entropy with respect to the head, with the received model in eval
-mode, and the server averages it over rounds. Linear head as in FedRD's comparison; its gradient is written out, so that no second
+mode, on unaugmented images, and the server averages it over rounds. It is the mean over samples, where the paper takes that over
+batches: the two differ by a last, smaller batch. Linear head as in FedRD's comparison; its gradient is written out, so that no second
 backward pass is needed. The release's nonlinear classifier and its frozen batch normalisation in training are not built.
 """
 
