@@ -2,49 +2,133 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from fedshift.registry import get, module, names
-from tests.federation.toys import finish, method, small, spec
+from fedshift.data.partition import divide
+from fedshift.errors import FedshiftError
+from fedshift.registry import PACKAGES, get, module, names
+from fedshift.resolve import params
+from tests.adaptation import test_fedbn as adapting
+from tests.conftest import ROOT
+from tests.federation.toys import finish, images, method, small, spec
+from tests.test_identity import closure
 
-PACKAGES = {"fedshift", *(module("methods", name).partition(".")[0] for name in names("methods"))}
+Function = Callable[..., Any]
+PLUGINS = [(kind, name) for kind in PACKAGES for name in names(kind)]
+OWNERS = {module(kind, name).partition(".")[0] for kind, name in PLUGINS}
 
 
 class Called(Exception):
     """The replaced function was reached."""
 
 
-def equations() -> Iterator[Any]:
-    """(method, function) for every equation in a method's module, its own or imported."""
-    for name in names("methods"):
-        loaded = sys.modules[get("methods", name).__module__]
-        for function in vars(loaded).values():
-            if hasattr(function, "equation"):
-                yield pytest.param(name, function, id=f"{name}-{function.__name__}")
+def federated(name: str, options: dict[str, Any]) -> None:
+    finish(small(spec(federation={"rounds": 2}), method(name, **options)))
 
 
-def replaced(patch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
+def rendered(name: str, options: dict[str, Any]) -> None:
+    samples, clients, _ = images()
+    parts = [{"sample": one.train.numpy(), "client": k, "split": "train"} for k, one in enumerate(clients)]
+    table = pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    kind = get("renderings", name)
+    for _ in kind(params(kind, options)).render(samples.pixels.numpy(), table, 0):
+        pass
+
+
+def divided(name: str, options: dict[str, Any]) -> None:
+    rows = range(60)
+    index = pd.DataFrame({"sample": rows, "group": rows, "domain": [f"domain{row // 20}" for row in rows]})
+    index = index.assign(label=index["sample"] % 2, split="train").assign(**{"class": "any"})
+    divide(index, spec(partition={"scheme": name, "params": options}))
+
+
+def adapted(name: str, options: dict[str, Any]) -> None:
+    """Adapt what the first method trains whose network suits."""
+    for trained in names("methods"):
+        adaptation = adapting.adaptation(name, trained, **options)
+        build = adaptation.method.model
+        net, layout = adapting.network(lambda build=build: build(get("models", "digits_cnn")(2, 32)))
+        try:
+            adaptation.check(net.model, trained)
+        except FedshiftError:
+            continue
+        return adaptation.adapt(net, layout, lambda size: iter(adapting.images(8).split(size)))
+
+
+RUNS = {"methods": federated, "renderings": rendered, "partitions": divided, "adaptations": adapted}
+# Beside what an equation's mark says of its options. CCST's own encoder needs files; the colours go the same way.
+OPTIONS = {("renderings", "ccst"): {"space": "rgb"}}
+
+
+def held(of: ModuleType) -> list[Function]:
+    """The marked functions that a module holds, its own or imported."""
+    return [one for one in vars(of).values() if inspect.isfunction(one) and hasattr(one, "equation")]
+
+
+def loaded() -> list[ModuleType]:
+    """The modules of this package and of those that add to it, with all plug-ins."""
+    for plugin in PLUGINS:
+        get(*plugin)
+    modules = [one for one in sys.modules.values() if isinstance(one, ModuleType)]
+    return [one for one in modules if one.__name__.partition(".")[0] in OWNERS]
+
+
+def marked() -> list[Function]:
+    return list(dict.fromkeys(function for one in loaded() for function in held(one)))
+
+
+def users(function: Function) -> list[tuple[str, str]]:
+    """The plug-ins whose module holds a function or, if none does, all that import its module through others.
+
+    What the round loop itself calls, FedAvg calls: it adds nothing.
+    """
+    able = [(kind, name) for kind, name in PLUGINS if kind in RUNS]
+    direct = [plugin for plugin in able if function in held(sys.modules[module(*plugin)])]
+    if function.__module__.startswith("fedshift.federation."):
+        direct.append(("methods", "fedavg"))
+    return direct or [plugin for plugin in able if function.__module__ in closure(module(*plugin))]
+
+
+def cases() -> Iterator[Any]:
+    for function in marked():
+        for kind, name in users(function):
+            yield pytest.param(kind, name, function, id=f"{name}-{function.__name__}")
+
+
+CASES = list(cases())
+
+
+def replaced(patch: pytest.MonkeyPatch, function: Function) -> None:
     """Wherever the package or a plug-in holds `function`, it raises now."""
 
     def raises(*args: object, **options: object) -> None:
         raise Called
 
-    for loaded in list(sys.modules.values()):
-        if isinstance(loaded, ModuleType) and loaded.__name__.partition(".")[0] in PACKAGES:
-            for key, value in list(vars(loaded).items()):
-                if value is function:
-                    patch.setattr(loaded, key, raises)
+    for one in loaded():
+        for key, value in list(vars(one).items()):
+            if value is function:
+                patch.setattr(one, key, raises)
 
 
-@pytest.mark.parametrize(("name", "function"), list(equations()))
-def test_a_run_calls_it(name: str, function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    options = function.equation.used_with  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("kind", "name", "function"), CASES)
+def test_a_run_calls_it(kind: str, name: str, function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**OPTIONS.get((kind, name), {}), **function.equation.used_with}  # type: ignore[attr-defined]
     replaced(monkeypatch, function)
-    federation = small(spec(federation={"rounds": 2}), method(name, **options))
     with pytest.raises(Called):
-        finish(federation)
+        RUNS[kind](name, options)
+
+
+def test_no_equation_is_left_out() -> None:
+    """Each has a run that is said to call it, those of the page among them."""
+    tried = {(case.values[2].__module__, case.values[2].__name__) for case in CASES}
+    assert tried == {(function.__module__, function.__name__) for function in marked()}
+    listed = re.findall(r"^from (\S+) import (\w+)$", (ROOT / "docs" / "equations.md").read_text(), re.M)
+    assert listed and set(listed) <= tried

@@ -8,20 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from fedshift import identity
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
-from fedshift.data.rendering import load_rendered, render
+from fedshift.data.rendering import load_rendered, made, render
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
+from fedshift.files import sha256_file
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.workspace import Workspace
 from tests.federation import toys
 from tests.reference import Reference
+
+# SHA-256 of the files of pytorch-AdaIN's release v0.0.0
+PUBLISHED = (
+    "804ca2835ecf7539f0cd2a7ac3c18ce81e6f8468969ae7117ac0c148d286bb4a",
+    "379ca41d59f3a37eed3599bbbc2560c19da5c458870a5ffd3a9dd41aa88f9472",
+)
 
 
 @pytest.mark.parity
@@ -143,27 +152,82 @@ def test_more_styles_than_clients_and_absent_weights_are_refused(
     partition(workspace, spec())
     with pytest.raises(FedshiftError, match="4 styles of 3 clients"):
         render(workspace, spec(styles=4))
+    assert not list((project / "data" / "rendered" / "digits").iterdir())
     monkeypatch.setenv(networks.FOLDER, str(project / "none"))
-    with pytest.raises(
-        FedshiftError, match=r"vgg_normalised.pth: no such weights\n  Put AdaIN's .*space: rgb"
-    ):
+    with pytest.raises(FedshiftError, match=r"/none/vgg_normalised.pth: no such weights") as error:
         render(workspace, spec(space="vgg"))
-    assert not list((project / "data" / "rendered" / "digits").glob(".*"))
+    for part in (f"Download {networks.SOURCE}/vgg_normalised.pth into", networks.FOLDER, "space: rgb"):
+        assert part in error.value.cure
+    assert error.value.retry  # with the file in its place the same run succeeds
+    assert not workspace.rendered(spec(space="vgg")).exists()
 
 
-def test_given_weights_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files as published: the encoder's goes on beyond relu4_1, what it holds further is left."""
-    for net, file in zip((networks.encoder(), networks.decoder()), networks.FILES, strict=True):
-        state = {f"{i}.weight": value for i, value in enumerate(net.state_dict().values())}
-        torch.save({**state, "more": torch.zeros(5)} if file == networks.FILES[0] else state, tmp_path / file)
+@pytest.fixture
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Drawn weights in files like the published ones, as parameters: the encoder's goes on beyond relu4_1, what it holds further is left."""
     monkeypatch.setenv(networks.FOLDER, str(tmp_path))
-    stylizer = networks.Stylizer()
-    features = stylizer.encode(torch.rand(1, 3, 32, 32))
-    assert features.shape == (1, 512, 4, 4)
-    assert stylizer.decode(features).shape == (1, 3, 32, 32)
-    torch.save({"0.weight": torch.zeros(3)}, tmp_path / networks.FILES[1])
+    torch.manual_seed(0)
+    for part, net in (("encoder", networks.encoder()), ("decoder", networks.decoder())):
+        grown = (
+            value * 6**0.5 for value in net.state_dict().values()
+        )  # torch's start dies out over the layers
+        state = {f"{i}.weight": value for i, value in enumerate(grown)}
+        further = {"more": torch.zeros(5)} if part == "encoder" else {}
+        torch.save({**state, **further}, tmp_path / networks.FILES[part])
+    return {part: sha256_file(tmp_path / file) for part, file in networks.FILES.items()}
+
+
+def test_declared_weights_are_used(weights: dict[str, str]) -> None:
+    samples, clients, _ = toys.images(clients=2, each=5)
+    table = pd.concat(
+        pd.DataFrame({"sample": one.train.numpy(), "client": k, "split": "train"})
+        for k, one in enumerate(clients)
+    )
+    rendering = made(spec(space="vgg", styles=2, **weights))
+    rendered = list(rendering.render(samples.pixels.numpy(), table, 0))
+    net = networks.Stylizer(**{f"{part}_hash": value for part, value in weights.items()})
+    one, other = (samples.pixels[one.train].permute(0, 3, 1, 2).float() / 255 for one in clients)
+    mean, deviation = overall_style([batch_moments(net.encode(other))])
+    features = net.encode(one)
+    assert features.shape == (3, 512, 4, 4)
+    style = mean.float()[:, None, None], deviation.float()[:, None, None]
+    expected = (net.decode(adain(features, *style)).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1)
+    assert expected.unique().numel() > 5
+    for sample in range(3):
+        images = [torch.from_numpy(image) for number, image in rendered if number == sample]
+        assert len(images) == 2
+        assert sum(image.equal(samples.pixels[sample]) for image in images) == 1
+        assert sum(image.equal(expected[sample]) for image in images) == 1
+
+
+def test_another_file_than_declared_is_refused(
+    project: Path, weights: dict[str, str], tmp_path: Path
+) -> None:
+    workspace, run = Workspace(project), spec(space="vgg", encoder=weights["encoder"])
+    partition(workspace, run)
+    with pytest.raises(FedshiftError) as error:
+        render(workspace, run)
+    path = tmp_path / "decoder.pth"
+    assert str(error.value).startswith(
+        f"{path}: is another file: its SHA-256 is {weights['decoder']}, not {PUBLISHED[1]}\n"
+    )
+    assert f"(decoder: {weights['decoder']})" in error.value.cure
+    assert not workspace.rendered(run).exists()
+    torch.save({"0.weight": torch.zeros(3)}, path)
     with pytest.raises(FedshiftError, match="does not hold AdaIN's layers"):
-        networks.Stylizer()
+        networks.Stylizer(weights["encoder"], sha256_file(path))
+
+
+def test_other_weights_are_another_run_and_another_folder() -> None:
+    others = {"encoder": "0" * 64, "decoder": "f" * 64}
+    runs = [spec(), spec(space="vgg"), *(spec(space="vgg", **{part: others[part]}) for part in others)]
+    assert len({identity.digest(run) for run in runs}) == len(runs)
+    assert len({Workspace(Path()).rendered(run) for run in runs}) == len(runs)
+    # A digest leaves defaults out: no published hash may ever change, and runs without weights keep their names.
+    assert spec(space="vgg", encoder=PUBLISHED[0], decoder=PUBLISHED[1]) == runs[1]
+    assert [identity.digest(run) for run in runs[:2]] == ["6e6c55950235ed89", "56f27c53c183844b"]
+    with pytest.raises(FedshiftError, match=r"'encoder' of ccst: String should match .*\n  Got '804ca283'"):
+        spec(space="vgg", encoder="804ca283")
 
 
 def test_clients_count_the_same() -> None:

@@ -1,8 +1,8 @@
 """What a run costs, before it is made: images, minutes, memory, disk; from speeds in benchmarks/costs.csv.
 
 images = rounds * local epochs * participation * training images of all clients (of each the number that a rendering
-makes), plus evaluations, each image of which takes a third of the time. Training takes as much longer as the method's round
-does than FedAvg's in benchmarks/methods.csv. Where nothing was measured, the slowest plausible speed is taken, so that no
+makes), plus evaluations, each image of which takes a third of the time. Training takes as much longer as the method does
+for an image than FedAvg in benchmarks/methods.csv. Where nothing was measured, the slowest plausible speed is taken, so that no
 job is ended by its time limit. Memory and disk come from the sizes of the run's state (fedshift.planning.footprint); a checkpoint lies
 there twice while it is replaced.
 """
@@ -82,7 +82,7 @@ def speed(root: Path, spec: RunSpec, device: str) -> Speed:
 
 @functools.cache
 def factors(root: Path) -> dict[str, float]:
-    """Seconds of a method's round over FedAvg's, from benchmarks/methods.csv.
+    """Seconds of a method for an image that it trains on, over FedAvg's, from benchmarks/methods.csv.
 
     Measured on a small network, where what a method does besides training weighs more: rather too much than too little.
     """

@@ -2,40 +2,43 @@
 
 A client's overall style is the mean and the standard deviation of each feature channel over all its training images. An image is
 rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn without replacement; its own client's style keeps
-it as it is. `space: vgg` uses AdaIN's public encoder (VGG-19 to relu4_1) and decoder, which must be given as files; `space: rgb` is a
-substitute that needs none: AdaIN on the three colour channels.
+it as it is. `space: vgg` uses AdaIN's public encoder (VGG-19 to relu4_1) and decoder, which must be given as files (docs/add-a-model.md);
+`space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from fedshift.data.rendering import Rendering
 from fedshift.data.scheme import generator, permutation
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
-from fedshift.models.layers.adain import Stylizer
+from fedshift.models.layers.adain import DECODER, ENCODER, Stylizer
 
 BATCH = 64
 EPSILON = 1e-5
-Styles = list[tuple[Tensor, Tensor]]
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True)
 class Params:
-    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours themselves; alpha: share of the style."""
+    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours themselves; alpha: share of the style; encoder, decoder: with `space: vgg`, the SHA-256 of their files."""
 
     styles: int = 3
     space: Literal["vgg", "rgb"] = "vgg"
     alpha: float = 1.0
+    encoder: Hash = ENCODER
+    decoder: Hash = DECODER
 
 
 @equation("CCST", "AdaIN, one image's statistics")
@@ -85,7 +88,7 @@ class CCST(Rendering):
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        net = Stylizer() if self.params.space == "vgg" else None
+        net = Stylizer(self.params.encoder, self.params.decoder) if self.params.space == "vgg" else None
         encode: Callable[[Tensor], Tensor] = net.encode if net else lambda x: x
         decode: Callable[[Tensor], Tensor] = net.decode if net else lambda z: z
         training = table[table["split"] == "train"]

@@ -1,6 +1,6 @@
 """AdaIN's encoder and decoder (Huang & Belongie, ICCV 2017): VGG-19 up to relu4_1, and its mirror image.
 
-The weights are the public ones, vgg_normalised.pth and decoder.pth; nothing downloads them.
+The weights are files that nothing downloads: those of the PyTorch port (SOURCE), unless a run declares others by their SHA-256.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.errors import FedshiftError
+from fedshift.files import sha256_file
 
-FOLDER = "FEDSHIFT_WEIGHTS"
-FILES = ("vgg_normalised.pth", "decoder.pth")
+FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
+SOURCE = "https://github.com/naoto0804/pytorch-AdaIN/releases/download/v0.0.0"
+FILES = {"encoder": "vgg_normalised.pth", "decoder": "decoder.pth"}
+# SHA-256 of the published files. Frozen, as every default: a digest does not hold it.
+ENCODER = "804ca2835ecf7539f0cd2a7ac3c18ce81e6f8468969ae7117ac0c148d286bb4a"
+DECODER = "379ca41d59f3a37eed3599bbbc2560c19da5c458870a5ffd3a9dd41aa88f9472"
 # Channels of every 3x3 convolution to relu4_1; "P" halves the map (the decoder doubles it there).
 PLAN: tuple[int | str, ...] = (64, 64, "P", 128, 128, "P", 256, 256, 256, 256, "P", 512)
 
@@ -55,16 +60,15 @@ def decoder() -> nn.Sequential:
 
 
 class Stylizer:
-    """Encoder and decoder with the public weights, from the folder that FEDSHIFT_WEIGHTS names.
+    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache; given: the files' SHA-256.
 
-    Raises FedshiftError where a file is absent or does not fit, naming it and the substitute that needs none.
+    Raises FedshiftError where a file is absent, is another one by its hash, or does not fit, naming it and the substitute that needs none.
     """
 
-    def __init__(self) -> None:
-        folder = Path(os.environ.get(FOLDER, "weights"))
+    def __init__(self, encoder_hash: str, decoder_hash: str) -> None:
         self._encoder, self._decoder = encoder(), decoder()
-        for net, file in zip((self._encoder, self._decoder), FILES, strict=True):
-            _load(net, folder / file)
+        _load(self._encoder, "encoder", encoder_hash)
+        _load(self._decoder, "decoder", decoder_hash)
 
     def encode(self, x: Tensor) -> Tensor:
         features: Tensor = self._encoder(x)
@@ -75,13 +79,23 @@ class Stylizer:
         return image
 
 
-def _load(net: nn.Sequential, path: Path) -> None:
-    cure = f"Put AdaIN's {path.name} into {path.parent} (or name its folder by {FOLDER}), or set space: rgb, a substitute that needs none."
+def _load(net: nn.Sequential, part: str, declared: str) -> None:
+    folder = os.environ.get(FOLDER)
+    path = (Path(folder) if folder else Path(torch.hub.get_dir()) / "checkpoints") / FILES[part]
+    source, substitute = f"{SOURCE}/{path.name}", "set space: rgb, a substitute that needs none."
     if not path.is_file():
-        raise FedshiftError(path, "no such weights", cure)
+        cure = f"Download {source} into {path.parent}, or set {FOLDER} to the folder that has it, or {substitute}"
+        raise FedshiftError(path, "no such weights", cure, retry=True)
+    if (found := sha256_file(path)) != declared:
+        cure = f"Download {source} again, or declare this one in the method's params ({part}: {found}), or {substitute}"
+        raise FedshiftError(
+            path, f"is another file: its SHA-256 is {found}, not {declared}", cure, retry=True
+        )
     given = list(torch.load(path, map_location="cpu", weights_only=True).values())
     ours = list(net.state_dict().values())
     if len(given) < len(ours) or any(a.shape != b.shape for a, b in zip(given, ours, strict=False)):
-        raise FedshiftError(path, "does not hold AdaIN's layers in their order", cure)
+        raise FedshiftError(
+            path, "does not hold AdaIN's layers in their order", f"Take {source}, or {substitute}"
+        )
     net.load_state_dict(dict(zip(net.state_dict(), given, strict=False)))
     net.requires_grad_(False).eval()
