@@ -1,14 +1,17 @@
 """Seconds of one federated round of every method over FedAvg's, same network and images, and where the extra goes.
 
 Random images, three clients of 600, batch 64, 2 local epochs, no evaluation inside the timed part. Methods take turns round by round,
-so that a busy spell of the machine meets all; the factor is the median over rounds of (method / FedAvg of the same turn). The columns
-after it are the share of the method's own round that each hook took, measured with its clock around it.
+so that a busy spell of the machine meets all. seconds: the median round; factor: the median over rounds of (method / FedAvg of the same
+turn), for each image that is trained on; images: those of a round over FedAvg's, so that a round takes factor * images of FedAvg's;
+spread: (most - least) / median of the factors. The columns after them are the share of the method's own round that each hook took,
+measured with its clock around it. A method that trains on rendered images has as many as it would render; making them is not timed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import io
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,10 +22,12 @@ from typing import Any
 import torch
 
 from fedshift.data.augment import Augment, Evaluate
+from fedshift.data.rendering import made as rendering
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
+from fedshift.files import write_text
 from fedshift.registry import get, names
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -53,15 +58,18 @@ class Clock:
         return time.perf_counter()
 
 
-def images(device: torch.device, clients: int, each: int, px: int) -> tuple[Samples, list[ClientData]]:
-    """Noise with seven classes; a tenth of each client's samples are for validation."""
+def images(
+    device: torch.device, clients: int, each: int, px: int, copies: int
+) -> tuple[Samples, list[ClientData]]:
+    """Noise with seven classes; a tenth of each client's samples are for validation, each other one is trained on `copies` times."""
     rng = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (clients * each, px, px, 3), generator=rng, dtype=torch.uint8)
     labels = torch.randint(0, 7, (clients * each,), generator=rng)
     held = []
     for part in torch.arange(clients * each).split(each):
         train, val = part.split([each - each // 10, each // 10])
-        held.append(ClientData(train, val, val[:0], (f"domain{len(held)}",)))
+        domains = (f"domain{len(held)}",)
+        held.append(ClientData(train.repeat_interleave(copies), val, val[:0], domains))
     augment, evaluate = Augment("none", px, px, "unit"), Evaluate(px, px, "unit")
     return Samples(pixels, labels, augment, evaluate, device=device), held
 
@@ -77,8 +85,9 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
             "evaluation": {"every": 10**6, "keep": "none"},
         }
     )
-    samples, held = images(device, options.clients, options.each, options.px)
     kind, method = get("models", options.model), get("methods", name)
+    copies = rendering(spec).copies if method.rendering else 1
+    samples, held = images(device, options.clients, options.each, options.px, copies)
     build = lambda: kind(7, options.px)  # noqa: E731
     nobody = torch.empty(0, dtype=torch.int64)
     made = Federation(spec, method(params(method, {})), build, samples, held, nobody)
@@ -115,7 +124,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--precision", default="bf16", choices=("fp32", "bf16"))
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--csv", action="store_true", help=f"write {OUT.name}, which docs/methods.md shows")
+    parser.add_argument(
+        "--csv",
+        action="store_true",
+        help=f"write the rows of --methods into {OUT.name}, which docs/methods.md shows; others stay",
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
@@ -135,30 +148,54 @@ def main() -> None:
     for _ in range(options.rounds):
         for name in wanted:
             seconds[name].append(timed_round(made[name], clocks[name]))
-    rows = [row(name, seconds, clocks[name]) for name in wanted]
+    trained = {name: images_trained(made[name]) / images_trained(made["fedavg"]) for name in wanted}
+    rows = [row(name, seconds, trained[name], clocks[name]) for name in wanted]
     show(rows)
     if options.csv:
-        with OUT.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write([one for one in rows if one["method"] in options.methods], OUT)
 
 
-def row(name: str, seconds: dict[str, list[float]], clock: Clock) -> dict[str, Any]:
-    factors = [own / base for own, base in zip(seconds[name], seconds["fedavg"], strict=True)]
-    total = sum(seconds[name])
+def images_trained(federation: Federation) -> int:
+    """Images of the last round's steps."""
+    return int([one["value"] for one in federation.records.rows if one["metric"] == "images"][-1])
+
+
+def row(name: str, seconds: dict[str, list[float]], images: float, clock: Clock) -> dict[str, Any]:
+    factors = [own / base / images for own, base in zip(seconds[name], seconds["fedavg"], strict=True)]
+    middle, total = median(factors), sum(seconds[name])
     shares = {hook: round(clock.seconds[hook] / total, 3) for hook in HOOKS}
-    facts = {"method": name, "seconds": round(median(seconds[name]), 3), "factor": round(median(factors), 2)}
+    facts = {
+        "method": name,
+        "seconds": round(median(seconds[name]), 3),
+        "factor": round(middle, 2),
+        "images": round(images, 3),
+        "spread": round((max(factors) - min(factors)) / middle, 3),
+    }
     return facts | shares | {"rest": round(1 - sum(shares.values()), 3)}
 
 
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    """Put rows into a CSV file in place of those of the same methods; FedAvg comes first, the others by name."""
+    known: dict[str, dict[str, Any]] = {}
+    if path.exists():
+        with path.open(newline="") as file:
+            known = {row["method"]: row for row in csv.DictReader(file)}
+    known |= {row["method"]: row for row in rows}
+    ordered = sorted(known.values(), key=lambda row: (row["method"] != "fedavg", row["method"]))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(ordered)
+    write_text(path, text.getvalue())
+
+
 def show(rows: list[dict[str, Any]]) -> None:
-    print(
-        f"{'method':12} {'s/round':>8} {'factor':>7}  " + " ".join(f"{hook:>9}" for hook in (*HOOKS, "rest"))
-    )
+    hooks = (*HOOKS, "rest")
+    titles = f"{'method':12} {'s/round':>8} {'factor':>7} {'images':>7} {'spread':>7}"
+    print(f"{titles}  " + " ".join(f"{hook:>9}" for hook in hooks))
     for one in rows:
-        shares = " ".join(f"{one[hook]:9.1%}" for hook in (*HOOKS, "rest"))
-        print(f"{one['method']:12} {one['seconds']:8.3f} {one['factor']:7.2f}  {shares}")
+        facts = f"{one['seconds']:8.3f} {one['factor']:7.2f} {one['images']:7.2f} {one['spread']:7.1%}"
+        print(f"{one['method']:12} {facts}  " + " ".join(f"{one[hook]:9.1%}" for hook in hooks))
     print("rest: backward, optimiser, batches; loss: forward and what the method adds to it")
 
 

@@ -1,14 +1,116 @@
-"""Pages that are made from the code are up to date."""
+"""Pages that are made from the code are up to date, and what they count is what a reader counts."""
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
 
 from tests.conftest import ROOT
+from tests.methods.files import vectors_of
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folders whose scripts write and measure what the pages show."""
+    for folder in ("docs/generate", "benchmarks"):  # the first place on the path is the last one's
+        monkeypatch.syspath_prepend(ROOT / folder)
+    yield
+    for name in ("methods", "play", "times"):
+        sys.modules.pop(name, None)
 
 
 def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "docs/generate", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "steps", "outside"),
+    [
+        ("fedavg", (1, 1), {}),
+        ("central", (1, 1), {}),
+        ("ccst", (3, 3), {}),  # three rendered images for each
+        ("ditto", (2, 2), {}),  # both models on every batch
+        ("moon", (3, 1), {}),  # and the global and the last model, without gradients
+        ("feddg_ga", (1, 1), {"val": (2, 0)}),  # the received model and the trained one
+        ("fediir", (1, 1), {"train": (1, 0)}),  # the mean gradient of the head
+        ("partialfed", (1, 1), {"train": (1, 1)}),  # the gates' epoch
+    ],
+)
+def test_passes_are_those_that_a_method_makes(
+    method: str, steps: tuple[int, int], outside: dict[str, tuple[int, int]]
+) -> None:
+    from play import play
+
+    played = play(method)
+    assert (played.steps, played.outside) == (steps, outside)
+
+
+def test_what_travels_once_is_told_apart() -> None:
+    from play import play
+
+    bank = 12 * 3 * 3 * 3  # of one client: images, channels, a square of 3 x 3 bins
+    model = play("fedavg").bytes["up"][0]
+    played = play("feddg")
+    assert played.steps == (2, 2)
+    assert played.bytes == {"up": (model, 4 * bank), "down": (model, 3 * 4 * bank)}
+    assert played.floats == {("amplitudes", "up"): {1: bank}}
+
+
+def test_a_partial_forward_counts_in_part() -> None:
+    from play import play
+
+    played = play("stablefdg")
+    assert played.outside == {"train": (0.25, 0)}  # one of four stages, for the styles
+    assert 1 < played.steps[0] == played.steps[1] <= 2  # samples that are added behind a stage
+
+
+def test_vectors_are_found_wherever_they_are_read() -> None:
+    assert "fdse_block.npz" in vectors_of("fdse")  # by tests/models/layers/test_dse.py
+    assert vectors_of("ditto") == ["fedavg_family_quadratic.json"]  # by its own test, under another name
+    assert not vectors_of("central")
+
+
+def test_hooks_are_told_beyond_the_spread() -> None:
+    from times import Round, told
+
+    base = Round(1.0, 0.05, {"loss": 0.4, "rest": 0.6})
+    assert told("ditto", {"fedavg": base, "ditto": Round(2.0, 0.2, {"loss": 0.3, "rest": 0.7})}) == (
+        "One round: 2.00 of FedAvg's (spread 20%): rest +0.80."
+    )  # loss +0.20 is less than 20% of two rounds
+    rounds = {"fedavg": base, "local": Round(0.9, None, {"loss": 0.5, "rest": 0.5})}
+    assert told("local", rounds) == "One round: 0.90 of FedAvg's: rest -0.15."  # loss +0.05 is not
+
+
+def test_rendered_images_are_trained_on_in_the_benchmark() -> None:
+    import methods
+
+    options = Namespace(px=32, model="digits_cnn", precision="fp32", clients=2, each=20)
+    made = {name: methods.federation(name, options, torch.device("cpu")) for name in ("fedavg", "ccst")}
+    for federation in made.values():
+        next(event for event in federation.run() if event == "round")
+    # 18 training images a client, two epochs: one batch of 18, two times; three for each: 54 in one batch
+    assert {name: methods.images_trained(one) for name, one in made.items()} == {"fedavg": 72, "ccst": 216}
+
+
+def test_measuring_one_method_leaves_the_others_rows(tmp_path: Path) -> None:
+    import methods
+
+    path = tmp_path / "methods.csv"
+    path.write_text("method,factor\nfedavg,1.0\nditto,2.0\nccst,1.0\n")
+    methods.write([{"method": "ccst", "factor": 1.1, "spread": 0.2}], path)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [tuple(row.values()) for row in rows] == [
+        ("fedavg", "1.0", ""),
+        ("ccst", "1.1", "0.2"),
+        ("ditto", "2.0", ""),
+    ]

@@ -2,64 +2,108 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import inspect
 import re
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import yaml
+from play import FIRST, LAST, Pair, Played, play
+from protocols import flat
+from times import SAME_STEPS, Round, measured, noise, told
 
+from fedshift.experiments.load import read
 from fedshift.federation.ledger import state_dict_bytes
-from fedshift.federation.loop import Federation
 from fedshift.registry import get, own
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.federation.toys import finish, method, small, spec  # noqa: E402
-from tests.methods.files import files_of  # noqa: E402
+from tests.methods.files import vectors_of  # noqa: E402
 
 
 def methods() -> str:
     """One section for each method of the registry, after a table of all."""
-    made = {name: finish(small(spec(federation={"rounds": 1}), method(name))) for name in own("methods")}
-    measured = _measured()
-    head = [
-        "# Methods\n",
-        "Made by `make docs` from the registry. Bytes are those of one client in one round with `digits_cnn` at two classes, each way,",
-        f"counted by the engine (FedAvg: the whole model, {_one_way(made['fedavg'], 'bytes_up'):,}; a state dict has",
-        f"{state_dict_bytes(made['fedavg'].build()):,}). Time is one round over FedAvg's with the same network and images,",
-        "measured by `python benchmarks/methods.py --csv` (`digits_cnn` at 32 px, 3 clients of 600 images, 2 epochs, bf16, one CPU thread).",
-        "Below each method: where the difference to FedAvg's round goes, by hook; `rest` is backward, optimiser and batches.\n",
-        "| method | paper | bytes up | bytes down | first pass | round / FedAvg |",
-        "|---|---|---:|---:|---|---:|",
-    ]
-    for name, federation in made.items():
-        factor = measured.get(name, {}).get("factor", "")
-        passes = "yes" if federation.method.exchanges(0) or _overrides(federation, "begin") else ""
-        up, down = (f"{_one_way(federation, way):,}" for way in ("bytes_up", "bytes_down"))
-        head.append(f"| [{name}](#{name}) | {_title(name)} | {up} | {down} | {passes} | {factor} |")
-    return "\n".join(
-        [*head, "", *(_section(name, federation, measured) for name, federation in made.items())]
+    played = {name: play(name) for name in own("methods")}
+    rounds = measured()
+    whole = state_dict_bytes(played["fedavg"].federation.build())
+    text = "\n".join(
+        [
+            "# Methods\n",
+            "Made by `make docs` from the registry, from `reference/presets`, from `benchmarks/methods.csv`, and from what the engine counts in",
+            f"rounds {FIRST} to {LAST} of a small federation: three clients, `digits_cnn` at two classes, every method with its defaults.\n",
+            "- Presets: a run has the defaults, then what its protocol sets for the method, on every data set and on its own, then what the preset",
+            "  sets that its entry names. The file's comments tell where values are from.",
+            "- Bytes: of one client in one round, each way; what travels in earlier rounds alone is told apart (`once`). FedAvg's are the whole",
+            f"  model; a state dict has {whole:,}.",
+            "- Passes in steps, forward / backward: through a client's networks in its local steps, for each training image and epoch, where",
+            "  FedAvg has 1 / 1. Each stage of a network is an equal part of a pass. Where coins are drawn, it is their mean over these rounds.",
+            "- Passes outside steps, forward / backward: in `begin` and `end`, for each image of the client's split (`train`, `val`), once a round.",
+            "  The engine's own evaluation is not counted.",
+            *_of_times(rounds),
+            "",
+            "| method | paper | bytes up | bytes down | passes in steps | outside steps | round / FedAvg |",
+            "|---|---|---:|---:|---:|---|---:|",
+            *(_row(name, one, rounds) for name, one in played.items()),
+            "",
+            *(_section(name, one, rounds) for name, one in played.items()),
+        ]
     )
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def _section(name: str, federation: Federation, measured: dict[str, dict[str, str]]) -> str:
+def _of_times(rounds: dict[str, Round]) -> Iterator[str]:
+    yield "- Time: one round over FedAvg's with the same network and images, the median of rounds in which methods take turns:"
+    yield "  `python benchmarks/methods.py --csv` (`digits_cnn` at 32 px, 3 clients of 600 images, 2 epochs, bf16, one CPU thread). Making rendered"
+    yield "  images is not in it. Spread: how far a method's rounds lie apart, over their median. Below each method: where the difference to"
+    yield "  FedAvg's round goes, by hook, where it is more than the spread; `rest` is backward, optimiser and batches."
+    if any(one.spread is None for one in rounds.values()):
+        yield f"  Where no spread was recorded, {noise(rounds):.2f} is taken: the difference of `{SAME_STEPS}`, whose steps are FedAvg's."
+
+
+def _row(name: str, one: Played, rounds: dict[str, Round]) -> str:
+    up, down = (_bytes(one, way) for way in ("up", "down"))
+    outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in one.outside.items())
+    factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
+    title = _title(name).rstrip(".").replace("|", "\\|")
+    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(one.steps)} | {outside} | {factor} |"
+
+
+def _bytes(one: Played, way: str) -> str:
+    if one.federation.method.clients == "pooled":
+        return "–"  # one client, which is where the images are
+    later, once = one.bytes[way]
+    return f"{later:,}" + (f" (once: {once:,})" if once else "")
+
+
+def _pair(pair: Pair) -> str:
+    return " / ".join(_number(part) for part in pair)
+
+
+def _number(part: Fraction) -> str:
+    return f"{float(part):.2f}".rstrip("0").rstrip(".")
+
+
+def _section(name: str, one: Played, rounds: dict[str, Round]) -> str:
     kind = get("methods", name)
-    module = sys.modules[kind.__module__]
-    title, _, rest = inspect.cleandoc(module.__doc__ or "").partition("\n")
-    lines = [f"## {name}\n", f"{title}\n", rest.strip(), ""]
-    lines += [
-        *_options(kind),
-        *_presets(name),
-        *_travels(federation),
-        *_seconds(name, measured),
-        *_vectors(name),
-    ]
+    rest = _doc(name).partition("\n")[2]
+    lines = [f"## {name}\n", f"{_title(name)}\n", rest.strip(), ""]
+    lines += [*_options(kind), *_presets(name), *_travels(one)]
+    if name in rounds and name != "fedavg":
+        lines += [told(name, rounds), ""]
+    if vectors := vectors_of(name):
+        lines += ["Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in vectors) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _doc(name: str) -> str:
+    return inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
+
+
+def _title(name: str) -> str:
+    return _doc(name).partition("\n")[0]
 
 
 def _options(kind: Any) -> Iterator[str]:
@@ -78,67 +122,41 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 def _presets(name: str) -> Iterator[str]:
     path = ROOT / "reference" / "presets" / f"{name}.yaml"
-    if path.exists():
-        known = yaml.safe_load(path.read_text())
-        named = ["default", *known.pop("presets", {})]
-        grid = known.pop("grid", None)
-        yield f"Presets: {', '.join(named)}; values of protocols: {', '.join(known) or 'none'} (`reference/presets/{name}.yaml`).\n"
-        if grid:
-            yield f"Search grid: `{grid}`\n"
-
-
-def _travels(federation: Federation) -> Iterator[str]:
-    state, chosen = federation.state, federation.method
-    classes = {"shared": state.shared, "personal": state.personal, "local": state.local}
-    sizes = ", ".join(f"{name} {index.size:,}" for name, index in classes.items() if index.size)
-    yield f"Entries of `digits_cnn` by class (floats): {sizes}.\n"
-    for slot in chosen.slots:
-        travels = ", travels down" if slot.travels else ""
-        yield f"- slot `{slot.name}` of the {slot.owner}, {tuple(state.slots[slot.name].shape)}{travels}"
-    for message in chosen.messages:
-        yield f"- message `{message.name}`, {message.way}"
+    if not path.exists():
+        return
+    known = read(path)
+    named, grid = known.pop("presets", {}), known.pop("grid", None)
+    yield f"From `reference/presets/{name}.yaml`:\n"
+    for kind, parts in (("protocol", known), ("preset", named)):
+        for title, places in parts.items():
+            for place, values in places.items():
+                yield f"- {kind} `{title}`{'' if place == '*' else f' on `{place}`'}: {flat(values)}"
+    if grid:
+        yield f"- search grid: {flat(grid)}"
     yield ""
 
 
-def _vectors(name: str) -> Iterator[str]:
-    files = sorted({file for path in files_of(name) for file in _references(path)})
-    if files:
-        yield "Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in files) + ".\n"
+def _travels(one: Played) -> Iterator[str]:
+    state, chosen = one.federation.state, one.federation.method
+    shared = "generated for each client" if chosen.generates else "shared"
+    classes = {shared: state.shared, "personal": state.personal, "local": state.local}
+    sizes = ", ".join(f"{name} {index.size:,}" for name, index in classes.items() if index.size)
+    if chosen.clients == "pooled":
+        yield "One client holds everybody's images: nothing travels.\n"
+    else:
+        yield f"Entries of `digits_cnn` by class (floats): {sizes}.\n"
+    how = {"": "", "down": ", travels down", "once": ", travels down once"}
+    for slot in chosen.slots:
+        shape = tuple(state.slots[slot.name].shape)
+        yield f"- slot `{slot.name}` of the {slot.owner}, {shape}{how[slot.travels]}"
+    for message in chosen.messages:
+        yield f"- message `{message.name}`, {message.way}, {_sent(one.floats.get((message.name, message.way), {}))}"
+    yield ""
 
 
-def _references(path: Path) -> list[str]:
-    return re.findall(r'Reference\("([^"]+)"\)', path.read_text())
-
-
-def _title(name: str) -> str:
-    doc = inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
-    return doc.partition("\n")[0].rstrip(".").replace("|", "\\|")
-
-
-def _overrides(federation: Federation, hook: str) -> bool:
-    return getattr(type(federation.method), hook).__qualname__.partition(".")[0] != "Method"
-
-
-def _one_way(federation: Federation, metric: str) -> int:
-    rows = federation.records.rows
-    total = next(row["value"] for row in rows if row["metric"] == metric)
-    return int(total / len(federation.clients))
-
-
-def _seconds(name: str, measured: dict[str, dict[str, str]]) -> list[str]:
-    """A round over FedAvg's, and by how many of FedAvg's rounds each hook differs."""
-    if name not in measured or name == "fedavg":
-        return []
-    own, base = measured[name], measured["fedavg"]
-    hooks = [key for key in own if key not in ("method", "seconds", "factor")]
-    more = {hook: float(own[hook]) * float(own["factor"]) - float(base[hook]) for hook in hooks}
-    told = [f"{hook} {extra:+.2f}" for hook, extra in more.items() if abs(extra) >= 0.02]
-    return [f"One round: {own['factor']} of FedAvg's" + (f": {', '.join(told)}." if told else "."), ""]
-
-
-def _measured() -> dict[str, dict[str, str]]:
-    path = ROOT / "benchmarks" / "methods.csv"
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        return {row["method"]: row for row in csv.DictReader(file)}
+def _sent(floats: dict[int, int]) -> str:
+    """How many floats in a round that counts, else in those before."""
+    if not floats:
+        return "not by default"
+    size = floats[max(floats)]
+    return f"{size:,} float{'s' if size > 1 else ''}{', once' if max(floats) < FIRST else ''}"

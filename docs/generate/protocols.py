@@ -95,9 +95,9 @@ def _row(*entries: str) -> str:
 def _protocol(name: str, one: Protocol, base: Protocol | None, resolved: dict[str, str]) -> str:
     lines = [f"## {name}\n", f"{one.title}.\n", *(f"- {note}" for note in one.notes), ""]
     if base is None:
-        lines += [f"On `{dataset}`: {_flat(part)}.\n" for dataset, part in one.datasets.items()]
+        lines += [f"On `{dataset}`: {flat(part)}.\n" for dataset, part in one.datasets.items()]
         for preset, parts in one.presets.items():
-            told = (f"{_flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items())
+            told = (f"{flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items())
             lines.append(f"Preset `{preset}`: {'; '.join(told)}.\n")
     else:
         lines.append(f"All else, data sets and presets too, as in [{one.base}](#{one.base}).\n")
@@ -108,10 +108,10 @@ def _protocol(name: str, one: Protocol, base: Protocol | None, resolved: dict[st
     return "\n".join(lines) + "\n"
 
 
-def _flat(part: dict[str, Any], above: str = "") -> str:
+def flat(part: dict[str, Any], above: str = "") -> str:
     """A partial spec as `local.epochs: 5, ...`."""
     inner = [
-        _flat(value, f"{above}{key}.") if isinstance(value, dict) and value else f"`{above}{key}: {value}`"
+        flat(value, f"{above}{key}.") if isinstance(value, dict) and value else f"`{above}{key}: {value}`"
         for key, value in part.items()
     ]
     return ", ".join(inner)
