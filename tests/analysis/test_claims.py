@@ -182,6 +182,13 @@ def test_equal_means_within_a_margin(project: Project, margin: float, verdict: s
     assert judged(project, "FDSE-C17.1", ood, rows=rows, margin=margin).verdict == verdict
 
 
+def test_pairs_are_named_by_the_axes_that_vary() -> None:
+    pairs = pd.DataFrame({"d": 1, "target": ["a", "b"], "seed": 0, "difference": [10.0, 20.0]})
+    assert claims.difference(pairs, "fedavg").pairs == {"a": 10, "b": 20}
+    assert claims.difference(pairs[:1], "fedavg").pairs == {"1, a": 10}
+    assert claims.difference(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
+
+
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": [0.50] * 6}, where={"target": "a"})
     assert [(each.mean, each.seeds) for each in one.differences] == [(pytest.approx(10), 3)]

@@ -33,7 +33,7 @@ SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1, "~": 1}
 class Difference:
     """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval (NaN below two seeds).
 
-    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes ("1, photo");
+    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes that vary ("photo");
     pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs than two).
     """
 
@@ -125,6 +125,7 @@ def _half(values: pd.Series[float], level: float) -> float:
 
 def _by_other_axes(pairs: pd.DataFrame) -> dict[str, float]:
     axes = [column for column in pairs if column not in ("seed", "difference")]
+    axes = [axis for axis in axes if pairs[axis].nunique(dropna=False) > 1] or axes
     found: dict[str, list[float]] = defaultdict(list)
     for pair in pairs.to_dict("records"):
         found[", ".join(str(pair[axis]) for axis in axes)].append(pair["difference"])
