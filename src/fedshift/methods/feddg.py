@@ -1,12 +1,13 @@
 """FedDG (ELCFS): episodic learning with amplitudes of all clients' images (Liu et al., CVPR 2021), for classification.
 
 Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its training images, and gets
-everybody's when it first takes part: the centre of the shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on L_in
-away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order, as released).
-Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square
-of at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
-loss has no effect: preset `ccst_port`, which is FedAvg. Augmented images are mixed with amplitudes of images as they are. Statistics of batch normalisation are
-those of L_in's pass alone.
+everybody's when it first takes part: the centre of the shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) +
+L_out(theta'), theta' one clamped gradient step on L_in away and L_out the loss of images with mixed amplitudes; the inner gradient is a
+constant (first order, as released).
+Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square of
+at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
+loss has no effect: preset `ccst_port`, which is FedAvg. Augmented images are mixed with amplitudes of images as they are. Statistics of
+batch normalisation are those of L_in's pass alone.
 """
 
 from __future__ import annotations
