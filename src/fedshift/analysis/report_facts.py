@@ -54,7 +54,7 @@ def partitions(
 ) -> dict[str, dict[str, pd.DataFrame]]:
     """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns holder, class, n.
 
-    Methods share partitions; a partition whose file is not here is left out, and one that is not what the run was trained on.
+    Methods share partitions; a partition whose file is not here is left out, and one that is not what a run of other code was trained on.
     """
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     seen: set[Path] = set()
@@ -69,7 +69,7 @@ def partitions(
         target = summary["target"] or ""
         if path in seen or target in panels.get(point, {}) or not path.is_file():
             continue
-        if summary["hashes"].get("partition") not in (None, partition_hash(path)):
+        if row["code"] != row["installed"] and summary["hashes"]["partition"] != partition_hash(path):
             continue
         seen.add(path)
         panels.setdefault(point, {})[target] = _held(path, summary)
