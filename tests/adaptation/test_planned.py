@@ -157,6 +157,7 @@ def test_what_goes_together(project: Path) -> None:
     refused(fedshift(project, "adapt", "--experiment", "tiny"), "tiny.yaml", "adapts nothing", "`adapt`")
     refused(fedshift(project, "adapt", "--experiment", "tyni"), "Did you mean 'tiny'?")
     refused(
-        fedshift(project, "adapt", "--experiment", "tiny", "--full-domain"), "--plan, --rerun, --device and --threads"
+        fedshift(project, "adapt", "--experiment", "tiny", "--full-domain"),
+        "--plan, --rerun, --device and --threads",
     )
     refused(fedshift(project, "adapt", "0123"), "nothing is named", "--experiment NAME")
