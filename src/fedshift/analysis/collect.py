@@ -178,9 +178,7 @@ def planned(
 
 def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
     identity = identify(cell.spec)
-    directory = workspace.run(cell.spec, identity.digest, identity.code)
-    if rerun == "version":
-        directory = planfile.taken(directory)
+    directory = planfile.taken(workspace.run(cell.spec, identity.digest, identity.code), rerun)
     below, precision = directory.relative_to(workspace.root).as_posix(), cell.spec.local.precision
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
     return Use(cell.label, cell.axes, directory.name, below, precision, identity.code, adaptation)

@@ -53,9 +53,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     identity, estimate = identify(spec), cost(workspace, spec, request.device)
-    directory = workspace.run(spec, identity.digest, identity.code)
-    if request.rerun == "version":
-        directory = planfile.taken(directory)
+    directory = planfile.taken(workspace.run(spec, identity.digest, identity.code), request.rerun)
     run = Run(
         digest=identity.digest,
         code=directory.name.partition("-")[2],

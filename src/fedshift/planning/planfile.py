@@ -185,9 +185,9 @@ def last(root: Path, request: Request) -> Path | None:
     return max(made, key=lambda one: one.stat().st_mtime_ns, default=None)
 
 
-def taken(directory: Path) -> Path:
-    """A run's directory; where nothing in it is finished, that of the finished run of other code and the same digest written last."""
-    if (directory / "summary.json").is_file():
+def taken(directory: Path, rerun: str) -> Path:
+    """A run's directory; by `rerun: version`, where nothing in it is finished, that of the run of the same digest that was finished last."""
+    if rerun == "code" or (directory / "summary.json").is_file():
         return directory
     digest = directory.name.partition("-")[0]
     others = directory.parent.glob(f"{digest}-*/summary.json")
