@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from fedshift.cli import main
 from fedshift.doctor import datasets, disk, dvc, gpu, mlflow, precision, slurm
 from fedshift.planning.plan import plan
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]

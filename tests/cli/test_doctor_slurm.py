@@ -8,7 +8,7 @@ import pytest
 
 from fedshift.doctor import slurm
 from fedshift.planning.plan import plan
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import cluster  # noqa: F401  a fixture

@@ -21,6 +21,7 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
+from fedshift.planning.request import Request
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
 from fedshift.training.run import Machine, train
@@ -92,7 +93,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
 
 def test_two_held_out_domains_can_be_planned(project: Path) -> None:
     declared(project)
-    path = plan(Workspace(project), planfile.Request(experiments=("lodo",)))
+    path = plan(Workspace(project), Request(experiments=("lodo",)))
     planned = planfile.runs(path)
     assert {run.target for run in planned} == {"outline+ink", "outline+plain"}
     assert all(f"/{run.target}/seed0/" in run.directory for run in planned)

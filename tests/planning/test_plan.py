@@ -18,7 +18,8 @@ from fedshift.files import sha256, write_json
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts, factors, measured, speed
 from fedshift.planning.plan import plan, ready
-from fedshift.planning.planfile import Request, Run
+from fedshift.planning.planfile import Run
+from fedshift.planning.request import Request
 from fedshift.spec import Method, RunSpec
 from fedshift.training import status
 from fedshift.workspace import Workspace

@@ -13,7 +13,8 @@ import yaml
 from fedshift.files import write_json
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
-from fedshift.planning.planfile import Request, Run
+from fedshift.planning.planfile import Run
+from fedshift.planning.request import Request
 from fedshift.training.claim import claimed
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift

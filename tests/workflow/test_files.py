@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from fedshift.experiments.load import load
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -15,6 +15,7 @@ sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
 from fedshift.planning import job, planfile
+from fedshift.planning.request import Request
 
 ROOT = Path.cwd()
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
@@ -55,7 +56,7 @@ def active_environment(wildcards):
 
 CLUSTER = the_cluster()
 try:
-    REQUEST = planfile.Request.of(config)
+    REQUEST = Request.of(config)
     PLAN = the_plan(REQUEST)
     RUNS = planfile.runs(PLAN)
     CELLS = planfile.cells(PLAN)
@@ -154,7 +155,7 @@ def tasks_of(wildcards):
 
 def key_of(experiment):
     """Hash of what decides how an experiment's results are shown."""
-    return planfile.inputs_key(ROOT, planfile.Request((experiment,)))
+    return planfile.inputs_key(ROOT, Request((experiment,)))
 
 
 def shown_by(wildcards):

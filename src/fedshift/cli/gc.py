@@ -10,6 +10,7 @@ from fedshift.cli.plan import request
 from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
+from fedshift.planning.request import RERUN
 from fedshift.training.leftover import delete, leftovers
 from fedshift.workspace import Workspace
 
@@ -18,7 +19,7 @@ from fedshift.workspace import Workspace
 @click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
 @click.option(
     "--rerun",
-    type=click.Choice(planfile.RERUN),
+    type=click.Choice(RERUN),
     default="version",
     show_default=True,
     help="version: a finished run of other code stays while the installed code has not finished it. code: it goes.",

@@ -12,13 +12,14 @@ from fedshift.experiments.load import read
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts, speed
 from fedshift.planning.plan import plan
-from fedshift.planning.planfile import Request, Run
+from fedshift.planning.planfile import Run
+from fedshift.planning.request import DEVICES, RERUN, Request
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
 rerun_option = click.option(
     "--rerun",
-    type=click.Choice(planfile.RERUN),
+    type=click.Choice(RERUN),
     help="code: a run counts as done by the installed code only. version: by any, if it was declared alike.  [default: params.yaml]",
 )
 
@@ -34,7 +35,7 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.command
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
-@click.option("--device", type=click.Choice(planfile.DEVICES), help="What training times are estimated for.")
+@click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @rerun_option
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fedshift.doctor import cores, datasets, disk, dvc, gpu, mlflow, precision, slurm
 from fedshift.doctor.finding import Finding
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 CHECKS: tuple[Callable[[Workspace, Request], Iterable[Finding]], ...] = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedshift.doctor.finding import Finding, words
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 

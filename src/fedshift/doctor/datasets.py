@@ -10,7 +10,7 @@ from fedshift.doctor.finding import Finding
 from fedshift.errors import FedshiftError
 from fedshift.experiments.declared import merge
 from fedshift.experiments.load import load, protocol
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 

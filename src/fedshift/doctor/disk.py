@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fedshift.doctor.finding import Finding
 from fedshift.planning import job, planfile
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 SPARE_GB = 5.0

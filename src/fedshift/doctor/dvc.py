@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from fedshift.doctor.finding import Finding, told_by
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from fedshift.doctor.finding import Finding
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import requests
 
 from fedshift.doctor.finding import Finding
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedshift.doctor.finding import Finding, words
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 SECONDS = 0.15  # of matrix products for each precision

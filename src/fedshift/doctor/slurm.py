@@ -13,7 +13,7 @@ import yaml
 
 from fedshift.doctor.finding import Finding, told_by
 from fedshift.planning import job, planfile
-from fedshift.planning.planfile import Request
+from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 OWN = "slurm/cluster.yaml"

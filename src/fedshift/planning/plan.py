@@ -15,7 +15,8 @@ from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify
 from fedshift.planning import planfile
 from fedshift.planning.costs import cost
-from fedshift.planning.planfile import Cell, Images, Request, Run
+from fedshift.planning.planfile import Cell, Images, Run
+from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
