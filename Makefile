@@ -7,10 +7,10 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help setup demo test ui faults mutants docs lint constraints clean
+.PHONY: help setup demo test test-isa ui faults mutants docs lint constraints clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## create .venv and install what is needed; nothing to do the second time
 
@@ -36,6 +36,13 @@ demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a 
 test: $(INSTALLED) ## run the tests; what this machine lacks (Slurm, Chromium) is skipped with a reason (JOBS=2 at once)
 	@$(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile
 
+test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, by AVX2 and by no vector unit (SHARE=1: all)
+	@export SAMPLE_KEY=$$(git rev-parse HEAD 2>/dev/null || date +%F) SAMPLE_SHARE=$${SHARE:-0.1}
+	for isa in "avx2 AVX2" "default SSE41"; do
+	  ATEN_CPU_CAPABILITY=$${isa% *} ONEDNN_MAX_CPU_ISA=$${isa#* } $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile -p tests.sample \
+	    tests/methods tests/models tests/federation tests/contract tests/adaptation
+	done
+
 ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1:5000 (another port: make ui PORT=5001)
 	@case "$${MLFLOW_TRACKING_URI:-}" in http*) echo "MLflow is at $$MLFLOW_TRACKING_URI"; exit 0;; esac
 	export MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
@@ -45,8 +52,9 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 faults: $(INSTALLED) ## play 32 faults over a running experiment, here and on a Slurm of its own (SEED=0); tens of minutes
 	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0}
 
-mutants: $(INSTALLED) ## apply the bugs of tests/mutants one by one; each must make a test fail
+mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, then COUNT=400 random ones (SEED=0), with a score
 	@$(PYTHON) -m pytest -m mutants tests/mutants
+	$(PYTHON) -m tests.mutants.campaign --seed $${SEED:-0} --count $${COUNT:-400} --write
 
 docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
 	@$(PYTHON) docs/generate

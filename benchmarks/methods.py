@@ -3,7 +3,8 @@
 Random images, three clients of 600, batch 64, 2 local epochs, no evaluation inside the timed part. Methods take turns round by round,
 so that a busy spell of the machine meets all. seconds: the median round; factor: the median over rounds of (method / FedAvg of the same
 turn), for each image that is trained on; images: those of a round over FedAvg's, so that a round takes factor * images of FedAvg's;
-spread: (most - least) / median of the factors. The columns after them are the share of the method's own round that each hook took,
+passes: of an image through networks in local steps over FedAvg's (a backward pass counts as two forward ones); outside: of a training image
+before and after them, once a round; both as docs/generate counts them; spread: (most - least) / median of the factors. The columns after them are the share of the method's own round that each hook took,
 measured with its clock around it. A method that trains on rendered images has as many as it would render; making them is not timed.
 """
 
@@ -12,25 +13,29 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
+from fedshift.build import method_of, model_of, rendering_of
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.data.rendering import made as rendering
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.files import write_text
-from fedshift.registry import get, names
-from fedshift.resolve import params
+from fedshift.registry import names
 from fedshift.spec import RunSpec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "generate"))
+from play import Pair, play
 
 OUT = Path(__file__).parent / "methods.csv"
 HOOKS = ("broadcast", "begin", "exchange", "loss", "grad", "step", "end", "aggregate")
@@ -85,12 +90,10 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
             "evaluation": {"every": 10**6, "keep": "none"},
         }
     )
-    kind, method = get("models", options.model), get("methods", name)
-    copies = rendering(spec).copies if method.rendering else 1
+    copies = rendering.copies if (rendering := rendering_of(spec)) else 1
     samples, held = images(device, options.clients, options.each, options.px, copies)
-    build = lambda: kind(7, options.px)  # noqa: E731
     nobody = torch.empty(0, dtype=torch.int64)
-    made = Federation(spec, method(params(method, {})), build, samples, held, nobody)
+    made = Federation(spec, method_of(spec), lambda: model_of(spec, 7), samples, held, nobody)
     made.scores.start = lambda: None  # type: ignore[method-assign]
     return made
 
@@ -129,7 +132,12 @@ def main() -> None:
         action="store_true",
         help=f"write the rows of --methods into {OUT.name}, which docs/methods.md shows; others stay",
     )
+    parser.add_argument(
+        "--count", action="store_true", help="measure nothing; count the passes in the rows that are there"
+    )
     options = parser.parse_args()
+    if options.count:
+        return write([{**one, **passes(one["method"])} for one in known(OUT).values()], OUT)
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
     wanted = ["fedavg", *(name for name in options.methods if name != "fedavg")]
@@ -169,19 +177,37 @@ def row(name: str, seconds: dict[str, list[float]], images: float, clock: Clock)
         "seconds": round(median(seconds[name]), 3),
         "factor": round(middle, 2),
         "images": round(images, 3),
+        **passes(name),
         "spread": round((max(factors) - min(factors)) / middle, 3),
     }
     return facts | shares | {"rest": round(1 - sum(shares.values()), 3)}
 
 
+def passes(name: str) -> dict[str, float]:
+    """Passes of a training image in steps and outside them, over FedAvg's; a rendered image is one of its own."""
+    played = play(name)
+    nothing = (Fraction(0), Fraction(0))
+    outside = of_fedavg(played.outside.get("train", nothing))
+    return {"passes": of_fedavg(played.steps) / played.copies, "outside": outside / played.copies}
+
+
+def of_fedavg(pair: Pair) -> float:
+    """Forward and backward passes in those of FedAvg, one of each; backward is two matrix products for each of forward's."""
+    return round(float(pair[0] + 2 * pair[1]) / 3, 3)
+
+
+def known(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a CSV file by method; none where it is absent."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {row["method"]: row for row in csv.DictReader(file)}
+
+
 def write(rows: list[dict[str, Any]], path: Path) -> None:
     """Put rows into a CSV file in place of those of the same methods; FedAvg comes first, the others by name."""
-    known: dict[str, dict[str, Any]] = {}
-    if path.exists():
-        with path.open(newline="") as file:
-            known = {row["method"]: row for row in csv.DictReader(file)}
-    known |= {row["method"]: row for row in rows}
-    ordered = sorted(known.values(), key=lambda row: (row["method"] != "fedavg", row["method"]))
+    every = known(path) | {row["method"]: row for row in rows}
+    ordered = sorted(every.values(), key=lambda row: (row["method"] != "fedavg", row["method"]))
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()

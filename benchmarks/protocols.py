@@ -1,6 +1,6 @@
 """The first rounds of every protocol on real photographs, with FedAvg: who trains on how much, how the loss falls.
 
-Protocols stand as declared, schedules included, but for the size of images where a ResNet at 224 px would take a CPU minutes a round
+Protocols stand as declared, schedules included, but for the start (preset `scratch`) and the size of images where a ResNet at 224 px would take a CPU minutes a round
 (SMALLER). Needs both data sets:
 
     fedshift fetch pacs --from FOLDER, fedshift prepare pacs --px 64, and the same for office_caltech10 with --px 256
@@ -20,6 +20,7 @@ import torch
 
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
+from fedshift.experiments import load
 from fedshift.experiments.declared import Experiment
 from fedshift.experiments.expand import expand
 from fedshift.federation.loop import Federation
@@ -46,7 +47,9 @@ PLAN: dict[str, tuple[dict[str, Any], str | None]] = {
 def declared(root: Path, protocol: str) -> RunSpec:
     """FedAvg's run under a protocol with its own number of rounds, evaluated after each."""
     spec, target = PLAN[protocol]
+    presets = load.protocol(root, protocol).presets
     told: dict[str, Any] = {
+        "preset": "scratch" if "scratch" in presets else "default",
         "name": f"first rounds of {protocol}", "title": protocol, "protocol": protocol, "methods": {"fedavg": None},
         "spec": spec | {"evaluation": {"every": 1}}, "axes": {"target": [target], "seed": [0]},
     }  # fmt: skip

@@ -52,6 +52,7 @@ def declared(px: int, rounds: int) -> RunSpec:
     here = {
         "data": {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}},
         "method": {"name": "fedavg"},
+        "local": {"precision": "bf16"},
         "federation": {"rounds": rounds},
         "evaluation": {"every": 1},
     }

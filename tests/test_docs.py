@@ -57,12 +57,14 @@ def test_passes_are_those_that_a_method_makes(
 def test_what_travels_once_is_told_apart() -> None:
     from play import play
 
-    bank = 12 * 3 * 3 * 3  # of one client: images, channels, a square of 3 x 3 bins
+    one = 3 * 3 * 3  # of an image: channels, a square of 3 x 3 bins
+    bank, largest = 12 * one, 16 * one  # of a client: three hold 36 images, the first 16 of them
     model = play("fedavg").bytes["up"][0]
     played = play("feddg")
     assert played.steps == (2, 2)
-    assert played.bytes == {"up": (model, 4 * bank), "down": (model, 3 * 4 * bank)}
-    assert played.floats == {("amplitudes", "up"): {1: bank}}
+    sent = bank + 1  # and how many images they are of
+    assert played.bytes == {"up": (model, 4 * sent), "down": (model, 3 * 4 * sent)}
+    assert played.floats == {("amplitudes", "up"): {1: largest}, ("size", "up"): {1: 1}}
 
 
 def test_a_partial_forward_counts_in_part() -> None:

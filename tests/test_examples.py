@@ -112,7 +112,7 @@ def test_the_model_that_the_page_prints_is_one(monkeypatch: pytest.MonkeyPatch) 
     every, tests = TestEveryModel(), [name for name in vars(TestEveryModel) if name.startswith("test_")]
     for name in tests:
         getattr(every, name)("tiny")
-    assert len(tests) == 7
+    assert len(tests) == 8
 
 
 # ---- in an experiment
@@ -204,11 +204,11 @@ def test_momentum_0_is_fedavg_bit_for_bit(participation: float) -> None:
 
 
 def test_parameters_take_the_step_and_statistics_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = small(spec(federation={"rounds": 2}), fedavgm(0.5))
+    federation = small(spec(federation={"rounds": 2, "weights": "uniform"}), fedavgm(0.5))
     W, B = federation.layout.W, federation.layout.B
     start = federation.server.row.clone()
     rows = [row for _, row in trained(federation, monkeypatch)]
-    first, second = (torch.stack(rows[i : i + 3]).mean(0) for i in (0, 3))  # equal clients in size
+    first, second = (torch.stack(rows[i : i + 3]).mean(0) for i in (0, 3))
     v = (start - first)[W]
     v = 0.5 * v + (first - second)[W]
     assert federation.server.row[W].tolist() == pytest.approx((first[W] - v).tolist(), abs=1e-6)

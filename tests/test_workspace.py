@@ -9,7 +9,7 @@ import pytest
 
 from fedshift import identity
 from fedshift.resolve import resolve
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import RunSpec, Source, parse
 from fedshift.workspace import Workspace
 
 WORKSPACE = Workspace(Path())
@@ -87,8 +87,43 @@ def test_changed_rendering_is_another_folder_of_the_same_partition_and_another_r
     assert identity.code(spec()) != code
 
 
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("fedshift.data.datasets.digits", ".astype(np.uint8)", ".astype(np.uint8) ^ 255"),
+        ("fedshift.data.decode", "reducing_gap=None", "reducing_gap=2.0"),
+        ("fedshift.data.prepare", "index = dataset.index(raw)", "index = dataset.index(raw)[::-1]"),
+        ("fedshift.data.dataset", '"split": "",', '"split": "train",'),
+    ],
+)
+def test_changed_decoder_is_another_folder_of_images_and_all_that_is_made_of_them(
+    edited: Edit, module: str, old: str, new: str
+) -> None:
+    before = WORKSPACE.prepared(spec().data).name, *names(spec()), identity.code(spec())
+    edited(module, old, new)
+    after = WORKSPACE.prepared(spec().data).name, *names(spec()), identity.code(spec())
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    edited(module, old, old)
+    assert (WORKSPACE.prepared(spec().data).name, *names(spec()), identity.code(spec())) == before
+
+
+def test_images_of_one_data_set_are_not_named_by_the_module_of_another(edited: Edit) -> None:
+    data = {name: Source(dataset=name) for name in ("digits", "pacs", "office_caltech10")}
+    before = {name: WORKSPACE.prepared(source) for name, source in data.items()}
+    edited("fedshift.data.tree", '"RGB"', '"L"')
+    changed = {name for name, source in data.items() if WORKSPACE.prepared(source) != before[name]}
+    assert changed == {"pacs", "office_caltech10"}
+    edited(
+        "fedshift.data.convert", "QUALITY = 90", "QUALITY = 91"
+    )  # another tree, which has a hash of its own
+    edited("fedshift.data.tree", '"RGB"', '"RGB"')
+    assert {name: WORKSPACE.prepared(source) for name, source in data.items()} == before
+
+
 def test_comments_and_docstrings_change_no_name(edited: Edit) -> None:
-    before = names(spec())
+    before = WORKSPACE.prepared(spec().data), *names(spec())
     edited("fedshift.data.scheme", '"""A random order of', '"""# Some order of')
     edited("fedshift.data.renderings.ccst", "BATCH = 64", "BATCH = 64  # images at once")
-    assert names(spec()) == before
+    edited("fedshift.data.decode", "CHUNK = 64", "CHUNK = 64  # images")
+    edited("fedshift.data.datasets.digits", '"""Pixels uint8 [32', '"""# Pixels uint8 [32')
+    assert (WORKSPACE.prepared(spec().data), *names(spec())) == before

@@ -1,4 +1,7 @@
-"""Writes the pages that are made from the code: docs/equations.md, methods.md and protocols.md. `make docs`; a test compares them."""
+"""Writes what pages show of the code and of kept results: docs/equations.md, methods.md, protocols.md, the tables of README.
+
+`make docs`; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,18 @@ import argparse
 import sys
 from pathlib import Path
 
+import results
 from equations import equations
 from methods import methods
 from protocols import protocols
 
-PAGES = {"equations.md": equations, "methods.md": methods, "protocols.md": protocols}
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    "docs/equations.md": equations,
+    "docs/methods.md": methods,
+    "docs/protocols.md": protocols,
+    "README.md": lambda: results.filled(ROOT / "README.md"),
+}
 
 
 def main() -> None:
@@ -18,13 +28,18 @@ def main() -> None:
     parser.add_argument(
         "--check", action="store_true", help="compare instead of writing; exit 1 where a page is out of date"
     )
-    check = parser.parse_args().check
-    stale = []
+    parser.add_argument(
+        "--keep", metavar="EXPERIMENT", help="first copy its tables and figures from results/ to docs/results"
+    )
+    asked = parser.parse_args()
+    if asked.keep:
+        results.keep(asked.keep)
+    stale = results.stale() if asked.check else []
     for page, make in PAGES.items():
-        path, text = Path(__file__).parents[1] / page, make()
-        if check and (not path.exists() or path.read_text() != text):
+        path, text = ROOT / page, make()
+        if asked.check and (not path.exists() or path.read_text() != text):
             stale.append(page)
-        elif not check:
+        elif not asked.check:
             path.write_text(text)
     if stale:
         sys.exit(f"out of date: {', '.join(stale)}. Run: make docs")

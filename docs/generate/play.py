@@ -12,12 +12,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fedshift.data.rendering import made
+from fedshift.build import model_of, rendering_of
+from fedshift.federation import ledger
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.federation.transfer import Transfer
 from fedshift.models.base import Model
-from fedshift.registry import get
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.federation.toys import images, method, spec
@@ -33,6 +33,7 @@ class Played:
 
     steps: passes in local steps for each training image that a client holds, where FedAvg has (1, 1); outside: split -> passes before
     and after the steps for each image of that split; bytes: way -> (one client's in a round, how many more it had in all rounds before);
+    copies: images that are trained on for each that is held;
     floats: (message, way) -> round from 1 -> the most numbers that one client sent or got.
     """
 
@@ -40,6 +41,7 @@ class Played:
     steps: Pair
     outside: dict[str, Pair]
     bytes: dict[str, tuple[int, int]]
+    copies: int
     floats: dict[tuple[str, str], dict[int, int]]
 
 
@@ -50,6 +52,7 @@ class Passes:
         self.seen: Counter[tuple[str, str]] = Counter()
         self._where, self._outside = STEPS, False
         splits = ("train", "val", "test")
+        self.engine = ledger.Passes()  # the federation's, once it is made
         self._split = {int(i): name for one in held for name in splits for i in one.split(name)}
 
     def watch(self, model: Model) -> Model:
@@ -60,11 +63,15 @@ class Passes:
             where, size = self._where, part * len(output)
             self.seen[where, "forward"] += size
             if output.requires_grad:
-                output.register_hook(lambda g: self.seen.update({(where, "backward"): size}))
+                output.register_hook(lambda g: self._returned(where, size))
 
         for stage in model.stages.values():
             stage.register_forward_hook(count)
         return model
+
+    def _returned(self, where: str, size: Fraction) -> None:
+        if self.engine.counting:  # not while a method measures something of itself
+            self.seen[where, "backward"] += size
 
     def outside(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """A hook of a method whose passes are no steps: they count for the split that its images are from."""
@@ -113,14 +120,15 @@ def play(name: str) -> Played:
         federation={"rounds": LAST + 1}, evaluation={"every": LAST + 1, "keep": "none"},
     )  # fmt: skip
     chosen, (samples, plain, target) = method(name), images()
-    copies = made(run).copies if chosen.rendering else 1
+    copies = made.copies if (made := rendering_of(run)) else 1
     held = [replace(one, train=one.train.repeat_interleave(copies)) for one in plain]
-    passes, change, network = Passes(held), chosen.model, get("models", run.model.name)
+    passes, change = Passes(held), chosen.model
     chosen.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
     for hook in ("begin", "end"):
         setattr(chosen, hook, passes.outside(getattr(chosen, hook)))
-    federation = Federation(run, chosen, lambda: network(2, 32), samples, held, target, transfer=Noted)
+    federation = Federation(run, chosen, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
     passes.notice(samples)
+    passes.engine = federation.turn.passes
     floats = _rounds(federation, passes)
     rounds = LAST - FIRST + 1
     sizes = {split: sum(len(one.split(split)) for one in held) for split in ("train", "val", "test")}
@@ -130,6 +138,7 @@ def play(name: str) -> Played:
         steps=passes.of(STEPS, rounds * sum(len(one.train) for one in plain)),
         outside={split: pair for split, pair in outside.items() if any(pair)},
         bytes={way: _bytes(federation, f"bytes_{way}") for way in ("up", "down")},
+        copies=copies,
         floats=floats,
     )
 

@@ -28,7 +28,7 @@ def measured() -> dict[str, Round]:
 def _round(row: dict[str, str]) -> Round:
     factor = float(row["factor"]) * float(row.get("images") or 1)
     spread = float(row["spread"]) if row.get("spread") else None
-    facts = ("method", "seconds", "factor", "images", "spread")
+    facts = ("method", "seconds", "factor", "images", "passes", "outside", "spread")
     return Round(factor, spread, {key: float(value) for key, value in row.items() if key not in facts})
 
 

@@ -20,6 +20,7 @@ from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
+from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import Samples
 from fedshift.federation.scores import TARGET
 from fedshift.files import write_json
@@ -49,8 +50,9 @@ def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> 
         told["round"] = summary["best_round"].get(
             task.selection.removeprefix("best_"), spec.federation.rounds
         )
-        measured = _adapted(workspace, run, summary, spec, task, device)
-        machine = environment(device, torch.get_num_threads())
+        with arithmetic(spec.local.precision, device):
+            measured = _adapted(workspace, run, summary, spec, task, device)
+            machine = environment(device, torch.get_num_threads())
         write_json(path, {**declared, **told, **measured, "time": time.time(), "environment": machine})
     return path
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedshift.build import method_of, model_of, rendering_of
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.partition import load_partition, partition_hash
 from fedshift.data.prepare import load, verify_prepared
@@ -20,8 +21,6 @@ from fedshift.federation.samples import ClientData, Samples
 from fedshift.files import sha256
 from fedshift.models.base import Model
 from fedshift.pretrained import read
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -48,10 +47,12 @@ def assemble(
     def positions(client: int, name: str) -> torch.Tensor:
         return chosen((owner == client) & (split == name))
 
-    clients = []
-    for k in range(int(owner.max()) + 1):
+    clients, count = [], int(owner.max()) + 1
+    few_shot = partition.attrs.get("few_shot", [()] * count)
+    for k in range(count):
+        train, val, test = (positions(k, name) for name in ("train", "val", "test"))
         domains = tuple(partition["domain"][owner == k].unique())
-        clients.append(ClientData(positions(k, "train"), positions(k, "val"), positions(k, "test"), domains))
+        clients.append(ClientData(train, val, test, domains, tuple(few_shot[k])))
         if not len(clients[k].train):
             raise FedshiftError(
                 workspace.partition(spec),
@@ -59,22 +60,19 @@ def assemble(
                 "Use fewer clients or a larger fraction.",
             )
     images, labels = mapped(pixels), torch.from_numpy(index["label"].to_numpy().astype("int64"))
-    if get("methods", spec.method.name).rendering:
-        rendered, samples_of, hashes["rendered"] = load_rendered(render(workspace, spec))
+    if rendering := rendering_of(spec):
+        rendered, samples_of, hashes["rendered"] = load_rendered(render(workspace, spec, rendering))
         clients = [replace(one, train=_rendered_of(one.train, samples_of, len(images))) for one in clients]
         images = torch.cat([images, torch.from_numpy(rendered)])
         labels = torch.cat([labels, labels[torch.from_numpy(samples_of)]])
     classes, data = list(facts["classes"]), spec.data
-    model_class, method_class = get("models", spec.model.name), get("methods", spec.method.name)
 
     def build() -> Model:
-        model: Model = model_class(len(classes), data.input_px, **spec.model.params)
-        return model
+        return model_of(spec, len(classes))
 
     augment = Augment(data.augment, data.prepare.px, data.input_px, data.normalise)
     evaluate = Evaluate(data.prepare.px, data.input_px, data.normalise)
     samples = Samples(images, labels, augment, evaluate, evaluate.mean, evaluate.deviation, device)
-    method = method_class(params(method_class, spec.method.params))
     options: dict[str, Any] = {}
     if spec.model.init != "scratch":
         with torch.device("meta"):
@@ -84,7 +82,7 @@ def assemble(
     held_out = [
         chosen((split == "target") & (partition["domain"] == name).to_numpy()) for name in data.held_out
     ]
-    federation = Federation(spec, method, build, samples, clients, held_out, **options)
+    federation = Federation(spec, method_of(spec), build, samples, clients, held_out, **options)
     return federation, hashes, classes
 
 

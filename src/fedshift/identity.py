@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedshift.build import method_of, rendering_of
 from fedshift.files import canonical_json, sha256
 from fedshift.registry import get, module
 from fedshift.spec import RunSpec
@@ -27,7 +28,7 @@ ENGINE = ("fedshift.assemble",)
 DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
-        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "workspace",
+        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "weights", "workspace",
         "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip
@@ -53,13 +54,13 @@ def digest(spec: RunSpec) -> str:
     """16 hexadecimals over what a resolved spec declares."""
     versions = {
         "engine": ENGINE_VERSION,
-        "method": get("methods", spec.method.name).version,
+        "method": method_of(spec).version,
         "model": get("models", spec.model.name).version,
         "dataset": get("datasets", spec.data.dataset).version,
         "partition": get("partitions", spec.partition.scheme).version,
     }
-    if rendering := get("methods", spec.method.name).rendering:
-        versions["rendering"] = get("renderings", rendering).version
+    if rendering := rendering_of(spec):
+        versions["rendering"] = rendering.version
     versions |= {name: get("modifiers", name).version for name in spec.partition.modify}
     if spec.model.init != "scratch":
         versions["weights"] = get("models", spec.model.name).weights[spec.model.init]
@@ -70,7 +71,7 @@ def digest(spec: RunSpec) -> str:
 
 def code(spec: RunSpec) -> str:
     """8 hexadecimals over the code that computes a run of this spec."""
-    rendering = get("methods", spec.method.name).rendering
+    rendering = rendering_of(spec)
     return fingerprint(
         *ENGINE,
         module("methods", spec.method.name),
@@ -78,7 +79,7 @@ def code(spec: RunSpec) -> str:
         module("datasets", spec.data.dataset),
         module("partitions", spec.partition.scheme),
         *(module("modifiers", name) for name in spec.partition.modify),
-        *([module("renderings", rendering)] if rendering else []),
+        *([module("renderings", rendering.name)] if rendering else []),
     )
 
 

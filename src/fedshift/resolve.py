@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fedshift.errors import FedshiftError, nearest, unknown
+from fedshift.files import canonical_json
 from fedshift.registry import get
-from fedshift.spec import RunSpec
+from fedshift.spec import Method, Model, RunSpec
 
 
 def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
@@ -69,7 +70,24 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
         raise FedshiftError(
             f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure
         )
+    if refused := _refused(
+        canonical_json(spec.model.model_dump()), spec.data.input_px, canonical_json(spec.method.model_dump())
+    ):
+        raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
     return spec
+
+
+def check_weights(spec: RunSpec, where: str) -> None:
+    """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method weighs its clients otherwise."""
+    kind, asked = get("methods", spec.method.name), spec.federation.weights
+    method = kind(params(kind, spec.method.params))
+    if method.weights not in (None, asked):
+        what = f"'{asked}' would have no effect: {method.name} weighs its clients by a rule of its own, '{method.weights}'"
+        own = any(field.name == "weights" for field in dataclasses.fields(kind.Params))
+        cure = (
+            f"Set method.params.weights to '{asked}'." if own else "Leave it out, or choose another method."
+        )
+        raise FedshiftError(f"{where}: federation.weights", what, cure)
 
 
 def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
@@ -104,6 +122,40 @@ def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:
     made, default = params(plugin, given, where), plugin.Params()
     pairs = ((field.name, getattr(made, field.name)) for field in dataclasses.fields(made))
     return {name: value for name, value in pairs if value != getattr(default, name)}
+
+
+@functools.cache
+def _refused(model: str, px: int, method: str) -> FedshiftError | None:
+    """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor has values."""
+    import torch
+
+    network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
+    kind = get("methods", changed.name)
+    try:
+        with torch.device("meta"):
+            kind(params(kind, changed.params)).model(get("models", network.name)(2, px, **network.params))
+    except FedshiftError as error:
+        return error
+    return None
+
+
+def complete(spec: RunSpec) -> RunSpec:
+    """A resolved spec with every parameter of its method, model, scheme and modifiers, those at their default too; `resolve` drops them again."""
+
+    def every(kind: str, name: str, chosen: dict[str, Any]) -> dict[str, Any]:
+        return dataclasses.asdict(params(get(kind, name), chosen))
+
+    partition, model, method = spec.partition, spec.model, spec.method
+    changes = {name: every("modifiers", name, chosen) for name, chosen in partition.modify.items()}
+    return spec.model_copy(
+        update={
+            "partition": partition.model_copy(
+                update={"params": every("partitions", partition.scheme, partition.params), "modify": changes}
+            ),
+            "model": model.model_copy(update={"params": every("models", model.name, model.params)}),
+            "method": method.model_copy(update={"params": every("methods", method.name, method.params)}),
+        }
+    )
 
 
 def _has_batch_norm(model: Any, spec: RunSpec) -> bool:

@@ -121,7 +121,10 @@ class Schedule(Closed):
 
 
 class Local(Closed):
-    """A client's training in one round."""
+    """A client's training in one round.
+
+    precision: fp32; tf32, on CUDA convolutions and matrix products of fp32 tensors by their first 10 bits of mantissa; bf16, autocast.
+    """
 
     batch: int = Field(ge=1)
     batch_rule: Literal["wrap", "drop_last", "keep_last"] = "keep_last"
@@ -133,7 +136,7 @@ class Local(Closed):
     optimizer_state: Literal["reset", "persist"] = "reset"
     clip: float | None = Field(None, gt=0)
     schedule: Schedule = Schedule()
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
 
     @model_validator(mode="after")
     def _momentum(self) -> Local:

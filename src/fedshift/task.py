@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedshift.build import method_of, model_of
 from fedshift.errors import FedshiftError
 from fedshift.files import canonical_json, sha256
 from fedshift.identity import fingerprint
@@ -47,11 +48,8 @@ class Task:
         one_domain(spec, where)
         if spec.evaluation.keep == "none":
             raise FedshiftError(where, "its runs keep no weights", "Set evaluation.keep: post_agg.")
-        method, model = get("methods", spec.method.name), get("models", spec.model.name)
         with torch.device("meta"):
-            network = method(params(method, spec.method.params)).model(
-                model(2, spec.data.input_px, **spec.model.params)
-            )
+            network = method_of(spec).model(model_of(spec, 2))
         get("adaptations", self.adaptation).check(network, where)
 
 

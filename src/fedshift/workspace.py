@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedshift.build import rendering_of
 from fedshift.files import canonical_json, sha256
 from fedshift.identity import fingerprint
 from fedshift.registry import get, module
@@ -25,17 +26,24 @@ class Workspace:
         return self.root / "data" / "raw" / dataset / release
 
     def prepared_at(self, dataset: str, release: str, prepare: Prepare) -> Path:
-        """The folder of decoded images; named by pixels and a recipe that covers release, resampling and the data set's version."""
-        recipe = _short(
-            [release, prepare.model_dump(exclude_defaults=True), get("datasets", dataset).version]
-        )
+        """The folder of decoded images; named by pixels and a recipe that covers release, resampling, the data set's version and the code
+        that lists, reads and resizes its images.
+
+        Not covered is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds the tree's own hash.
+        """
+        version = get("datasets", dataset).version
+        code = fingerprint("fedshift.data.prepare", module("datasets", dataset))
+        recipe = _short([release, prepare.model_dump(exclude_defaults=True), version, code])
         return self.root / "data" / "prepared" / dataset / f"{prepare.px}-{recipe}"
 
     def prepared(self, data: Source) -> Path:
         return self.prepared_at(data.dataset, data.release, data.prepare)
 
     def partition(self, spec: Division) -> Path:
-        """The partition's Parquet file; named by everything that decides who holds which sample, the code that does it included."""
+        """The partition's Parquet file; named by everything that decides who holds which sample, the code that does it included.
+
+        The data set's module decides domains, classes, official splits and duplicates.
+        """
         plugins = [
             ("partitions", spec.partition.scheme),
             *(("modifiers", name) for name in spec.partition.modify),
@@ -45,15 +53,21 @@ class Workspace:
             get("datasets", spec.data.dataset).version,
             spec.partition.model_dump(exclude_defaults=True),
             *(get(*plugin).version for plugin in plugins),
-            fingerprint("fedshift.data.partition", *(module(*plugin) for plugin in plugins)),
+            fingerprint(
+                "fedshift.data.partition",
+                module("datasets", spec.data.dataset),
+                *(module(*plugin) for plugin in plugins),
+            ),
         ]
         name = _short([*recipe, spec.data.target, spec.seed])
         return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"
 
     def rendered(self, spec: RunSpec) -> Path:
-        """The folder of images that a run's method makes before training; named by what they are made of and how."""
-        name = get("methods", spec.method.name).rendering
-        made_by = [name, get("renderings", name).version, fingerprint(module("renderings", name))]
+        """The folder of images that a run's method makes before training, if it does; named by what they are made of and how."""
+        rendering = rendering_of(spec)
+        assert rendering is not None
+        name = rendering.name
+        made_by = [name, rendering.version, fingerprint(module("renderings", name))]
         made_of = [spec.method.params, self.prepared(spec.data).name, self.partition(spec).stem]
         return self.root / "data" / "rendered" / spec.data.dataset / _short([*made_by, *made_of])
 

@@ -78,6 +78,7 @@ def test_run_is_adapted_once(method, adaptation, project):
     assert path.parent.name == directory.name and path.stem.startswith(f"{adaptation}-")
     assert str(path) in shown
     told = json.loads(path.read_text())
+    assert told["environment"]["tf32"] == {"convolutions": False, "matrices": False}  # whatever torch allows
     metrics = pd.read_parquet(directory / "metrics.parquet").query(
         "split == 'target' and stage == 'post_agg' and round == 1"
     )
@@ -143,8 +144,9 @@ def test_domain_without_a_test_part_is_refused(project):
         target(Workspace(project), run, Task("fedbn", {}))
 
 
-def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch):
-    """Shared entries, and each client's own ones, come back where they were."""
+@pytest.mark.parametrize("participation", [1.0, 0.34])
+def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participation):
+    """Shared entries, and each client's own ones, come back where they were; who never trained stays apart."""
     from fedshift.training import run as module
 
     ended = []
@@ -154,7 +156,7 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch):
         "_write_weights",
         lambda federation, folder: ended.append(federation) or write(federation, folder),
     )
-    run = spec("fdse")
+    run = spec("fdse", federation={"participation": participation})
     directory = trained(project, run)
     (state,) = (federation.state for federation in ended)
     summary = json.loads((directory / "summary.json").read_text())
@@ -166,7 +168,9 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch):
     federation, _, _ = assemble(Workspace(project), run, CPU)
     (row,) = kept.unseen(federation, directory, summary, "last")
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
-    torch.testing.assert_close(row[state.kept.at], state.own.mean(0))
+    drawn = [k for k, visits in enumerate(state.visits) if visits]
+    assert len(drawn) == (3 if participation == 1 else 1)
+    torch.testing.assert_close(row[state.kept.at], state.own[drawn].mean(0))
 
 
 def test_generated_models_come_back(project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import yaml
 
 from fedshift.analysis.collect import Collected, collect
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.files import canonical_json, sha256
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
@@ -21,6 +24,11 @@ from fedshift.workspace import Workspace
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 Accuracies = Mapping[int, Mapping[tuple[int, str], float]]
+
+
+def _small(axes: dict[str, Any]) -> float:
+    """A number that tells values on the axes apart, so that each point on them is a run of its own."""
+    return zlib.crc32(canonical_json(axes).encode()) * 1e-12
 
 
 class Project:
@@ -53,18 +61,19 @@ class Project:
         bn: str = "averaged",
         loss: float = 1.0,
         extra: list[dict[str, Any]] | None = None,
+        spec: RunSpec | None = None,
         **axes: Any,
     ) -> Path:
-        """One run: accuracy by round, client and split (client -1 with split "target"); None for a run that has not finished."""
-        spec = RunSpec.model_validate(
+        """One run: accuracy by round, client and split (client -1 with split "target"); None for a run that has not finished.
+
+        spec: of a run that is to be compared with a printed one.
+        """
+        spec = spec or RunSpec.model_validate(
             {
                 "data": {"dataset": "digits", "target": axes.get("target")},
                 "model": {"name": "digits_cnn"},
-                "method": {
-                    "name": method or label,
-                    "params": {k: v for k, v in axes.items() if k not in ("target", "seed")},
-                },
-                "local": {"batch": 8, "lr": 0.1},
+                "method": {"name": method or label},
+                "local": {"batch": 8, "lr": 0.1 + _small(axes)},
                 "federation": {"rounds": 2},
                 "seed": axes.get("seed", 0),
             }
@@ -131,6 +140,12 @@ class Project:
         }  # fmt: skip
         (directory / "summary.json").write_text(json.dumps(summary))
         return directory
+
+    def add_all(self, accuracies: Accuracies) -> Collected:
+        """All runs that the declared experiment has, with one accuracy for all; collect them."""
+        for cell in expand(self.workspace.root, load(self.workspace.root, self.name)):
+            self.add(cell.label, accuracies, spec=cell.spec, **cell.axes)
+        return self.collect()
 
     def plan(self) -> Path:
         path = self.workspace.root / "plan.db"

@@ -158,7 +158,7 @@ def test_a_claim_may_speak_of_it(project: Project) -> None:
     (verdict,) = verdicts(project.workspace.root, made(project, claims=claim))
     (against,) = verdict.differences
     assert (against.mean, against.seeds, verdict.verdict) == (pytest.approx(8), 2, "confirmed")
-    assert verdict.printed == pytest.approx(75.52 - 66.91)
+    assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
 
 
 def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:

@@ -59,6 +59,19 @@ def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
     assert 0.9 not in table["value"].to_pylist()
 
 
+def test_what_older_code_collected_is_collected_anew(project: Project) -> None:
+    project.declare(**TWO)
+    for method in ("fedavg", "local"):
+        for seed in (0, 1):
+            project.add(method, {0: accuracy((0.5, 0.5))}, target="a", seed=seed)
+    project.collect()
+    path = project.workspace.metrics("toy").with_suffix(".runs.parquet")
+    pq.write_table(pq.read_table(path).drop_columns(["spec"]).replace_schema_metadata(), path)
+    with pytest.raises(FedshiftError, match=r"no column 'spec'\s+Run `fedshift collect toy` again"):
+        read(project.workspace, "toy")
+    assert project.collect().runs["spec"].notna().all()
+
+
 def test_run_rows_carry_the_summary(project: Project) -> None:
     project.declare(methods={"fedbn": None}, axes={"d": [1, 2]})
     for d in (1, 2):

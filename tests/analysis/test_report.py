@@ -13,9 +13,11 @@ from plotly.offline import get_plotlyjs
 from fedshift.analysis import report
 from fedshift.analysis.collect import read
 from fedshift.analysis.report_facts import costs, summaries, unfinished
-from fedshift.analysis.report_plots import learning_curves
+from fedshift.analysis.report_plots import against_costs, learning_curves
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.files import write_json
 from tests.analysis.conftest import Project, accuracy
 
@@ -87,11 +89,13 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
 
 
 def test_curves_are_means_over_seeds_with_a_band(written: tuple[Project, str]) -> None:
-    figure = learning_curves(written[0].workspace.root, read(written[0].workspace, "toy"))[""]
+    figures, bands = learning_curves(written[0].workspace.root, read(written[0].workspace, "toy"))
+    figure = figures[""]
+    assert bands == "band of two seeds: from the lower to the higher; no band: one seed"
     ood = [trace for trace in figure.data if trace.name == "fedavg" and trace.yaxis == "y4"]
     assert [list(trace.y) for trace in ood] == [[10.0, 50.0]]
     band = next(trace for trace in figure.data if trace.fill == "toself" and trace.yaxis == "y4")
-    assert list(band.y) == [10.0, 85.36, 14.64, 10.0]
+    assert list(band.y) == [10.0, 75.0, 25.0, 10.0]
     assert len({trace.name for trace in figure.data if trace.showlegend}) == 2
 
 
@@ -109,6 +113,39 @@ def test_costs_are_means_of_finished_runs(written: tuple[Project, str]) -> None:
             "local": {"id": 60.0, "ood": 75.0, "finished": 2},
         }
     }
+
+
+def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(project: Project) -> None:
+    """Ditto trains two networks on every batch; with `centralized` StableFDG pools its clients as central does."""
+    project.declare(
+        methods={"fedavg": None, "ditto": None, "central": None, "stablefdg": {"method": {"params": {"centralized": True}}}},
+        axes={"seed": [0]},
+        spec={"model": {"name": "digits_cnn"}},
+    )  # fmt: skip
+    for cell in expand(project.workspace.root, load(project.workspace.root, "toy")):
+        directory = project.add(cell.label, {1: accuracy((0.5, 0.7))}, spec=cell.spec, **cell.axes)
+        summary = json.loads((directory / "summary.json").read_text())
+        passes = 2e9 if cell.label == "ditto" else 1e9
+        summary["costs"] |= {"images": 1e9, "forward_passes": passes, "backward_passes": passes}
+        write_json(directory / "summary.json", summary)
+    collected = project.collect()
+    table = costs(collected, summaries(project.workspace, collected)).set_index("method")
+    assert table["gmacs_forward"].to_dict() == {"fedavg": 7, "ditto": 14, "central": 7, "stablefdg": 7}
+    assert table["gmacs_backward"].tolist() == [14, 28, 14, 14]
+    assert table[["up", "down", "sent"]].isna().all(axis=1).tolist() == [False, False, True, True]
+    shown = against_costs(collected, table.reset_index())
+    bytes_axis = {trace.name for trace in shown.data if trace.xaxis == "x"}
+    seconds = {trace.name for trace in shown.data if trace.xaxis == "x2"}
+    assert bytes_axis == {"fedavg", "ditto"} and seconds == {"fedavg", "ditto", "central", "stablefdg"}
+    assert [trace.name for trace in shown.data if trace.showlegend] == [
+        "fedavg",
+        "ditto",
+        "central",
+        "stablefdg",
+    ]
+    page = report.write(project.workspace, ["toy"], "toy").read_text().replace(get_plotlyjs(), "")
+    central = page[page.index("<h2>Costs</h2>") :].split("<tr><th>central</th>")[1].split("</tr>")[0]
+    assert central.startswith("<td>1</td><td>–</td><td>–</td>")
 
 
 def test_summaries_come_from_pack_stamps_where_run_directories_are_absent(

@@ -67,6 +67,17 @@ def test_all_weighs_by_training_size_and_avg_does_not(project: Project) -> None:
     assert row["ood"] == pytest.approx(25)
 
 
+def test_a_run_that_lacks_an_axis_of_another_has_its_accuracies(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "fedprox": {"axes": {"mu": [0.1]}}}, axes={"target": ["a"]})
+    project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.2)}, sizes=(10, 30), target="a")
+    project.add("fedprox", {1: accuracy((0.6, 0.2), ood=0.5)}, sizes=(10, 30), target="a", mu=0.1)
+    rows = selected(project.collect()).set_index("method")
+    assert rows["mu"].isna().to_dict() == {"fedavg": True, "fedprox": False}
+    measured = rows[["id", "ood", "all", "avg", "val"]]
+    assert measured.loc["fedavg"].tolist() == pytest.approx([60, 20, 70, 60, 70])
+    assert measured.loc["fedprox"].tolist() == pytest.approx([40, 50, 30, 40, 30])
+
+
 def test_validation_stands_in_where_there_is_no_test_split(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     project.add("fedavg", {1: {(0, "val"): 0.3, (1, "val"): 0.5}}, test=0, seed=0)

@@ -15,6 +15,7 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
 from fedshift.experiments.declared import Experiment
+from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 
 from .conftest import REFERENCE, Project, accuracy
@@ -134,7 +135,7 @@ def test_published_values(
     assert found is not None
     assert found.value == value
     assert found.std == std or (std is None and math.isnan(found.std))
-    assert found.judged
+    assert found.judged == value
 
 
 @pytest.mark.parametrize("values", [{"target": "photo"}, {"d": 9, "target": "photo"}])
@@ -151,15 +152,17 @@ def test_every_published_template_finds_a_number() -> None:
 
 
 def hfedf(project: Project) -> Collected:
-    keys = load(ROOT, "hfedf/table2").model_dump(include={"tables", "published", "title", "protocol"})
+    keys = load(ROOT, "hfedf/table2").model_dump(include={"tables", "title", "protocol", "spec"})
     project.declare(
         "hfedf/table2",
         methods={"fedavg": None},
         axes={"partition.params.d": [1], "target": ["photo"], "seed": [0, 1]},
+        published={"*": "pacs/cnn32/lodo/d{d}/{method}/default/{target}"},
         **keys,
     )
-    for seed, ood in ((0, 0.55), (1, 0.57)):
-        project.add("fedavg", {1: accuracy((0.7, 0.6), ood=ood)}, d=1, target="photo", seed=seed)
+    cells = expand(project.workspace.root, load(project.workspace.root, "hfedf/table2"))
+    for cell, ood in zip(cells, (0.55, 0.57), strict=True):
+        project.add("fedavg", {1: accuracy((0.7, 0.6), ood=ood)}, spec=cell.spec, **cell.axes)
     return project.collect()
 
 
@@ -183,6 +186,10 @@ def test_files_and_the_offline_page(project: Project) -> None:
     assert {path.name for path in folder.iterdir()} == expected
     csv = pd.read_csv(folder / "table.csv")
     assert set(csv["table"]) == {"averages", "targets"}
+    head, first = (folder / "targets.csv").read_text().splitlines()[:2]
+    assert head.startswith("method,d,target,metric,mean,") and first.startswith(
+        "fedavg,1,photo,id,65.0000,0.0000,2,2,67.3"
+    )
     page = stem.with_suffix(".html").read_text()
     assert "paper 57.8 ± 1.0 (-1.8)" in page
     assert not re.search(r"https?://|<script|<link|url\(", page)
@@ -225,6 +232,116 @@ def test_runs_of_other_code_are_named_and_counted(project: Project) -> None:
     (line,) = (line for line in notes(project.collect()) if "declared alike" in line)
     assert line.startswith("Other code than was installed")
     assert line.endswith("trained 1 of 4 runs, declared alike (rerun: version): fedavg (1).")
+
+
+SPLIT = {"targets": {"columns": ["target"], "metrics": ["ood"]}, "all": {"metrics": ["ood"]}}
+
+
+def uneven(project: Project) -> Collected:
+    """FedAvg over local epochs 1 and 2, FedProx over 2 alone; more epochs are better by 20 points."""
+    project.declare(
+        methods={"fedavg": None, "fedprox": None},
+        axes={"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
+        only={"fedprox": {"local.epochs": [2]}},
+        tables=SPLIT,
+    )
+    for target in ("plain", "ink"):
+        for method, epochs in (("fedavg", 1), ("fedavg", 2), ("fedprox", 2)):
+            project.add(
+                method,
+                {1: accuracy((0.5, 0.5), ood=0.4 + 0.2 * epochs)},
+                epochs=epochs,
+                target=target,
+                seed=0,
+            )
+    return project.collect()
+
+
+def test_a_mean_over_fewer_values_than_beside_it_is_marked(project: Project) -> None:
+    collected = uneven(project)
+    for name, columns in (("targets", ["plain", "ink", "Average"]), ("all", [""])):
+        cells = tables.cells(project.workspace.root, collected, collected.experiment.tables[name])
+        assert cells["mean"].tolist() == pytest.approx([70] * len(columns) + [80] * len(columns))
+        assert (cells["fewer"] == "").tolist() == [True] * len(columns) + [False] * len(columns)
+        assert set(cells["fewer"]) - {""} == {"epochs 2 of 1, 2"}
+    stem = tables.write(project.workspace, collected)
+    text = stem.with_suffix(".md").read_text()
+    assert "80.0†" in text and "70.0†" not in text
+    assert "† A mean over fewer values than others in its column: epochs 2 of 1, 2 (fedprox)." in text
+    assert "80.0†" in stem.with_suffix(".html").read_text()
+    assert pd.read_csv(stem.with_name("all.csv"))["fewer"].tolist()[1] == "epochs 2 of 1, 2"
+
+
+def test_the_average_over_fewer_domains_is_marked_too(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedprox": None},
+        axes={"target": ["plain", "ink"], "seed": [0]},
+        only={"fedprox": {"target": ["ink"]}},
+        tables={"t": {"columns": ["target"], "metrics": ["ood"]}},
+    )
+    for method, target in (("fedavg", "plain"), ("fedavg", "ink"), ("fedprox", "ink")):
+        project.add(method, {1: accuracy((0.5, 0.5), ood=0.4)}, target=target, seed=0)
+    cells = build(project, project.collect()).set_index(["method", "target"])
+    assert cells.loc[("fedprox", "Average"), "fewer"] == "target ink of ink, plain"
+    assert (cells["fewer"] == "").sum() == 4
+
+
+def test_columns_come_in_the_order_of_the_file(project: Project) -> None:
+    """A first row that has the last value alone brought it to the front: hFedF's Table 2 had d = 3, 1, 2."""
+    project.declare(
+        methods={"central": None, "fedavg": None},
+        axes={"partition.params.d": [2, 3, 1], "target": "all", "seed": [0]},
+        only={"central": {"partition.params.d": [1], "target": ["outline"]}},
+        tables={"t": {"columns": ["d", "target"], "metrics": ["ood"]}},
+        spec={"partition": {"scheme": "domains_per_client"}},
+    )
+    cells = build(project, project.add_all({1: accuracy((0.5, 0.5), ood=0.4)}))
+    domains = ["plain", "ink", "texture", "outline", "Average"]
+    assert [*cells["d"].cat.categories] == [2, 3, 1]
+    assert [*cells["target"].cat.categories] == domains
+    text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+    assert re.findall(r"\*\*d = (\d)\*\*", text) == ["2", "3", "1"]
+
+
+def printed(project: Project, name: str, method: str, **axes: Any) -> tuple[pd.DataFrame, str]:
+    """Cells and text of an experiment of ours, cut to one method and to some values on its axes; all its runs reach 50%."""
+    one = load(ROOT, name)
+    table = {"metrics": ["ood"], "columns": ["d"] if "partition.params.d" in axes else []}
+    keys = one.model_dump(include={"protocol", "spec", "title"}) | {"tables": {"t": table}}
+    project.declare(
+        name, methods={method: one.methods[method]}, axes={**one.axes, **axes}, published={method: one.published.get(method, one.published.get("*"))}, **keys
+    )  # fmt: skip
+    collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.5)})
+    cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    return cells, tables.write(project.workspace, collected).with_suffix(".md").read_text()
+
+
+def test_what_is_printed_is_shown_and_what_it_is_taken_for_is_told(project: Project) -> None:
+    """FedGMA, d = 1: Table 2 prints 48.9 where Table 11's cells have the mean 49.6."""
+    cells, text = printed(project, "hfedf/table2", "fedgma", **{"partition.params.d": [1]})
+    assert cells[["published", "difference"]].iloc[0].tolist() == pytest.approx([48.9, 50 - 49.6])
+    assert "48.9‡" in text
+    assert "‡ Not taken as printed: the printed 48.9 is taken for 49.6, which the difference is from" in text
+
+
+def test_a_slip_without_a_right_value_has_no_difference(project: Project) -> None:
+    cells, _ = printed(project, "fedrd/table2", "fedavg", target=["sketch"])
+    assert (cells["published"].fillna(cells["orientation"]) == 64.64).all()  # the average's, over one domain
+    found = published.find(ROOT, load(ROOT, "fedrd/table2"), "fedavg", {"target": "sketch"}, "ood")
+    assert found is not None and found.value == 54.83 and math.isnan(found.judged)
+    assert found.remark.startswith("the printed 54.83 is a slip, and no difference is shown")
+
+
+def test_a_printed_half_width_becomes_a_standard_deviation(project: Project) -> None:
+    """StableFDG's Table 10: 82.97 with a 95% half-width of 0.36 over three runs."""
+    found = published.find(ROOT, load(ROOT, "stablefdg/table10"), "no-style", {}, "ood")
+    assert found is not None
+    assert (found.value, found.std) == (82.97, pytest.approx(0.36 * math.sqrt(3) / 4.302653))
+    cells, text = printed(project, "stablefdg/table10", "no-style")
+    shown = cells["published_std"].fillna(cells["orientation_std"])
+    assert shown.tolist() == [pytest.approx(found.std)]
+    assert "82.97 ± 0.14" in text
+    assert "Printed spread: the printed ± is the half-width of a 95% interval of 3 runs" in text
 
 
 def test_reference_tables_are_complete() -> None:

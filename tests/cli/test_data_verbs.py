@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from fedshift.cli import main
 from fedshift.data.columns import read_columns
 from fedshift.spec import Division
 from fedshift.workspace import Workspace
+from tests.data.conftest import plant
 from tests.federation.toys import spec
 
 
@@ -48,6 +50,33 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     assert call(tmp_path, "partition", "digits", "--scheme", "domains_per_client").output == (
         call(tmp_path, "partition", "digits", "--scheme", "domains_per_client", "--param", "d=1").output
     )
+
+
+def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_target_left_out(
+    tmp_path: Path,
+) -> None:
+    """A domain that is all copies: 4 of A's images lie in B, 1 of these under another class; 1 more is double inside A."""
+    root, tree = tmp_path / "project", plant(tmp_path / "tree", ["A", "C"], "xy", each=8)
+    root.mkdir()
+    for label in "xy":
+        (tree / "B" / label).mkdir(parents=True)
+    for source, copy in (("A/x/0", "B/x/0"), ("A/x/1", "B/x/1"), ("A/y/0", "B/y/0"), ("A/y/1", "B/x/7")):
+        shutil.copy(tree / f"{source}.png", tree / f"{copy}.png")
+    shutil.copy(tree / "A" / "x" / "5.png", tree / "A" / "x" / "double.png")
+    call(root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    told = call(root, "verify", "folder", "--release", "mine").output
+    assert "5 groups, 5 surplus" in told
+    assert "4 of these groups in several domains" in told and "1 of these groups in several classes" in told
+    assert told.index("A/x/0.png = B/x/0.png") < told.index("A/x/5.png = A/x/double.png")
+    options = ["folder", "--release", "mine"]
+    call(root, "prepare", *options)
+    for groups, held, said in (("apart", 33, "4 images, kept"), ("together", 29, "4 images, left out")):
+        done = call(root, "partition", *options, "--target", "B", "--groups", groups)
+        assert said in done.output
+        path = Path(done.stdout.strip())
+        assert (pd.read_parquet(path)["client"] >= 0).sum() == held
+        assert read_columns(path, "")[1]["twins"] == 4
+    assert "images, " not in call(root, "partition", *options, "--target", "C").output
 
 
 def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
@@ -144,6 +145,23 @@ def test_precision_is_measured_in_a_second(project: Path) -> None:
     (found,) = precision.check(workspace, asked)
     assert time.perf_counter() - began < 3
     assert found.found.startswith(("bf16 is", "fp32 is"))
+
+
+@pytest.mark.parametrize(
+    "asks",
+    ["spec: {local: {precision: tf32}}", "axes: {local.precision: [fp32, tf32], target: all, seed: [0]}"],
+)
+def test_a_tf32_that_is_not_here_is_wrong_for_the_experiments_that_need_it(project: Path, asks: str) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    key = asks.partition(":")[0]
+    demo = (project / "experiments" / "demo.yaml").read_text().splitlines()
+    kept = "\n".join(line for line in demo if not line.startswith(key))
+    (project / "experiments" / "rounded.yaml").write_text(f"{kept}\n{asks}\n")
+    measured, wrong = precision.check(Workspace(project), Request(("demo", "rounded")))
+    assert "no tf32, which GPUs have" in measured.found
+    assert (wrong.state, wrong.found) == ("wrong", "no tf32, needed by rounded")
+    assert "local.precision to fp32" in wrong.cure
 
 
 def test_exit_code_says_whether_something_is_wrong(project: Path) -> None:

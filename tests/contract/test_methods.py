@@ -52,7 +52,10 @@ def everything(federation: Federation) -> dict[str, object]:
     told |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
     told |= {f"selection.{name}": value for name, value in vars(federation.scores.selection).items()}
     if open_round:
-        done = {"rows": open_round.rows[: open_round.done], "losses": open_round.losses[: open_round.done]}
+        done = {
+            "rows": open_round.rows[: open_round.done],
+            "measured": open_round.measured[: open_round.done],
+        }
         told |= {f"open.{name}": value for name, value in {**vars(open_round), **done}.items()}
     return {name: plain(value) for name, value in told.items()}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,6 +184,25 @@ def test_permutation_is_uniform_and_purposes_are_independent() -> None:
 def test_what_cannot_be_divided_is_refused(sizes: dict[str, int], spec: RunSpec, reason: str) -> None:
     with pytest.raises(FedshiftError, match=reason):
         divide(make_index(sizes), spec)
+
+
+def test_file_carries_the_rare_classes_and_its_hash_covers_them(workspace: Workspace) -> None:
+    prepare(workspace, "digits")
+    spec = make_spec("domain_per_client", {}, target="ink")
+    shift = spec.partition.model_copy(update={"modify": {"label_shift": {"share": 0.3}}})
+    spec = spec.model_copy(update={"partition": shift})
+    path, index = partition(workspace, spec), load_index(workspace.prepared(spec.data))
+    table = load_partition(path, index)
+    few_shot = table.attrs["few_shot"]
+    assert [len(labels) for labels in few_shot] == [3, 3, 3]
+    assert few_shot == divide(index, spec).attrs["few_shot"]
+    assert columns_hash(table) == partition_hash(path)
+    stored = pq.read_table(path)
+    facts = dict(stored.schema.metadata)
+    facts[b"pandas"] = facts[b"pandas"].replace(b'"few_shot": [[', b'"few_shot": [[99, ')
+    pq.write_table(stored.replace_schema_metadata(facts), path)
+    with pytest.raises(FedshiftError, match="damaged"):
+        load_partition(path, index)
 
 
 def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:

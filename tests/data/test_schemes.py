@@ -165,8 +165,27 @@ def test_rare_classes_are_drawn_where_none_is_named() -> None:
     table = division(
         PACS, "domain_per_client", {}, target="photo", modify={"label_shift": {"keep": 0.0, "share": 1 / 3}}
     )
-    left = table[table["split"] == "train"].groupby("client")["label"].nunique()
-    assert left.tolist() == [2, 2, 2]
+    left = table[table["split"] == "train"].groupby("client")["label"].unique()
+    assert [sorted({0, 1, 2}.difference(labels)) for labels in left] == table.attrs["few_shot"]
+    assert [len(labels) for labels in table.attrs["few_shot"]] == [1, 1, 1]
+
+
+def test_the_table_says_which_classes_are_rare_at_which_client() -> None:
+    """A client of several domains has the classes of all of them; what lost no sample is not rare."""
+    classes = {"art_painting": [0], "cartoon": [2], "sketch": [1, 2]}
+    shift = {"label_shift": {"classes": classes, "share": 0.0}}
+    alone = division(PACS, "domain_per_client", {}, target="photo", modify=shift)
+    assert alone.attrs == {"few_shot": [[0], [2], [1, 2]]}
+    two = division(PACS, "domains_per_client", {"d": 2}, target="photo", modify=shift)
+    domains = [two["domain"][two["client"] == k].unique() for k in range(3)]
+    expected = [sorted({label for domain in held for label in classes[domain]}) for held in domains]
+    assert two.attrs == {"few_shot": expected}
+    assert max(map(len, domains)) == 2
+    shift["label_shift"]["keep"] = 1.0
+    assert division(PACS, "domain_per_client", {}, target="photo", modify=shift).attrs == {
+        "few_shot": [[], [], []]
+    }
+    assert division(PACS, "domain_per_client", {}, target="photo").attrs == {}
 
 
 @settings(deadline=None, max_examples=15)
@@ -276,3 +295,53 @@ def test_where_nothing_is_a_duplicate_groups_change_nothing() -> None:
     together = division(OFFICE, "domain_per_client", {}, groups="together")
     assert (together["split"] == "train").sum() == 2028
     pd.testing.assert_frame_equal(together, division(OFFICE, "domain_per_client", {}))
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_images_without_a_duplicate_stay_with_their_clients(scheme: str) -> None:
+    """Two duplicates of 61 images of A: all others are where the scheme put them."""
+    index = make_index(SMALL)
+    index.loc[:1, "group"] = 0
+    apart, together = (
+        division(SMALL, scheme, SCHEMES[scheme], index=index, target="D", groups=groups)["client"]
+        for groups in ("apart", "together")
+    )
+    assert together[:2].nunique() == 1
+    assert together[2:].equals(apart[2:])
+
+
+def twinned(domains: str, each: int = 8) -> pd.DataFrame:
+    """SMALL, the first `each` images of every one of these domains byte-identical to those of the others."""
+    index = make_index(SMALL)
+    for domain in domains:
+        index.loc[np.flatnonzero(index["domain"] == domain)[:each], "group"] = np.arange(each, dtype=np.int32)
+    return index
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize("target_split", ["all", "client"])
+def test_twins_of_tested_images_of_the_held_out_domain_go_to_no_client(
+    scheme: str, target_split: str
+) -> None:
+    def shared(groups: str) -> tuple[set[int], pd.DataFrame]:
+        options = {"index": index, "target": "D", "groups": groups, "target_split": target_split}
+        table = division(SMALL, scheme, SCHEMES[scheme], **options)
+        tested = set(index["group"][table["split"] == "target"]) - {-1}
+        return tested & set(index["group"][table["client"] >= 0]), table
+
+    index = twinned("ABD", each=24)
+    (seen, before), (none, after) = shared("apart"), shared("together")
+    assert seen and not none
+    dropped = index["group"].isin(seen) & (index["domain"] != "D")
+    assert (after[dropped][["client", "split"]] == [-1, "unused"]).all(axis=None)
+    assert (after["split"] == "target").equals(before["split"] == "target")  # what is tested is the same
+    assert (before["client"] >= 0).sum() - (after["client"] >= 0).sum() == dropped.sum()
+
+
+def test_of_two_held_out_domains_the_one_to_choose_on_loses_what_is_reported() -> None:
+    index = twinned("CD")
+    table = division(SMALL, "domain_per_client", {}, index=index, target=("D", "C"), groups="together")
+    assert table[index["group"] >= 0].groupby("domain")["split"].unique().map(list).to_dict() == {
+        "C": ["unused"],
+        "D": ["target"],
+    }

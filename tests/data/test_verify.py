@@ -17,6 +17,7 @@ from fedshift.data.verify import manifest, stamp_path, verified, verify, write_m
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
+from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
 
 
@@ -107,9 +108,28 @@ def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tre
     write_manifest(workspace, "folder", "mine")
     stamp = verify(workspace, "folder", "mine")
     group = ["A/x/0.png", "A/x/copy.png", "A/y/copy.png"]
-    assert json.loads(stamp.read_text())["duplicates"] == {"groups": 1, "surplus": 2, "files": [group]}
+    assert json.loads(stamp.read_text())["duplicates"] == {
+        "groups": 1, "surplus": 2, "domains": 0, "classes": 1, "files": [group],
+    }  # fmt: skip
     with Image.open(stamp.with_suffix(".png")) as picture:
         assert picture.format == "PNG" and min(picture.size) > 100
+
+
+def test_names_that_look_alike_are_told_by_fetch_and_verify(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.mkdir()
+    names = ["Dog", "dog", "caf\u00e9", "cafe\u0301", "cat ", "cat", "bird"]
+    root = plant(tmp_path / "tree", ["A", "B"], names, each=1)
+    line = (
+        "warning: classes that differ by case, blanks or Unicode form alone: "
+        r"'Dog' and 'dog'; 'cafe\u0301' and 'caf\xe9'; 'cat' and 'cat '"
+    )
+    for arguments in (("fetch", "folder", "--from", str(root)), ("verify", "folder")):
+        told = call(workspace.root, *arguments, "--release", "mine")
+        assert told.exit_code == 0 and line in told.output.splitlines()
+        assert "warning: domains" not in told.output
+    plain = plant(tmp_path / "plain", ["A", "B"], ["dog", "cat"], each=1)
+    told = call(workspace.root, "fetch", "folder", "--from", str(plain), "--release", "plain")
+    assert told.exit_code == 0 and "warning" not in told.output
 
 
 def test_other_counts_than_published_need_a_word_of_the_user(workspace: Workspace, tmp_path: Path) -> None:

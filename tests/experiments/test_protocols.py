@@ -18,16 +18,18 @@ import torch
 import yaml
 
 from fedshift.assemble import assemble
-from fedshift.data.partition import partition
+from fedshift.data.partition import load_partition, partition
+from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
 from fedshift.experiments import load
 from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.sources import beside, headline, settings
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Optimizer
 from fedshift.methods.fedavg import FedAvg
 from fedshift.registry import own
-from fedshift.spec import RunSpec
+from fedshift.spec import Model, RunSpec
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -51,6 +53,7 @@ class Expected:
     ood: int = 445
     tested: dict[str, list[int]] = field(default_factory=dict)
     optimizer: type[torch.optim.Optimizer] = torch.optim.SGD
+    spec: dict[str, Any] = field(default_factory=dict)
 
 
 FDSE = [0.1, 0.0998, 0.0996004]  # 0.1 x 0.998^t
@@ -60,8 +63,9 @@ BY_HAND = {
     "fdse": Expected([364, 361, 358, 356], 8, FDSE, clip=10.0, ood=0, tested={"val": [45] * 4, "test": [45, 45, 44, 44]}),
     # the same without outline, which is tested on the 44 images of its test part
     "fdse_unseen": Expected([364, 361, 358], 8, FDSE, clip=10.0, ood=44, tested={"val": [45] * 3, "test": [45, 45, 44]}),
-    # validation int(0.1 n) = 45, 45, 44; remainders dropped: 5 x floor(409 / 16) = 5 x 25, 5 x floor(406 / 16), 5 x floor(403 / 16)
-    "fedrd": Expected([409, 406, 403], 125, [0.001] * 3, tested={"val": [45, 45, 44]}),
+    # validation int(0.1 n) = 45, 45, 44; remainders dropped: 5 x floor(409 / 16) = 5 x 25, 5 x floor(406 / 16), 5 x floor(403 / 16);
+    # all labels stay here: which are made rare is drawn (test_fedrd_makes_classes_rare)
+    "fedrd": Expected([409, 406, 403], 125, [0.001] * 3, tested={"val": [45, 45, 44]}, spec={"partition": {"modify": {"label_shift": {"keep": 1.0}}}}),
     # 2 x ceil(409 / 64) = 2 x 7; which client holds which domain is drawn
     "hfedf": Expected([409, 406, 403], 14, [0.001] * 3, optimizer=torch.optim.Adam),
     # 5 x floor(409 / 32) = 5 x 12
@@ -103,7 +107,8 @@ class Seen:
 def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
     path = project / "experiments" / "tried.yaml"
     held_out = [None] if protocol == "fdse" else ["outline"]
-    told = {"title": "Tried", "protocol": protocol, "spec": SMALL, "methods": {"fedavg": None}}
+    scratch = {"preset": "scratch"} if "scratch" in load.protocol(project, protocol).presets else {}
+    told = {"title": "Tried", "protocol": protocol, **scratch, "spec": SMALL, "methods": {"fedavg": None}}
     path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
     return expand(project, load.load(project, "tried"))
 
@@ -138,7 +143,7 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
 @pytest.mark.parametrize("protocol", BY_HAND)
 def test_first_three_rounds(project: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     expected = BY_HAND[protocol]
-    (cell,) = declared(project, protocol)
+    (cell,) = declared(project, protocol, spec=SMALL | expected.spec)
     seen = play(project, cell.spec, monkeypatch)
     everybody = list(range(len(expected.train)))
     assert seen.rounds() == [everybody] * 3
@@ -187,6 +192,20 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     assert target_sizes(seen.federation) == {445}
 
 
+def test_fedrd_makes_classes_rare(project: Path) -> None:
+    """Of 10 classes round(10 x 3 / 7) = 4 are rare at each client, drawn for each; of their training images a tenth stays."""
+    (cell,) = declared(project, "fedrd")
+    workspace = Workspace(project)
+    table = load_partition(partition(workspace, cell.spec), load_index(workspace.prepared(cell.spec.data)))
+    clients = table[table["client"] >= 0]
+    train = clients[clients["split"] == "train"].groupby(["client", "label"]).size().unstack()
+    val = clients[clients["split"] == "val"].groupby("client").size()
+    assert (train < 10).sum(axis=1).tolist() == [4, 4, 4]  # a tenth of some 40
+    assert (train > 25).sum(axis=1).tolist() == [6, 6, 6]
+    assert len({tuple(row) for row in (train < 10).to_numpy()}) > 1
+    assert val.tolist() == [45, 45, 44]
+
+
 def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled: 12 clients of at least 20 images instead of 30 of at least 70; a third of them takes part."""
     scaled = {**SMALL, "partition": {"params": {"clients": 12, "min_size": 20}}}
@@ -209,8 +228,10 @@ def test_every_protocol_is_run_here() -> None:
     [
         ("fdse", "released", {"local": {"schedule": {"kind": "exponential", "unit": "round", "gamma": 0.9998, "step": 1}}}),
         ("fedrd", "released", {"federation": {"rounds": 101}, "model": {"init": "imagenet"}}),
+        ("fedrd", "scratch", {"federation": {"rounds": 100}, "model": {"init": "scratch"}}),
+        ("hfedf", "bf16", {"local": {"precision": "bf16"}, "model": {"init": "scratch"}}),
         ("stablefdg", "released", {"local": {"schedule": {"kind": "constant", "unit": "round", "gamma": 1.0, "step": 1}}}),
-        ("stablefdg_n3", "paper", {"model": {"init": "imagenet"}, "federation": {"participation": 1.0}}),
+        ("stablefdg_n3", "scratch", {"model": {"init": "scratch"}, "federation": {"participation": 1.0}}),
     ],
 )  # fmt: skip
 def test_presets_change_what_they_name(
@@ -221,8 +242,28 @@ def test_presets_change_what_they_name(
     told = cell.spec.model_dump()
     for block, values in differs.items():
         assert {key: told[block][key] for key in values} == values
-    (default,) = declared(project, protocol, spec=network)
+    (default,) = declared(project, protocol, preset="default", spec=network)
     assert default.spec != cell.spec
+
+
+@pytest.mark.parametrize("protocol", ["fedrd", "stablefdg", "stablefdg_multi", "stablefdg_n3"])
+def test_imagenet_is_the_papers_start_and_scratch_differs_in_nothing_else(
+    project: Path, protocol: str
+) -> None:
+    pacs: dict[str, Any] = {"spec": {"data": {"dataset": "pacs"}}, "axes": {"target": ["photo"]}}
+    (default,) = declared(project, protocol, preset="default", **pacs)
+    (scratch,) = declared(project, protocol, preset="scratch", **pacs)
+    assert default.spec.model == Model(name="resnet18", init="imagenet")
+    assert default.spec.partition.split == "official"  # the published lists
+    assert scratch.spec == default.spec.model_copy(update={"model": Model(name="resnet18")})
+
+
+def test_every_paper_is_trained_in_fp32() -> None:
+    for name in load.protocols(ROOT):
+        known = load.protocol(ROOT, name)
+        if known.paper:
+            assert known.spec["local"]["precision"] == "fp32"
+            assert known.sources["local.precision"].why
 
 
 @pytest.mark.parametrize(
@@ -235,7 +276,7 @@ def test_presets_change_what_they_name(
         ("fdse_unseen", "default", "pacs", ("local", "epochs"), 5),
         ("fedrd", "default", "office_home", ("model", "name"), "resnet50"),
         ("stablefdg", "default", "digits_dg", ("local", "clip"), 2.5),
-        ("stablefdg", "paper", "vlcs", ("partition", "target_split"), "test"),
+        ("stablefdg", "default", "vlcs", ("partition", "target_split"), "test"),
         ("stablefdg_n3", "default", "domainnet", ("federation", "rounds"), 60),
     ],
 )
@@ -272,14 +313,78 @@ def test_presets_of_methods_hold_for_protocols_that_build_on_theirs(project: Pat
 
 
 def test_sources_are_told_of_settings_that_exist() -> None:
-    known = {"seeds", "select", "ddof"} | {
-        f"{block}.{key}"
-        for block, part in RunSpec.model_fields.items()
-        for key in getattr(part.annotation, "model_fields", ())
-    }
     for name in load.protocols(ROOT):
-        for key in load.protocol(ROOT, name).sources:
-            assert key in known | {"data.prepare.px"}, f"{name}: {key}"
+        known = load.protocol(ROOT, name)
+        for spec in headline(ROOT, name).values():
+            assert known.sources.keys() <= settings(spec, known).keys(), name
+
+
+@pytest.mark.parametrize(
+    "protocol", [name for name in load.protocols(ROOT) if load.protocol(ROOT, name).headline]
+)
+def test_no_headline_row_differs_from_its_paper_without_a_reason(protocol: str) -> None:
+    """Every setting of a run of the paper's tables is what the paper says, else what its code says, else explained."""
+    known = load.protocol(ROOT, protocol)
+    for dataset, spec in headline(ROOT, protocol).items():
+        told = beside(spec, known)
+        assert len(told) > 35  # the protocol's, and the method's own
+        assert {key: one for key, one in told.items() if one.unexplained} == {}, dataset
+
+
+def test_a_setting_that_is_not_the_papers_stands_out() -> None:
+    known = load.protocol(ROOT, "fdse")
+    spec = headline(ROOT, "fdse")["office_caltech10"]
+    for block, key, value in (("local", "epochs", 5), ("federation", "rounds", 10)):
+        changed = getattr(spec, block).model_copy(update={key: value})
+        told = beside(spec.model_copy(update={block: changed}), known)
+        assert [name for name, one in told.items() if one.unexplained] == [f"{block}.{key}"]
+
+
+def test_every_paper_has_headline_rows_on_the_data_sets_of_its_tables() -> None:
+    rows = {name: load.protocol(ROOT, name).headline for name in load.protocols(ROOT)}
+    assert {name: one for name, one in rows.items() if one} == {
+        "fdse": {"fdse": ["domainnet10", "office_caltech10", "pacs"]},
+        "fdse_unseen": {"fdse": ["domainnet10", "office_caltech10"]},
+        "fedrd": {"fedrd": ["pacs", "vlcs", "office_home", "mini_domainnet"]},
+        "hfedf": {"hfedf": ["pacs", "office_home", "vlcs"]},
+        "stablefdg": {"stablefdg": ["pacs", "vlcs", "office_home", "digits_dg", "domainnet"]},
+        "stablefdg_multi": {"stablefdg": ["pacs", "vlcs", "office_home"]},
+        "stablefdg_n3": {"stablefdg": ["pacs", "office_home"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "lr", "params"),
+    [
+        ("feddyn", "office_caltech10", 0.01, {}),  # alpha 0.1 is the method's default
+        ("feddyn", "domainnet10", 0.05, {}),
+        ("feddyn", "pacs", 0.1, {"alpha": 0.03}),
+        ("moon", "office_caltech10", 0.05, {}),  # mu 1 is the method's default
+        ("moon", "domainnet10", 0.1, {"mu": 0.1}),
+        ("moon", "pacs", 0.05, {}),
+        ("fedprox", "pacs", 0.05, {"mu": 0.0001}),
+        ("fedavg", "pacs", 0.05, {}),
+        ("fedavg", "office_caltech10", 0.1, {}),
+        ("local", "domainnet10", 0.05, {}),
+        ("fdse", "office_caltech10", 0.1, {}),  # lambda 0.1, tau 0.5 are the method's defaults
+        ("fdse", "pacs", 0.05, {}),
+    ],
+)
+def test_tuned_values_of_fdse_s_tables(
+    project: Path, method: str, dataset: str, lr: float, params: dict[str, float]
+) -> None:
+    told = {"methods": {method: None}, "spec": {"data": {"dataset": dataset}}, "axes": {"seed": [2]}}
+    (cell,) = declared(project, "fdse", **told)
+    assert (cell.spec.local.lr, cell.spec.method.params) == (lr, params)
+
+
+@pytest.mark.parametrize(("dataset", "lam"), [("office_caltech10", 0.05), ("pacs", 0.5)])
+def test_the_released_lambda_weighs_the_released_term_alone(project: Path, dataset: str, lam: float) -> None:
+    methods = {"fdse": None, "released": {"method": {"name": "fdse"}, "preset": "released"}}
+    told = {"methods": methods, "spec": {"data": {"dataset": dataset}}, "axes": {"seed": [2]}}
+    ours, released = (cell.spec.method.params for cell in declared(project, "fdse", **told))
+    assert not {"lam", "consistency"} & ours.keys()  # their defaults: 0.1, Eq. 4 to 7
+    assert (released["lam"], released["consistency"]) == (lam, "code_head")
 
 
 def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> None:

@@ -220,7 +220,7 @@ class Own(Method):
 
 
 def test_entries_of_role_own_follow_their_own_rule() -> None:
-    run = spec(local={"clip": 1.0, "lr": 0.1, "epochs": 1, "batch": 12}, federation={"rounds": 1})
+    run = spec(local={"clip": 1.0, "lr": 0.1, "epochs": 1, "batch": 16}, federation={"rounds": 1})
     federation = small(run, Own(), clients=1)
     before = federation.server.row.clone()
     finish(federation)
@@ -261,7 +261,7 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
             frozen = C.frozen(C.received)
             assert not frozen.training
             assert frozen(x).logits.grad_fn is None
-            assert C.domains == (f"domain{C.k}",)
+            assert C.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
             measured[C.k] = [val.item()]
 
         def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
@@ -271,7 +271,7 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
 
         def end(self, C: Client) -> None:
             assert C.tmp.epochs == 2
-            assert C.domains == (f"domain{C.k}",)
+            assert C.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
 
     federation = small(spec(federation={"rounds": 1}, local={"epochs": 2}), Look())
     finish(federation)

@@ -123,7 +123,7 @@ def test_evaluation_is_the_mean_over_each_set() -> None:
         federation.turn.network("first"), federation.state.row, samples, sets, federation.turn.precision
     )
     assert [(one.client, one.split, one.n) for one in scored] == [
-        (0, "val", 4),
+        (0, "val", 3),
         (1, "test", 4),
         (-1, "target", 12),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -29,6 +29,9 @@ BASE: dict[str, Any] = {
     "local": {"batch": 8, "lr": 0.1},
     "federation": {"rounds": 2},
 }
+FEW_SHOT = ((1,), (0,), (0, 1))  # labels that are told to be rare at the clients of `images`
+# Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or none, is wrong.
+SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 
 
 def spec(**blocks: dict[str, Any]) -> RunSpec:
@@ -108,24 +111,29 @@ def quadratics(
 
 
 def images(
-    clients: int = 3, each: int = 20, target: int = 12, px: int = 32
+    clients: int = 3, sizes: Sequence[tuple[int, int, int]] = SIZES, target: int = 12, px: int = 32
 ) -> tuple[Samples, list[ClientData], Tensor]:
-    """Random images of two classes that differ in brightness, `each` a client (3/5 train, 1/5 val, 1/5 test), and a target."""
-    n = clients * each + target
+    """Random images of two classes that differ in brightness, and a target.
+
+    Client k holds sizes[k] (train, val, test) images, cyclic: pairs of both classes, by turns from domain k and from the next client's.
+    A domain dims a colour of its own.
+    """
+    counts = [sum(sizes[k % len(sizes)]) for k in range(clients)]
+    n = sum(counts) + target
     rng = torch.Generator().manual_seed(7)
     labels = torch.arange(n) % 2
-    pixels = (torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]).to(
-        torch.uint8
-    )
-    samples = Samples(pixels, labels, Untouched(), to_float, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    samples.augment = Floats()
-    parts = [torch.arange(k * each, (k + 1) * each) for k in range(clients)]
-    cuts = each * 3 // 5, each * 4 // 5
-    return (
-        samples,
-        [ClientData(*part.tensor_split(cuts), (f"domain{k}",)) for k, part in enumerate(parts)],
-        torch.arange(clients * each, n),
-    )
+    pixels = torch.randint(0, 128, (n, px, px, 3), generator=rng) + 127 * labels[:, None, None, None]
+    parts = torch.arange(n - target).split(counts)
+    held = []
+    for k, part in enumerate(parts):
+        pair = [k, (k + 1) % clients]
+        for place, domain in enumerate(pair):
+            dimmed = part[(torch.arange(len(part)) // 2) % 2 == place]
+            pixels[dimmed, :, :, domain % 3] = pixels[dimmed, :, :, domain % 3] * 4 // 5
+        names = tuple(dict.fromkeys(f"domain{domain}" for domain in pair))
+        held.append(ClientData(*part.split(sizes[k % len(sizes)]), names, FEW_SHOT[k % 3]))
+    samples = Samples(pixels.to(torch.uint8), labels, Floats(), to_float, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    return samples, held, torch.arange(n - target, n)
 
 
 def to_float(pixels: Tensor) -> Tensor:
@@ -166,9 +174,15 @@ def aliased(network: Network) -> bool:
     )
 
 
-def small(run: RunSpec, chosen: Method, clients: int = 3, **options: Any) -> Federation:
+def small(
+    run: RunSpec,
+    chosen: Method,
+    clients: int = 3,
+    sizes: Sequence[tuple[int, int, int]] = SIZES,
+    **options: Any,
+) -> Federation:
     """A federation of digits_cnn on random images."""
-    samples, held, target = images(clients)
+    samples, held, target = images(clients, sizes)
     model = get("models", run.model.name)
     return Federation(run, chosen, lambda: model(2, 32), samples, held, target, **options)
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.batches import schedule
+from fedshift.federation.batches import participants, schedule
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.registry import get
 from fedshift.spec import RunSpec
-from tests.federation.toys import Floats, images
+from tests.federation.toys import SIZES as SPLITS
+from tests.federation.toys import Floats, finish, images
 
 Tensors = dict[str, Tensor]
-SIZES = (12, 9, 7)  # training samples of the three clients
+SIZES = tuple(train for train, _, _ in SPLITS)  # training samples of the three clients
+PARTIAL = {"rounds": 3, "participation": 0.67}  # clients 0 and 2, then 1 and 2, then 0 and 2 again
 
 
 @contextmanager
@@ -47,10 +48,9 @@ def federation(run: RunSpec, chosen: Method, classes: int = 2) -> Federation:
     samples.augment, samples.evaluate = Doubles(), pixels
     if classes > 2:
         samples.labels = samples.host_labels = torch.arange(len(samples.labels)) * 7 // 3 % classes
-    clients = [replace(client, train=client.train[:n]) for client, n in zip(held, SIZES, strict=True)]
     network = get("models", "digits_cnn")
     build = lambda: network(classes, 32)  # noqa: E731
-    return Federation(run, chosen, build, samples, clients, target, criterion=F.cross_entropy)
+    return Federation(run, chosen, build, samples, held, target, criterion=F.cross_entropy)
 
 
 def named(f: Federation, row: Tensor) -> Tensors:
@@ -58,7 +58,30 @@ def named(f: Federation, row: Tensor) -> Tensors:
 
 
 def trainable(P: Tensors) -> list[str]:
-    return [name for name in P if "running" not in name]
+    return [name for name in P if "running_" not in name and "variance_" not in name]
+
+
+def active(f: Federation, t: int) -> list[int]:
+    """Who takes part in round t: the engine's to say."""
+    return participants(len(f.clients), f.spec.federation.participation, f.spec.seed, t)
+
+
+def by_size(chosen: Sequence[int]) -> list[float]:
+    """The weights of the clients of a round by their training samples."""
+    return [SIZES[k] / sum(SIZES[one] for one in chosen) for k in chosen]
+
+
+def equal(chosen: Sequence[int]) -> list[float]:
+    return [1 / len(chosen)] * len(chosen)
+
+
+def average(models: Sequence[Tensors], weights: Sequence[float]) -> Tensors:
+    pairs = list(zip(weights, models, strict=True))
+    return {name: torch.stack([w * P[name].detach() for w, P in pairs]).sum(0) for name in models[0]}
+
+
+def copied(P: Tensors) -> Tensors:
+    return {name: value.detach().clone() for name, value in P.items()}
 
 
 def batches(f: Federation, k: int, t: int) -> Iterator[tuple[bool, Tensor, Tensor]]:
@@ -92,10 +115,26 @@ def stage(P: Tensors, s: int, x: Tensor, train: bool) -> Tensor:
     return F.max_pool2d(x, 2) if s < 4 else x
 
 
-def logits(P: Tensors, x: Tensor, train: bool) -> Tensor:
+def feature(
+    P: Tensors, x: Tensor, train: bool, after: Callable[[int, Tensor], Tensor] = lambda s, x: x
+) -> Tensor:
+    """The input of the head; after: what follows each stage."""
     for s in range(1, 5):
-        x = stage(P, s, x, train)
-    return x.mean((2, 3)) @ P["head.weight"].T + P["head.bias"]
+        x = after(s, stage(P, s, x, train))
+    return x.mean((2, 3))
+
+
+def head(P: Tensors, z: Tensor) -> Tensor:
+    return z @ P["head.weight"].T + P["head.bias"]
+
+
+def logits(P: Tensors, x: Tensor, train: bool) -> Tensor:
+    return head(P, feature(P, x, train))
+
+
+def cross_entropy(out: Tensor, y: Tensor) -> Tensor:
+    """Mean over the batch."""
+    return -torch.log_softmax(out, 1)[torch.arange(len(y)), y].mean()
 
 
 def leaves(P: Tensors) -> None:
@@ -103,17 +142,54 @@ def leaves(P: Tensors) -> None:
         P[name] = P[name].detach().requires_grad_()
 
 
-def descend(P: Tensors, loss: Tensor, lr: float, momentum: Tensors, local: Any) -> None:
-    """SGD with weight decay, momentum and clipping as torch defines them."""
+Change = Callable[[str, Tensor, Tensor], Tensor]  # name, weight, gradient -> gradient
+
+
+def descend(
+    P: Tensors, loss: Tensor, lr: float, momentum: Tensors, local: Any,
+    before: Change = lambda name, w, g: g, after: Change = lambda name, w, g: g,
+) -> None:  # fmt: skip
+    """SGD with weight decay, momentum and clipping as torch defines them; the gradient may change before it is clipped, or after."""
     names = trainable(P)
-    g = torch.autograd.grad(loss, [P[name] for name in names], materialize_grads=True)
-    length = torch.cat([one.flatten() for one in g]).norm()
+    found = torch.autograd.grad(loss, [P[name] for name in names], materialize_grads=True)
+    g = {name: before(name, P[name].detach(), one) for name, one in zip(names, found, strict=True)}
+    length = torch.cat([one.flatten() for one in g.values()]).norm()
     scale = 1.0 if local.clip is None else (local.clip / (length + 1e-6)).clamp(max=1)
-    for name, one in zip(names, g, strict=True):
+    for name, one in g.items():
         w = P[name].detach()
-        step = scale * one + local.weight_decay * w
+        step = after(name, w, scale * one) + local.weight_decay * w
         momentum[name] = local.momentum * momentum[name] + step if name in momentum else step
         P[name] = w - lr * momentum[name]
+
+
+def trained(
+    f: Federation, received: Tensors, k: int, t: int,
+    loss: Callable[[Tensors, Tensor, Tensor], Tensor] = lambda P, x, y: cross_entropy(logits(P, x, True), y),
+    **change: Change,
+) -> Tensors:  # fmt: skip
+    """Client k's model after round t, with a new optimiser at the rate that `local` starts with."""
+    P, momentum, local = copied(received), Tensors(), f.spec.local
+    for _, x, y in batches(f, k, t):
+        leaves(P)
+        descend(P, loss(P, x, y), local.lr, momentum, local, **change)
+    return copied(P)
+
+
+def averaged(
+    f: Federation, turn: Callable[[Tensors, int, int], Tensors],
+    weights: Callable[[Sequence[int]], list[float]] = by_size,
+) -> Tensors:  # fmt: skip
+    """The model after all rounds of a federation whose server averages; turn(received, k, t): client k's model after round t."""
+    G = named(f, f.state.row)
+    for t in range(f.spec.federation.rounds):
+        chosen = active(f, t)
+        G = average([turn(G, k, t) for k in chosen], weights(chosen))
+    return G
+
+
+def differs(f: Federation, G: Tensors) -> float:
+    """How far the engine's global model, after its whole run, is from G."""
+    return far(named(finish(f), f.state.row), G)
 
 
 def far(computed: Tensors, expected: Tensors) -> float:

@@ -14,14 +14,17 @@ import torch
 
 from fedshift import identity
 from fedshift.assemble import assemble
+from fedshift.build import rendering_of
 from fedshift.data.partition import partition
-from fedshift.data.rendering import load_rendered, made, render
+from fedshift.data.rendering import load_rendered
+from fedshift.data.rendering import render as render_by
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256_file
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.weights import FOLDER
 from fedshift.workspace import Workspace
 from tests.federation import toys
 from tests.reference import Reference
@@ -59,6 +62,12 @@ def spec(**hp: Any) -> RunSpec:
         "federation": {"rounds": 1},
     }
     return resolve(parse(value, "test"))
+
+
+def render(workspace: Workspace, run: RunSpec) -> Path:
+    rendering = rendering_of(run)
+    assert rendering is not None
+    return render_by(workspace, run, rendering)
 
 
 def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> None:
@@ -153,19 +162,19 @@ def test_more_styles_than_clients_and_absent_weights_are_refused(
     with pytest.raises(FedshiftError, match="4 styles of 3 clients"):
         render(workspace, spec(styles=4))
     assert not list((project / "data" / "rendered" / "digits").iterdir())
-    monkeypatch.setenv(networks.FOLDER, str(project / "none"))
-    with pytest.raises(FedshiftError, match=r"/none/vgg_normalised.pth: no such weights") as error:
+    monkeypatch.setenv(FOLDER, str(project / "none"))
+    with pytest.raises(FedshiftError, match=r"/none/vgg_normalised.pth: .* are not there") as error:
         render(workspace, spec(space="vgg"))
-    for part in (f"Download {networks.SOURCE}/vgg_normalised.pth into", networks.FOLDER, "space: rgb"):
+    for part in ("fedshift fetch weights ccst", "space: rgb"):
         assert part in error.value.cure
-    assert error.value.retry  # with the file in its place the same run succeeds
+    assert not error.value.retry  # only the file in its place helps
     assert not workspace.rendered(spec(space="vgg")).exists()
 
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Drawn weights in files like the published ones, as parameters: the encoder's goes on beyond relu4_1, what it holds further is left."""
-    monkeypatch.setenv(networks.FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     torch.manual_seed(0)
     for part, net in (("encoder", networks.encoder()), ("decoder", networks.decoder())):
         grown = (
@@ -178,12 +187,13 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_declared_weights_are_used(weights: dict[str, str]) -> None:
-    samples, clients, _ = toys.images(clients=2, each=5)
+    samples, clients, _ = toys.images(2, [(3, 1, 1), (5, 1, 1)])
     table = pd.concat(
         pd.DataFrame({"sample": one.train.numpy(), "client": k, "split": "train"})
         for k, one in enumerate(clients)
     )
-    rendering = made(spec(space="vgg", styles=2, **weights))
+    rendering = rendering_of(spec(space="vgg", styles=2, **weights))
+    assert rendering is not None
     rendered = list(rendering.render(samples.pixels.numpy(), table, 0))
     net = networks.Stylizer(**{f"{part}_hash": value for part, value in weights.items()})
     one, other = (samples.pixels[one.train].permute(0, 3, 1, 2).float() / 255 for one in clients)
@@ -211,11 +221,19 @@ def test_another_file_than_declared_is_refused(
     assert str(error.value).startswith(
         f"{path}: is another file: its SHA-256 is {weights['decoder']}, not {PUBLISHED[1]}\n"
     )
-    assert f"(decoder: {weights['decoder']})" in error.value.cure
+    assert "(decoder: its SHA-256)" in error.value.cure
     assert not workspace.rendered(run).exists()
     torch.save({"0.weight": torch.zeros(3)}, path)
     with pytest.raises(FedshiftError, match="does not hold AdaIN's layers"):
         networks.Stylizer(weights["encoder"], sha256_file(path))
+
+
+@pytest.mark.parametrize("own", ["0" * 64, "f" * 64])
+def test_only_published_weights_have_an_address(own: str) -> None:
+    found = networks.weights(PUBLISHED[0], own)
+    assert found["encoder"].address and not found["decoder"].address
+    assert [found[part].sha256 for part in ("encoder", "decoder")] == [PUBLISHED[0], own]
+    assert not networks.weights(own, PUBLISHED[1])["encoder"].address
 
 
 def test_other_weights_are_another_run_and_another_folder() -> None:

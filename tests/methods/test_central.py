@@ -8,7 +8,7 @@ import torch
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, quadratics, small, spec
+from tests.federation.toys import SIZES, finish, images, method, quadratics, small, spec
 
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1  # h, c, start, rate
 
@@ -60,6 +60,6 @@ def test_it_is_fedavg_of_one_client_with_all_data_bit_for_bit() -> None:
     assert central.server.row.equal(finish(fedavg).server.row)
     tested = [row for row in central.records.rows if row["split"] == "test" and row["metric"] == "loss"]
     assert {(row["client"], row["round"], row["model"], row["n"]) for row in tested} == {
-        (k, t, "global", 4) for k in range(3) for t in range(3)
+        (k, t, "global", n) for k, (_, _, n) in enumerate(SIZES) for t in range(3)
     }
     assert central.state.visits == [2]

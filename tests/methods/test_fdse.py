@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from fedshift.errors import FedshiftError
 from fedshift.methods._min_norm import min_norm
 from fedshift.methods.fdse import consensus, consistency, depth_weights, moments, running, similarity
 from tests.methods.fdse_toys import channels
@@ -23,6 +24,14 @@ def test_consensus_by_hand() -> None:
     assert result([3, 0], [0, 4], [0, 0]) == pytest.approx([7 / 6, 7 / 6], abs=1e-12)
     assert result([0, 0], [0, 0]) == [0, 0]
     assert result([1, 2]) == [1, 2]
+
+
+@pytest.mark.parametrize("lost", [math.inf, -math.inf, math.nan])
+def test_consensus_of_an_update_that_is_not_finite_names_its_client(lost: float) -> None:
+    with pytest.raises(FedshiftError, match=r"Eq. 8: the update of client 1 is infinite or NaN\n.*local.lr"):
+        consensus(torch.tensor([[1.0, 2.0], [lost, 1.0], [3.0, 0.0]]))
+    with pytest.raises(FedshiftError, match="of clients 0, 2 "):
+        consensus(torch.tensor([[1.0, lost], [1.0, 1.0], [lost, lost]]))
 
 
 def test_consensus_harms_nobody() -> None:

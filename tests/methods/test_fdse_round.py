@@ -14,7 +14,7 @@ from fedshift.federation.loop import Federation
 from fedshift.methods import fdse
 from fedshift.methods.fdse import consensus, similarity
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, small
+from tests.federation.toys import finish, method, small
 from tests.methods.fdse_toys import RUN, alexnet, spied
 
 
@@ -74,12 +74,8 @@ def test_shared_trainable_tensors_of_a_block_are_one_slice() -> None:
 
 
 def test_server_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eq. 8 from what was broadcast, one problem a block and one for the head; Eq. 9 a block; statistics by plain mean, unequal sizes or not."""
-    samples, held, target = images(3)
-    held[0] = type(held[0])(held[0].train[:5], held[0].val, held[0].test)
-    federation = Federation(
-        RUN, method("fdse", tau=0.3), lambda: get("models", "digits_cnn")(2, 32), samples, held, target
-    )
+    """Eq. 8 from what was broadcast, one problem a block and one for the head; Eq. 9 a block; statistics by plain mean, whatever the sizes."""
+    federation = small(RUN, method("fdse", tau=0.3))
     L = federation.layout
     for one in spied(federation, monkeypatch):
         rows, row = one["rows"], one["row"]
@@ -97,8 +93,34 @@ def test_server_round(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert not one["mixed"][0, at].equal(one["mixed"][1, at])
         statistics = (federation.state.shared & ~L.trainable).at
         torch.testing.assert_close(row[statistics], rows[:, statistics].mean(0))
-        assert one["p"][0] < one["p"][1]
+        assert one["p"].tolist() == pytest.approx([16 / 36, 6 / 36, 14 / 36])
         assert rows[:, federation.state.local.at].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("consensus", "unit"), [("layer", "stages.stage2.conv"), ("tensor", "stages.stage2.conv.dfe.bn.weight")]
+)
+@pytest.mark.parametrize("lost", [torch.inf, torch.nan])
+def test_an_update_that_is_not_finite_is_named_by_round_unit_and_client(
+    lost: float, consensus: str, unit: str
+) -> None:
+    """Clients 1 and 2 take part in the second round: the one that diverges stands second."""
+    run = RUN.model_copy(update={"federation": RUN.federation.model_copy(update={"participation": 0.67})})
+    who: list[int] = []
+
+    class Diverges(fdse.FDSE):
+        def end(self, C: Client) -> None:
+            if C.t == 1 and C.k == 2:
+                who.append(C.k)
+                C.named(C.row)["stages.stage2.conv.dfe.bn.weight"][0] = lost
+
+    diverges = Diverges(fdse.Params(consensus=consensus))
+    with pytest.raises(FedshiftError) as raised:
+        finish(small(run, diverges))
+    assert who == [2]
+    assert raised.value.where == f"method fdse, round 2, unit '{unit}'"
+    assert "client 2 is infinite or NaN" in raised.value.what
+    assert "local.lr" in raised.value.cure and "local.clip" in raised.value.cure
 
 
 def test_clients_get_the_mixed_values_and_keep_their_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

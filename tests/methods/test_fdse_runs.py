@@ -13,6 +13,7 @@ from fedshift.federation.loop import Federation
 from fedshift.registry import get
 from tests.federation.toys import finish, images, method, small, spec
 from tests.methods.fdse_toys import RUN, spied
+from tests.tolerance import assert_rounded
 
 
 def test_without_consensus_the_server_averages_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,15 +37,16 @@ def test_without_similarity_nobodys_tensors_change_on_the_server(monkeypatch: py
 
 
 def test_all_switched_off_is_fedavg_of_the_decomposed_network() -> None:
-    """Bit for bit, since BN_DSE's statistics, which stay local, do not enter training."""
+    """Bit for bit, since BN_DSE's statistics, which stay local, do not enter training; of equal weights, as personal tensors have them."""
     off = method("fdse", consensus="none", similarity="mean", consistency="none")
+    run = spec(local={"batch": 8, "lr": 0.1}, federation={"rounds": 2, "weights": "uniform"})
     samples, held, target = images(3)
 
     def build() -> Any:
         return method("fdse").model(get("models", "digits_cnn")(2, 32))
 
-    fedavg = finish(Federation(RUN, method("fedavg"), build, samples, held, target)).state.row
-    state = finish(small(RUN, off)).state
+    fedavg = finish(Federation(run, method("fedavg"), build, samples, held, target)).state.row
+    state = finish(small(run, off)).state
     assert state.row[state.shared.at].equal(fedavg[state.shared.at])
     assert state.own[:, state.personal.mask[state.kept.mask]].equal(fedavg[state.personal.at].expand(3, -1))
 
@@ -54,7 +56,8 @@ def test_one_client_and_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     one = spied(small(spec(federation={"rounds": 1}), method("fdse"), clients=1), monkeypatch)[0]
     federation = small(RUN, method("fdse"))
     shared, personal = federation.state.shared.at, federation.state.personal.at
-    torch.testing.assert_close(one["row"][shared], one["rows"][0, shared], rtol=0, atol=1e-6)
+    row, only = one["row"][shared], one["rows"][:, shared]
+    assert_rounded(row, only[0], torch.cat([one["base"][None, shared], only]))
     torch.testing.assert_close(one["mixed"][0, personal], one["rows"][0, personal], rtol=0, atol=0)
     samples, held, target = images(1)
     run = spec(federation={"rounds": 1}, local={"batch": 50})
@@ -106,6 +109,15 @@ def test_unseen_domain() -> None:
     first = small(RUN, method("fdse", unseen_dse="init"))
     kept = finish(first).method.unseen(first.server)[0][state.kept.at]
     assert kept.equal(start[state.kept.at])
+
+
+def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
+    """One of three clients a round."""
+    federation = finish(small(spec(federation={"rounds": 3, "participation": 0.34}), method("fdse")))
+    state, (row,) = federation.state, federation.method.unseen(federation.server)
+    drawn = [k for k, visits in enumerate(state.visits) if visits]
+    assert len(drawn) == 2
+    torch.testing.assert_close(row[state.kept.at], state.own[drawn].mean(0))
 
 
 def test_it_learns_two_brightnesses() -> None:

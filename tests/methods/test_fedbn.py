@@ -13,6 +13,7 @@ from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model
 from tests.federation.toys import Normed, Untouched, finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
+from tests.tolerance import assert_rounded
 
 
 class Misnamed(Model):
@@ -54,18 +55,17 @@ def test_batch_normalisation_is_found_by_type() -> None:
 
 
 def test_what_stays_and_what_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients of 12 and 6 images: each goes on with its own normalisation, everything else is the average by size."""
+    """Clients of 16 and 6 images: each goes on with its own normalisation, everything else is the average by size."""
     run = small(spec(federation={"rounds": 2}), method("fedbn"), clients=2)
-    run.server._sizes[1] = 6
     first, second = (turns for turns in zip(*[iter(trained(run, monkeypatch))] * 2, strict=True))
     affine, statistics = (run.layout.where(kind) for kind in ("bn_affine", "bn_statistic"))
     shared = (~(affine | statistics)).at
-    average = (2 * first[0][1] + first[1][1])[shared] / 3
+    average = (16 * first[0][1] + 6 * first[1][1])[shared] / 22
     for (_, before), (received, after) in zip(first, second, strict=True):
         for kept in (affine.at, statistics.at):
             assert received[kept].equal(before[kept])
             assert not after[kept].equal(before[kept])
-        torch.testing.assert_close(received[shared], average, rtol=0, atol=1e-6)
+        assert_rounded(received[shared], average, torch.stack([first[0][1], first[1][1]])[:, shared])
     for kept in (affine.at, statistics.at):
         assert not second[0][1][kept].equal(second[1][1][kept])
     assert run.scores.shown == ("personal", "post_train")
@@ -92,10 +92,20 @@ def test_without_batch_normalisation_it_is_fedavg_bit_for_bit() -> None:
 def test_an_unseen_domain_gets_the_plain_mean() -> None:
     """Normalisation of 1, 2 and 6 throughout gives 3, whoever holds how many images; the rest is the server's."""
     run = small(spec(), method("fedbn"))
-    run.server._sizes[1] = 6
     run.state.own.copy_(torch.tensor([[1.0], [2.0], [6.0]]).expand_as(run.state.own))
     (row,) = run.method.unseen(run.server)
     kept = run.layout.where("bn_affine", "bn_statistic")
     assert row[kept.at].eq(3).all()
     assert row[(~kept).at].equal(run.server.row[(~kept).at])
     assert run.server.peeked == 3 * kept.size
+
+
+def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
+    """One of three clients a round: the mean is over those that have been drawn so far, whoever trained last."""
+    run = small(spec(federation={"rounds": 3, "participation": 0.34}), method("fedbn"))
+    for event in run.run():
+        if event == "round":
+            drawn = [k for k, visits in enumerate(run.state.visits) if visits]
+            (row,) = run.method.unseen(run.server)
+            torch.testing.assert_close(row[run.state.kept.at], run.state.own[drawn].mean(0))
+    assert len(drawn) == 2

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from fedshift.experiments.load import read
 from fedshift.federation import checkpoint
 from fedshift.federation.local import Client
 from fedshift.methods import feddg
-from fedshift.methods.feddg import half_width, inner_step, low_amplitudes, mix_amplitudes
-from tests.federation.toys import finish, method, small, spec
+from fedshift.methods.feddg import draw_amplitudes, half_width, inner_step, low_amplitudes, mix_amplitudes
+from tests.conftest import ROOT
+from tests.federation.toys import finish, method, recorded, small, spec
 
 
 def images(n: int = 3, px: int = 16) -> Tensor:
@@ -68,6 +71,62 @@ def test_inner_step() -> None:
     assert inner_step(w, g, 1e-3, 100.0).tolist() == pytest.approx([0.998, 1.1, 0.9])
 
 
+def test_another_client_is_drawn_then_one_of_its_images() -> None:
+    """6, 3 and 1 images: client 1 draws its two others alike, though one of them holds six times as many, and never itself."""
+    rng, sizes = torch.Generator().manual_seed(0), torch.tensor([6, 3, 1])
+    drawn = torch.randint(2**62, (2, 6000), generator=rng)
+    others = draw_amplitudes(sizes, 1, *drawn).bincount(minlength=10)
+    assert others[6:9].eq(0).all()
+    assert others[9].item() == pytest.approx(3000, abs=150)
+    assert others[:6].tolist() == pytest.approx([500] * 6, abs=90)
+    everybody = draw_amplitudes(sizes, None, *drawn).bincount(minlength=10)
+    expected = [2000 / 6] * 6 + [2000 / 3] * 3 + [2000]
+    assert everybody.tolist() == pytest.approx(expected, abs=150)
+
+
+@pytest.mark.parametrize(
+    ("hp", "clients"), [({}, 3), ({"amplitudes": "all"}, 3), ({"released": True}, 3), ({}, 1)]
+)
+def test_every_image_is_mixed_with_an_amplitude_of_its_own(
+    hp: dict[str, Any], clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many amplitudes and many r in a batch, other clients' alone where there are any; released: r = 0 on the mean."""
+    turns: list[int] = []
+    mixed = feddg.FedDG._mixed
+
+    def spy(self: feddg.FedDG, C: Client, x: Tensor) -> Tensor:
+        turns.append(C.k)
+        return mixed(self, C, x)
+
+    monkeypatch.setattr(feddg.FedDG, "_mixed", spy)
+    calls = recorded(feddg, "mix_amplitudes", monkeypatch)
+    run = spec(local={"epochs": 4}, federation={"rounds": 1})
+    federation = finish(small(run, method("feddg", **hp), clients))
+    bank = federation.server.slot.bank.flatten(1)
+    owner = torch.cat([torch.full((len(one.train),), k) for k, one in enumerate(federation.clients)])
+    assert len(bank) == len(owner) == federation.server.slot.sizes.sum()
+    drawn_by: dict[int, set[int]] = {k: set() for k in range(clients)}
+    for k, (u, other, r, half, result) in zip(turns, calls, strict=True):
+        match = (other.flatten(1)[:, None] == bank).all(2)
+        assert match.sum(1).eq(1).all()
+        drawn_by[k] |= set(owner[match.nonzero()[:, 1]].tolist())
+        assert len(set(match.nonzero()[:, 1].tolist())) > 1
+        if "released" in hp:
+            assert half == 0 and r.eq(0).all()
+            assert (result.mean((2, 3)) - u.mean((2, 3))).abs().max() > 1e-2
+        else:
+            assert len(set(r.tolist())) == len(u) and 0 < r.min() < r.max() < 1
+    everybody = set(range(clients))
+    alone = clients == 1 or hp.get("amplitudes") == "all"
+    assert drawn_by == {k: everybody if alone else everybody - {k} for k in everybody}
+
+
+def test_the_preset_of_ccst_s_port_draws_from_all_and_does_not_use_it() -> None:
+    known = read(ROOT / "reference" / "presets" / "feddg.yaml")["presets"]
+    assert known["ccst_port"]["*"]["method"]["params"] == {"outer": False, "amplitudes": "all"}
+    assert known["released"]["*"]["method"]["params"] == {"released": True}
+
+
 def test_amplitudes_of_all_training_images_travel_once() -> None:
     federation = finish(small(spec(federation={"rounds": 2}), method("feddg")))
     bank = federation.server.slot.bank
@@ -81,8 +140,9 @@ def test_amplitudes_of_all_training_images_travel_once() -> None:
         if row["stage"] == "cost"
     }
     model, all_of_them = 3 * 4 * federation.layout.size, 36 * 27 * 4
-    assert cost[1, "bytes_up"] == model + all_of_them
-    assert cost[1, "bytes_down"] == model + 3 * all_of_them
+    sizes = 3 * 4
+    assert cost[1, "bytes_up"] == model + all_of_them + sizes
+    assert cost[1, "bytes_down"] == model + 3 * (all_of_them + sizes)
     assert cost[2, "bytes_up"] == cost[2, "bytes_down"] == model
 
 
@@ -103,7 +163,7 @@ def test_everybodys_amplitudes_are_there_from_the_first_round_whoever_takes_part
     full = finish(small(spec(federation={"rounds": 1}), method("feddg")))
     assert federation.server.slot.bank.equal(full.server.slot.bank)
     cost = {row["round"]: row["value"] for row in federation.records.rows if row["metric"] == "bytes_down"}
-    model, bank = 4 * federation.layout.size, 36 * 27 * 4
+    model, bank = 4 * federation.layout.size, 36 * 27 * 4 + 3 * 4
     visited = [
         row["client"]
         for row in federation.records.rows

@@ -15,6 +15,7 @@ from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
 from tests.federation.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
+from tests.tolerance import assert_rounded
 
 
 @pytest.mark.parity
@@ -108,17 +109,18 @@ def test_a_gap_is_measured_after_its_aggregation_and_counts_at_the_next(
         rows = torch.stack([row for _, row in turns[3 * t : 3 * t + 3]])
         if t:
             received, last = turns[3 * t][0], [row for _, row in turns[3 * t - 3 : 3 * t]]
-            gaps = [
-                validation(federation, k, received, fair) - validation(federation, k, last[k], fair)
-                for k in range(3)
+            pairs = [
+                [validation(federation, k, row, fair) for k, row in enumerate(three)]
+                for three in ([received] * 3, last)
             ]
-            assert gap.tolist() == pytest.approx(gaps, abs=1e-6)
-            widest = max(widest, *map(abs, gaps))
+            losses = torch.tensor(pairs, dtype=torch.float64)
+            assert_rounded(gap, losses[0] - losses[1], losses)
+            widest = max(widest, (losses[0] - losses[1]).abs().max().item())
         assert p.tolist() == pytest.approx(expected.tolist())
         expected = adjusted(p, gap, step)
         assert weights.equal(expected)
         after = turns[3 * t + 3][0] if t < 2 else federation.server.row
-        assert after.tolist() == pytest.approx((weights @ rows).tolist(), abs=1e-6)
+        assert_rounded(after, weights @ rows, weights[:, None] * rows)
     assert widest > 0.01
     assert federation.server.slot.p.equal(calls[-1][3])
 

@@ -15,7 +15,7 @@ def test_weights_follow_the_reference(case: str) -> None:
     ref = Reference("fedrd.json")
     d, gap = ref.given(f"{case}.d"), ref.given(f"{case}.gap")
     ref.equals(f"{case}.beta", fedrd.beta(d))
-    ref.equals(f"{case}.gamma", fedrd.gamma(gap))
+    ref.equals(f"{case}.gamma", fedrd.gamma_parts(gap) * gap.sigmoid().sum())
     ref.equals(f"{case}.weights", fedrd.guided_weights(d, gap))
     ref.equals(f"{case}.sum", fedrd.guided_weights(d, gap).sum())
 
@@ -74,6 +74,15 @@ def test_a_near_client_and_one_that_gained_more_get_more_weight() -> None:
     assert near > far
     gained, lost = fedrd.guided_weights(torch.ones(2), torch.tensor([0.5, -0.5]))
     assert gained > lost
+
+
+@pytest.mark.parametrize("level", [-120.0, -1e4, 120.0])
+def test_weights_are_finite_where_every_gap_is_far_from_zero(level: float) -> None:
+    """sigmoid(-120) is 0 in fp32: parts go by exp(gap) there, and are equal where every gamma is 1."""
+    d, gap = torch.ones(3), level + torch.tensor([0.0, 0.0, 1.0])
+    weights = fedrd.guided_weights(d, gap)
+    parts = torch.tensor([1.0, 1.0, 2.718281828]) if level < 0 else torch.ones(3)
+    torch.testing.assert_close(weights, (1 / 3 + parts / parts.sum()) / 2, rtol=1e-4, atol=0)
 
 
 def test_the_debiased_loss_by_hand() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any
 
@@ -11,13 +12,15 @@ import torch
 from fedshift.errors import FedshiftError
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.rng import generator
 from fedshift.methods import _generated, hfedf
 from fedshift.methods._generated import own_deviation
 from fedshift.methods.hfedf import HFedF
 from fedshift.models.layers.hypernet import generate
 from fedshift.registry import get
 from fedshift.resolve import params
-from tests.federation.toys import finish, method, recorded, small, spec, turns
+from tests.federation.toys import finish, method, recorded, small, spec, to_float, turns
+from tests.models.plain import autoencoder
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 
@@ -73,10 +76,47 @@ def test_the_autoencoder_sees_at_most_100_training_images_and_all_of_validation(
     encoded = recorded(hfedf.Autoencoder, "encode", monkeypatch)
     finish(pre_learned(rounds=1))
     assert hfedf.IMAGES == 100
-    assert [call[1].shape for call in fitted] == [(12, 3, 32, 32)] * 3
+    assert [len(call[1]) for call in fitted] == [16, 6, 14]
     for _, x, _ in fitted:
         assert (x.amin((0, 2, 3)).tolist(), x.amax((0, 2, 3)).tolist()) == ([0] * 3, [1] * 3)
-    assert sum(call[1].shape == (4, 3, 32, 32) for call in encoded) == 3
+    assert [len(call[1]) for call in encoded if len(call[1]) < 6] == [3, 5, 4]
+
+
+def test_latents_are_those_of_100_training_images_and_all_of_validation_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first 100 of the shuffled training images, each channel from their extremes to [0, 1]; Adam, batches of 20.
+
+    Three epochs of the 50: rounding, which differs between machines, grows with each.
+    """
+    fit = hfedf.Autoencoder.fit
+    assert inspect.signature(fit).parameters["epochs"].default == 50
+    monkeypatch.setattr(hfedf.Autoencoder, "fit", lambda own, x: fit(own, x, epochs=3))
+    run = spec(local={"lr": 0.05}, federation={"rounds": 1})
+    chosen = method("hfedf", embedding="pre_learned", embedding_dim=2)
+    federation = small(run, chosen, sizes=((104, 3, 2), (6, 5, 2), (14, 4, 2)))
+    start = federation.state.slots["autoencoder"][0].clone()
+    finish(federation)
+    latents = chosen.net(federation.layout, 3).embeddings(federation.server.slot.h)
+    samples = federation.turn.samples
+    for k, client in enumerate(federation.clients):
+        order = client.train[torch.randperm(len(client.train), generator=generator(0, "begin", 0, k))]
+        images = to_float(samples.pixels[order[:100]])
+        low, high = (pick((0, 2, 3), keepdim=True) for pick in (images.amin, images.amax))
+        shapes = {name: one.shape for name, one in hfedf.Autoencoder(2).named_parameters()}
+        parts = start.split([shape.numel() for shape in shapes.values()])
+        P = {
+            name: part.view(shape).clone().requires_grad_()
+            for (name, shape), part in zip(shapes.items(), parts, strict=True)
+        }
+        adam = torch.optim.Adam(P.values(), lr=1e-3)
+        for _ in range(3):
+            for x in ((images - low) / (high - low)).split(20):
+                adam.zero_grad()
+                (autoencoder(P, x)[1] - x).square().mean().backward()
+                adam.step()
+        validation = (to_float(samples.pixels[client.val]) - low) / (high - low)
+        torch.testing.assert_close(latents[k], autoencoder(P, validation)[0].mean(0), rtol=1e-4, atol=1e-5)
 
 
 def test_pre_learned_embeddings_need_all_clients_and_32_px(monkeypatch: pytest.MonkeyPatch) -> None:

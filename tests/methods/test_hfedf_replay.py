@@ -1,4 +1,4 @@
-"""Three rounds of hFedF against Algorithm 1, 3 and 4 written out: a second copy for EMA, autograd through the whole hypernetwork."""
+"""Three rounds of hFedF, one of three unequal clients at rest, against Algorithm 1, 3 and 4 written out: a second copy for EMA, autograd through the whole hypernetwork."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.federation.toys import finish, method, spec
-from tests.methods.plain import SIZES, doubles, federation
+from tests.methods.plain import PARTIAL, active, by_size, doubles, federation
 from tests.methods.plain_hypernet import LOCAL, Adam, generated, trained
 
 
@@ -23,14 +23,15 @@ from tests.methods.plain_hypernet import LOCAL, Adam, generated, trained
 )
 @doubles()
 def test_three_rounds(hp: dict[str, Any]) -> None:
-    run = spec(local=LOCAL, federation={"rounds": 3})
+    run = spec(local=LOCAL, federation=PARTIAL)
     f = federation(run, method("hfedf", lr=0.01, weight_decay=1e-3, **hp))
     W, B, N, e = f.layout.W, f.layout.B, 3, hp.get("embedding_dim", 1)
     h, row, adam = f.state.slots["h"].clone(), f.state.row.clone(), Adam(0.01, 1e-3)
     smoothed = h
     for t in range(3):
         leaf, gradients, statistics = h.clone().requires_grad_(), [], []
-        for i in range(N):
+        chosen = active(f, t)
+        for i in chosen:
             phi = generated(leaf, i, N, e, f.layout.P)
             received = row.clone()
             received[W] = phi.detach()
@@ -39,7 +40,7 @@ def test_three_rounds(hp: dict[str, Any]) -> None:
             statistics.append(after[B])
         g = torch.stack(gradients)
         cosines = torch.cosine_similarity(g, g.mean(0, keepdim=True))
-        weights = torch.full((N,), 1 / N)
+        weights = torch.full((len(chosen),), 1 / len(chosen))
         if hp.get("gradalign", True):
             weights = torch.softmax(hp.get("gradalign_sign", 1) * cosines, 0)
         h = adam(h, (-1 if hp.get("literal_sign") else 1) * weights @ g)
@@ -47,7 +48,7 @@ def test_three_rounds(hp: dict[str, Any]) -> None:
             smoothed = h
         if t > hp.get("warmup", 10):
             h = smoothed = hp["ema"] * h + (1 - hp["ema"]) * smoothed
-        row[B] = sum(n / sum(SIZES) * one for n, one in zip(SIZES, statistics, strict=True))
+        row[B] = sum(p * one for p, one in zip(by_size(chosen), statistics, strict=True))
     finish(f)
     assert (f.state.slots["h"] - h).abs().max() < 1e-7
     assert (f.state.row[B] - row[B]).abs().max() < 1e-7

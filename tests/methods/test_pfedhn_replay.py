@@ -1,4 +1,4 @@
-"""Two rounds of pFedHN against the same rounds written out: one clipped step of SGD with momentum after each client."""
+"""Three rounds of pFedHN, one of three unequal clients at rest, against the same rounds written out: one clipped step of SGD with momentum after each client."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import torch
 
 from fedshift.federation.batches import shuffled
 from tests.federation.toys import finish, method, spec
-from tests.methods.plain import doubles, federation
+from tests.methods.plain import PARTIAL, active, doubles, federation
 from tests.methods.plain_hypernet import LOCAL, generated, trained
 
 
 @pytest.mark.parametrize("clip", [50.0, 0.05])
 @doubles()
-def test_two_rounds(clip: float) -> None:
-    run = spec(local=LOCAL, federation={"rounds": 2})
+def test_three_rounds(clip: float) -> None:
+    run = spec(local=LOCAL, federation=PARTIAL)
     f = federation(run, method("pfedhn", lr=0.05, clip=clip))
     W, B = f.layout.W, f.layout.B
     h, row, momentum = f.state.slots["h"].clone(), f.state.row.clone(), torch.zeros(())
-    for t in range(2):
-        for i in shuffled([0, 1, 2], run.seed, t):
+    for t in range(PARTIAL["rounds"]):
+        for i in shuffled(active(f, t), run.seed, t):
             leaf = h.clone().requires_grad_()
             phi = generated(leaf, i, 3, 1, f.layout.P)
             received = row.clone()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.methods.scaffold import control_change, corrected, next_control, next_model
+from fedshift.spec import RunSpec
 from tests.federation.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
+from tests.tolerance import assert_rounded
 
 # As FedAvg in the first round: client 0 (h 1, c 0) ends at .729, client 1 (h 2, c 3) at 1.976, in three steps of rate .1 from 1.
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 3
@@ -48,7 +56,7 @@ def test_the_equations_by_hand() -> None:
     assert next_model(w, average, 0.5).tolist() == pytest.approx([2.0, 0.4])
     assert next_model(w, average, 1.0).equal(average)
     c = torch.tensor([1.0, 0.0])  # two of four clients took part
-    assert next_control(c, torch.tensor([[2.0, 0.0], [2.0, 4.0]]), 4) is c
+    assert next_control(c, torch.tensor([[2.0, 0.0], [2.0, 4.0]]), torch.tensor([0.25, 0.25])) is c
     assert c.tolist() == [2.0, 1.0]
 
 
@@ -93,6 +101,58 @@ def test_the_average_is_uniform_whatever_clients_hold() -> None:
     run = finish(quadratics(method("scaffold"), *PLACE, rounds=1, sizes=[3, 1]))
     assert run.server.row.item() == pytest.approx(1.3525)
     assert controls(run)[0] == pytest.approx(-1.175)
+
+
+@pytest.mark.parametrize(
+    ("hp", "expected"),
+    [
+        ({"control": "steps"}, [1.681, 2.343, 1.715]),
+        ({"control": "steps", "weights": "size"}, [1.0835, 1.109, 0.952]),
+    ],
+)
+def test_the_released_rule_weighs_models_and_controls_by_size(
+    hp: dict[str, Any], expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients of 3 and 1 samples, momentum .9 that persists, after rounds 1, 2 and 4; the controls' mean by the same weights."""
+    local = {"momentum": 0.9, "optimizer_state": "persist"}
+    for rounds, row in zip((1, 2, 4), expected, strict=True):
+        run = finish(quadratics(method("scaffold", **hp), *PLACE, rounds=rounds, sizes=[3, 1], local=local))
+        assert run.server.row.item() == pytest.approx(row, abs=5e-4)
+        c, (first, second) = controls(run)
+        by_size = "weights" in hp
+        assert c == pytest.approx(0.75 * first + 0.25 * second if by_size else (first + second) / 2)
+
+
+def test_by_size_under_partial_participation_the_control_stays_the_weighted_mean() -> None:
+    run = quadratics(
+        method("scaffold", weights="size"), *PLACE, rounds=5, sizes=[3, 1], federation={"participation": 0.5}
+    )
+    c, (first, second) = controls(finish(run))
+    assert min(run.state.visits) > 0
+    assert c == pytest.approx(0.75 * first + 0.25 * second, rel=1e-12)
+
+
+def test_the_preset_released_weighs_by_size_and_asking_for_it_elsewhere_is_refused(project: Path) -> None:
+    file = project / "experiments" / "asked.yaml"
+
+    def declared(scaffold: str, spec: str = "", axes: str = "") -> RunSpec:
+        text = "title: any\nprotocol: fedrd\nspec: {data: {dataset: pacs, target: photo}"
+        file.write_text(f"{text}{spec}}}\nmethods: {{scaffold: {scaffold}}}\naxes: {{seed: [0]{axes}}}\n")
+        (cell,) = expand(project, load(project, "asked"))
+        return cell.spec
+
+    assert declared("{preset: released}").method.params == {"control": "steps", "weights": "size"}
+    assert declared("").method.params == {}  # the protocol's own "size" is for methods without a rule
+    for asked in (
+        ("", ", federation: {weights: size}"),
+        ("{federation: {weights: size}}",),
+        ("", "", ", federation.weights: [size]"),
+    ):
+        with pytest.raises(
+            FedshiftError, match=r"scaffold: federation.weights: 'size' .* 'uniform'\n.*method.params.weights"
+        ):
+            declared(*asked)
+    assert declared("{preset: released}", ", federation: {weights: size}").federation.weights == "size"
 
 
 def test_controls_under_partial_participation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,10 +203,11 @@ def test_who_does_not_move_keeps_its_control() -> None:
 def test_statistics_are_averaged_and_take_no_server_step(monkeypatch: pytest.MonkeyPatch) -> None:
     run = small(spec(federation={"rounds": 1}), method("scaffold", eta_g=0.5), clients=2)
     before, W, B = run.server.row.clone(), run.layout.W, run.layout.B
-    average = torch.stack([row for _, row in trained(run, monkeypatch)]).mean(0)
+    rows = torch.stack([row for _, row in trained(run, monkeypatch)])
+    average = rows.mean(0)
     after = run.server.row
-    torch.testing.assert_close(after[B], average[B], rtol=0, atol=1e-6)
-    torch.testing.assert_close(after[W], ((before + average) / 2)[W], rtol=0, atol=1e-6)
+    assert_rounded(after[B], average[B], rows[:, B] / 2)
+    assert_rounded(after[W], ((before + average) / 2)[W], torch.cat([before[None], rows])[:, W] / 2)
     assert not after[B].equal(before[B])
 
 

@@ -74,7 +74,7 @@ def test_attention_is_the_released_modules() -> None:
     ref = Reference("stablefdg_attention.npz")
     z, labels = ref.given("z"), ref.given("labels")
     weight, bias = ref.given("qkv_weight"), ref.given("qkv_bias")
-    other, alone = partners(labels)
+    other, alone = partners(labels, torch.arange(len(labels)))
     assert not alone.any()
 
     def made(similarity: Any) -> Highlighter:

@@ -11,19 +11,21 @@ from torch.nn import functional as F
 
 from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation, cross_entropy
-from fedshift.models.layers.attention import attention, highlighted
+from fedshift.federation.network import begin
+from fedshift.methods import stablefdg
+from fedshift.models.layers.attention import attention, highlighted, partners
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, spec
+from tests.federation.toys import finish, images, method, recorded, spec
 from tests.methods.stablefdg_toys import rng
 
 
-def federation(labels: list[int], **hp: Any) -> Federation:
-    """One client whose training samples have these labels, in one batch, without Steps 1-5."""
-    samples, clients, target = images(1, each=len(labels) * 5 // 3)
+def federation(labels: list[int], p: float = 0.0, **hp: Any) -> Federation:
+    """One client whose training samples have these labels, in one batch; without Steps 1-5 if p is 0."""
+    samples, clients, target = images(1, [(len(labels), 2, 2)])
     samples.host_labels[: len(labels)] = samples.labels[: len(labels)] = torch.tensor(labels)
     run = spec(local={"batch": len(labels)}, federation={"rounds": 1})
     model = get("models", "digits_cnn")
-    return Federation(run, method("stablefdg", p=0.0, **hp), lambda: model(3, 32), samples, clients, target)
+    return Federation(run, method("stablefdg", p=p, **hp), lambda: model(3, 32), samples, clients, target)
 
 
 def brute(
@@ -78,6 +80,43 @@ def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatc
     assert len(seen) == 1
     torch.testing.assert_close(*seen[0])
     assert asked == ([] if kind == "self" else [3])
+
+
+def test_a_partner_is_the_next_other_image_of_the_class() -> None:
+    """Rows 0, 2 and 5 show one image, 1 and 3 another; 4 is a second one of their class, 6 of a third class."""
+    labels, source = torch.tensor([0, 1, 0, 1, 1, 0, 2]), torch.tensor([0, 1, 0, 1, 4, 0, 6])
+    other, alone = partners(labels, source)
+    assert other.tolist() == [0, 4, 2, 4, 1, 5, 6]
+    assert alone.tolist() == [True, False, True, False, False, True, True]
+    other, alone = partners(labels, torch.arange(7))
+    assert other.tolist() == [2, 3, 5, 4, 1, 0, 6]
+    assert alone.tolist() == [False] * 6 + [True]
+
+
+def test_copies_of_an_image_are_no_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six images and six copies, four rows a class: those of the class of one image ask the auxiliary batch, all of them."""
+    calls = recorded(stablefdg, "partners", monkeypatch)
+    asked = recorded(Client, "one_per_class", monkeypatch)
+    finish(federation([0, 1, 0, 2, 1, 0], p=1.0))
+    ((labels, source, (other, alone)),) = calls
+    assert labels.bincount().tolist() == [4, 4, 4] and source.unique().tolist() == list(range(6))
+    assert alone.equal(labels == 2)
+    assert labels[other].equal(labels)
+    assert source[other].ne(source).equal(~alone)
+    assert len(asked) == 1
+
+
+def test_embeddings_and_classifier_start_as_in_the_released_code() -> None:
+    """One convolution of 3 d outputs there: normal, variance 2 / (3 d), no bias; the classifier is torch's own linear map."""
+    build = get("models", "resnet18")
+    model, *_ = begin(lambda: method("stablefdg", d=30).model(build(7, 32)), 0)
+    for theta in (model.neck.query, model.neck.key):
+        assert theta.weight.std().item() == pytest.approx((2 / 90) ** 0.5, rel=0.02)
+        assert theta.bias.eq(0).all()
+    assert not model.neck.query.weight.equal(model.neck.key.weight)
+    bound = 1024**-0.5
+    assert model.head.weight.abs().max().item() == pytest.approx(bound, rel=0.01)
+    assert model.head.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
 
 
 def test_no_auxiliary_batch_without_a_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:

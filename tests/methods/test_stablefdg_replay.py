@@ -1,4 +1,4 @@
-"""Two rounds of StableFDG against the same rounds written out from the paper: what is drawn comes from the same generators in the same order.
+"""Three rounds of StableFDG, one of three unequal clients at rest, against the same rounds written out from the paper: what is drawn comes from the same generators in the same order.
 
 Of the method's functions only those are used that turn draws into choices: whose style, which seeds, which samples are added.
 """
@@ -19,10 +19,14 @@ from fedshift.federation.rng import generator, key
 from fedshift.models.layers.exploration import oversampled, ring, seeds
 from tests.federation.toys import finish, method, spec
 from tests.methods.plain import (
+    PARTIAL,
     Tensors,
+    active,
+    average,
     batches,
     descend,
     doubles,
+    equal,
     far,
     federation,
     leaves,
@@ -77,6 +81,7 @@ class Pass:
     phi: Tensor | None
     y: Tensor
     added: bool = False
+    source: list[int] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
 
     def coin(self) -> bool:
@@ -116,6 +121,7 @@ class Pass:
             mu, sigma = torch.cat([mu, new[0]]), torch.cat([sigma, new[1]])
             both = torch.cat([torch.arange(B), more])
             x, own, self.y = x[both], (own[0][both], own[1][both]), self.y[both]
+            self.source = both.tolist()
         beta = torch.full((1,), self.hp["beta"], dtype=torch.float64)
         share, other = Beta(beta, beta).sample((len(x),)), torch.randperm(len(x))
         mixed = [share * one + (1 - share) * one[other] for one in (mu, sigma)]
@@ -137,7 +143,11 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
     query, keys = (projected(P, what, z, one.hp["similarity"]) for what in ("query", "key"))
     labels, train = one.y.tolist(), f.clients[k].train
     auxiliary: dict[int, Tensor] = {}
-    if any(labels.count(label) == 1 for label in labels):
+    source = one.source or list(range(len(labels)))
+    images = {
+        label: {j for j, other in zip(source, labels, strict=True) if other == label} for label in labels
+    }
+    if any(len(shown) == 1 for shown in images.values()):
         one.seen.append("auxiliary")
         of = f.turn.samples.labels[train]
         held = sorted(set(of.tolist()))
@@ -149,9 +159,10 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
         auxiliary = dict(zip(held, projected(P, "query", a, one.hp["similarity"]), strict=True))
     highlighted = []
     for i, label in enumerate(labels):
-        same = [j for j, other in enumerate(labels) if other == label]
-        alone = len(same) == 1
-        partner = auxiliary[label] if alone else query[same[(same.index(i) + 1) % len(same)]]
+        alone = len(images[label]) == 1
+        after = [*range(i + 1, len(labels)), *range(i)]
+        others = [j for j in after if labels[j] == label and source[j] != source[i]]
+        partner = auxiliary[label] if alone else query[others[0]]
         used = partner if alone and one.hp["singletons"] == "cross" else (partner + query[i]) / 2
         scores = torch.softmax((used.T @ keys[i]).mean(0), 0)
         highlighted.append((scores * z[i].flatten(1)).sum(1))
@@ -160,31 +171,33 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
 
 @pytest.mark.parametrize("reading", [PAPER, RELEASED], ids=["paper", "released"])
 @doubles()
-def test_two_rounds(reading: dict[str, Any]) -> None:
-    hp = {"p": 0.6, "alpha": 3.0, "beta": 0.1, "d": 5, **reading}
-    run = spec(local={**LOCAL, "schedule": {"kind": "cosine"}}, federation={"rounds": 2})
+def test_three_rounds(reading: dict[str, Any]) -> None:
+    hp = {"p": 0.4, "alpha": 3.0, "beta": 0.1, "d": 5, **reading}
+    run = spec(local={**LOCAL, "schedule": {"kind": "cosine"}}, federation=PARTIAL)
     f = federation(run, method("stablefdg", **hp), classes=4)
     G, seen = named(f, f.state.row), []
-    for t in range(2):
-        phi: list[Tensor | None] = [None] * 3
+    for t in range(PARTIAL["rounds"]):
+        chosen = active(f, t)
+        phi: list[Tensor | None] = [None] * len(chosen)
         if t >= hp["share_from_round"]:
-            styles = [information(f, G, k, t, hp["sigma"]) for k in range(3)]
-            given = ring(3, 1, generator(SEED, "server", t, 0, 1, 2))[:, 0].tolist()
-            phi = [styles[k] for k in given]
+            styles = [information(f, G, k, t, hp["sigma"]) for k in chosen]
+            given = ring(len(chosen), 1, generator(SEED, "server", t, *chosen))[:, 0].tolist()
+            phi = [styles[place] for place in given]
         up = []
-        for k in range(3):
+        for place, k in enumerate(chosen):
             P, momentum = {name: value.clone() for name, value in G.items()}, {}
             rng = generator(SEED, "method", t, k)
             torch.manual_seed(key(SEED, "dropout", t, k))
             for _, x, y in batches(f, k, t):
                 leaves(P)
-                one = Pass(hp, rng, phi[k], y)
+                one = Pass(hp, rng, phi[place], y)
                 out = logits(f, P, k, x, one)
                 loss = torch.nn.functional.cross_entropy(out, one.y)
-                descend(P, loss, LOCAL["lr"] * (1 + math.cos(math.pi * t / 2)) / 2, momentum, run.local)
+                descend(P, loss, LOCAL["lr"] * (1 + math.cos(math.pi * t / 3)) / 2, momentum, run.local)
                 seen += one.seen
             up.append(P)
-        G = {name: torch.stack([P[name].detach() for P in up]).mean(0) for name in G}
+        G = average(up, equal(chosen))
     assert set(seen) == {"shift", "added", "auxiliary"}
     finish(f)
-    assert far(named(f, f.state.row), G) < 1e-8
+    # Rounding (2e-16) grows in these steps: to 7e-12 (paper) and 2e-8 (released) at most, on AVX-512, AVX2 and SSE 4.1.
+    assert far(named(f, f.state.row), G) < 1e-6

@@ -115,13 +115,13 @@ def rows_of_a_step(**hp: Any) -> set[int]:
 @pytest.mark.parametrize(
     ("hp", "sizes"),
     [
-        ({"p": 1.0}, {16, 8}),
-        ({"p": 1.0, "positions": ["stage3", "stage4"], "attention": "none"}, {16, 8}),
-        ({"p": 1.0, "size": 3}, {11, 7}),
-        ({"p": 1.0, "size": 0}, {8, 4}),
-        ({"p": 1.0, "positions": []}, {8, 4}),
-        ({"p": 0.0}, {8, 4}),
-        ({"p": 1.0, "attention": "convolution"}, {16, 8}),
+        ({"p": 1.0}, {16, 12}),
+        ({"p": 1.0, "positions": ["stage3", "stage4"], "attention": "none"}, {16, 12}),
+        ({"p": 1.0, "size": 3}, {11, 9}),
+        ({"p": 1.0, "size": 0}, {8, 6}),
+        ({"p": 1.0, "positions": []}, {8, 6}),
+        ({"p": 0.0}, {8, 6}),
+        ({"p": 1.0, "attention": "convolution"}, {16, 12}),
     ],
 )
 def test_the_loss_sees_the_enlarged_batch(hp: dict[str, Any], sizes: set[int]) -> None:
@@ -149,7 +149,7 @@ def test_coins(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(
         small(spec(local={"epochs": 4}, federation={"rounds": 4}), method("stablefdg", p=p, attention="none"))
     )
-    total = 3 * 4 * 4 * 2
+    total = 4 * 4 * (2 + 1 + 2)  # rounds, epochs, the clients' batches
     assert counts["shift"] == pytest.approx(total * p, abs=0 if p == 1 else 4 * (total / 4) ** 0.5)
     assert counts["explore"] == pytest.approx(3 * total * p, abs=0 if p == 1 else 4 * (3 * total / 4) ** 0.5)
     assert shapes == {16}  # at stage 1 only

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from fedshift.errors import FedshiftError
 from fedshift.federation.network import Network, begin
 from fedshift.models.base import Model
 from tests.federation.toys import aliased
+from tests.federation.toys import method as make
 
 INPUT = {"alexnet_bn": 64, "vit_small": 64}
 
@@ -42,6 +45,26 @@ class TestEveryModel:
         out = model(x)
         assert out.feature.shape == (3, model.feature_dim) and out.logits.shape == (3, 7)
         torch.testing.assert_close(out.logits, model.head(model.neck(model.body(x))), rtol=0, atol=0)
+
+    def test_the_start_depends_on_the_seed_and_on_no_draw_before(self, name):
+        """Every tensor is drawn anew under its module's own seed, also those that a method adds to a network that it takes."""
+
+        def rows(hook, draws):
+            def built():
+                torch.rand(draws)
+                return hook(registry.get("models", name)(7, INPUT.get(name, 32)))
+
+            return begin(built, 0)
+
+        hooks = [lambda model: model]
+        for method in ("stablefdg", "fdse", "fedsr"):
+            with contextlib.suppress(FedshiftError):
+                rows(make(method).model, 0)
+                hooks.append(make(method).model)
+        for hook in hooks:
+            (_, layout, one), (_, _, other) = rows(hook, 0), rows(hook, 5)
+            named = zip(layout.entries, layout.named(one).values(), layout.named(other).values(), strict=True)
+            assert [entry.name for entry, a, b in named if not a.equal(b)] == []
 
     def test_indicator_is_a_weight_of_the_first_stage(self, name):
         model = build(name)

@@ -18,9 +18,10 @@ from fedshift.federation.network import begin
 from fedshift.files import sha256_file
 from fedshift.identity import digest
 from fedshift.models.base import Model
-from fedshift.pretrained import read, weights_file
+from fedshift.pretrained import read
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.weights import of_model
 from fedshift.workspace import Workspace
 
 PUBLISHED = [name for name in registry.names("models") if registry.get("models", name).weights]
@@ -111,18 +112,11 @@ def test_absent_file_names_file_folder_and_alternative(tmp_path, monkeypatch):
         read(meta("resnet18"), "imagenet")
     for part in (
         f"{tmp_path}/resnet18-f37072fd.pth",
-        "https://download.pytorch.org/models/resnet18-f37072fd.pth",
+        "fedshift fetch weights resnet18",
         "model.init: scratch",
     ):
         assert part in str(error.value)
-    assert error.value.retry  # with the file in its place the same run succeeds
-
-
-def test_folder_is_torchs_cache_where_none_is_named(tmp_path, monkeypatch):
-    monkeypatch.delenv("FEDSHIFT_WEIGHTS", raising=False)
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    cls = registry.get("models", "resnet50")
-    assert weights_file(cls, "imagenet") == tmp_path / "hub" / "checkpoints" / "resnet50-0676ba61.pth"
+    assert not error.value.retry  # only the file in its place helps
 
 
 def test_another_file_of_that_name_is_refused(tmp_path, monkeypatch):
@@ -196,4 +190,4 @@ def test_network_without_published_weights_says_so_before_anything_runs():
     with pytest.raises(FedshiftError, match=r"model.init: unknown start of lenet 'imagenet'\n  .*scratch"):
         spec("lenet", "imagenet")
     with pytest.raises(FedshiftError, match="unknown init 'imagenet'"):
-        weights_file(registry.get("models", "lenet"), "imagenet")
+        of_model(registry.get("models", "lenet"), "imagenet")

@@ -15,7 +15,9 @@ from tests.methods.files import files_of
 
 HERE = Path(__file__).parent
 PATCHES = sorted(HERE.glob("*/*.patch"))
-METHODS = sorted({patch.parent.name for patch in PATCHES})
+FOLDERS = sorted({patch.parent.name for patch in PATCHES})
+# Whose tests those of a folder are, where it is not a method's name.
+SHARED = {"engine": ["tests/federation", "tests/contract"], "models": ["tests/models"]}
 COPIED = ("src", "tests", "reference", "experiments", "pyproject.toml", "params.yaml")
 
 pytestmark = pytest.mark.mutants
@@ -32,16 +34,22 @@ def tree(folder: Path) -> Path:
     return folder
 
 
-def without_parity(method: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The method's own tests and its part of the contract, without the parity tests, stopping at the first failure."""
-    files = [file.name for file in files_of(method)]
-    assert files, f"no tests/methods/test_{method}.py"
-    chosen = " or ".join([*files, f"[{method}-", f"-{method}]", f"[{method}]"])
+def tests_of(name: str) -> list[str]:
+    """A method's own tests and its part of the contract; those of the engine or of the networks: arguments of pytest."""
+    if name in SHARED:
+        return SHARED[name]
+    files = [file.name for file in files_of(name)]
+    assert files, f"no tests/methods/test_{name}.py"
+    chosen = " or ".join([*files, f"[{name}-", f"-{name}]", f"[{name}]"])
+    return [*(f"tests/methods/{file}" for file in files), "tests/contract", "-k", chosen]
+
+
+def without_parity(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The tests of a folder of patches, without the parity tests, stopping at the first failure."""
     code = f"""
 import sys, pytest, fedshift
 assert fedshift.__file__.startswith({str(folder / "src")!r}), fedshift.__file__
-sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity",
-    *{[f"tests/methods/{file}" for file in files]!r}, "tests/contract", "-k", {chosen!r}]))
+sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity", *{tests_of(name)!r}]))
 """
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
@@ -49,9 +57,9 @@ sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity",
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_without_a_bug_they_pass(method: str, tmp_path: Path) -> None:
-    done = without_parity(method, tree(tmp_path))
+@pytest.mark.parametrize("name", FOLDERS)
+def test_without_a_bug_they_pass(name: str, tmp_path: Path) -> None:
+    done = without_parity(name, tree(tmp_path))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 

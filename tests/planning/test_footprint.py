@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from fedshift.federation.checkpoint import save
-from fedshift.planning.footprint import Footprint, _shapes, footprint
+from fedshift.planning import network
+from fedshift.planning.footprint import Footprint, footprint, taking_part
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
 from fedshift.tensors import read_tensors
 from tests.federation import toys
 
-MESSAGES = ("records", "round/losses", "round/message", "round/first", "round/exchanged")
+MESSAGES = ("records", "round/measured", "round/message", "round/first", "round/exchanged")
 
 
 def spec(name: str, **blocks: Any) -> RunSpec:
-    return resolve(toys.spec(method={"name": name}, **blocks))
+    return resolve(toys.spec(**{"method": {"name": name}, **blocks}))
 
 
 def saved(run: RunSpec, folder: Path) -> tuple[int, int]:
@@ -77,8 +78,28 @@ def test_a_hypernetwork_and_its_adam_count() -> None:
     assert footprint(run, 3, 7).checkpoint == 3 * h + (1 + 3 + 2 * 3) * p
 
 
-def test_runs_that_differ_in_seed_and_rate_share_one_model() -> None:
-    _shapes.cache_clear()
+def test_centralised_training_has_one_client_whatever_the_protocol_says() -> None:
+    """StableFDG's central runs were reckoned with ten rows of clients under way, where there is one."""
+    part, whole = ({"federation": {"participation": share}} for share in (0.34, 1.0))
+    pooled = spec("dsu", method={"name": "dsu", "params": {"centralized": True}}, **part)
+    assert taking_part(pooled, 3) == (1, 1)
+    assert taking_part(spec("dsu", **part), 3) == (1, 3)
+    assert taking_part(spec("dsu", **whole), 3) == (3, 3)
+    row = footprint(pooled, 3, 2).weights
+    assert footprint(pooled, 3, 2) == Footprint((1 + 1 + 2) * row, row)
+    adam = {"local": {"optimizer": "adam"}}  # it keeps its memory for the whole run
+    kept = spec("dsu", method={"name": "dsu", "params": {"centralized": True}}, **part, **adam)
+    assert footprint(kept, 3, 2).checkpoint > (1 + 1 + 2 + 1.9) * row
+
+
+def test_runs_that_differ_in_seed_and_rate_share_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    build = network.model_of
+    monkeypatch.setattr(
+        "fedshift.planning.footprint.model_of", lambda run, classes: made.append(1) or build(run, classes)
+    )
     for seed in range(20):
-        footprint(spec("fedavg", seed=seed, local={"lr": 0.1 * (seed + 1)}), 3, 2)
-    assert _shapes.cache_info().misses == 1
+        footprint(spec("fedavg", seed=seed, local={"lr": 0.1 * (seed + 1)}), 3, 23)
+    assert len(made) == 1
+    footprint(spec("fedbn"), 3, 23)
+    assert len(made) == 2

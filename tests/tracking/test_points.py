@@ -58,7 +58,7 @@ def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
         "seed": "3",
         "variant": "prox, mu=0.5",
     }
-    assert one.params == {**labels, "mu": "0.5", "local.lr": "0.1"}
+    assert one.params(spec) == {**labels, "mu": "0.5", "local.lr": "0.1"}
     assert (
         one.tags.items()
         >= {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}.items()

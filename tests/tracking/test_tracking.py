@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -73,6 +75,24 @@ class Broken(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
+
+
+def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: Path) -> None:
+    """hFedF's alpha stands in no declaration, FedProx's mu on an axis."""
+    project = trained.copy(tmp_path)
+    done(fedshift(project, "track", "seeds", "ablation"))
+    query = """SELECT method.value, params.key, params.value FROM params
+               JOIN params method ON method.run_uuid = params.run_uuid AND method.key = 'method'"""
+    with closing(sqlite3.connect(project / "mlflow.db")) as opened:
+        there = opened.execute(query).fetchall()
+    assert ("hfedf", "method.params.ema", "0.95") in there
+    assert ("fedbn", "local.lr", "0.05") in there
+    assert {value for method, key, value in there if (method, key) == ("fedprox", "mu")} == {
+        "0.01",
+        "0.1",
+        "1.0",
+    }
+    assert not any(method == "fedprox" and key == "method.params.mu" for method, key, _ in there)
 
 
 @pytest.mark.parametrize("trouble", ["absent", "500", "hangs"])

@@ -137,6 +137,7 @@ def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
     first = train(Workspace(project), spec, MACHINE)
+    assert first["environment"]["tf32"] == {"convolutions": False, "matrices": False}
     monkeypatch.setattr("fedshift.training.run.assemble", None)
     assert train(Workspace(project), spec, MACHINE) == first
 

@@ -36,7 +36,7 @@ def test_constraints_are_exact_versions_and_cover_every_requirement() -> None:
 
 
 def test_parameters_name_experiments_that_exist() -> None:
-    request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()))
+    request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()), REPOSITORY)
     assert "demo" in request.experiments
     for name in request.experiments:
         assert load(REPOSITORY, name).name == name

@@ -33,6 +33,7 @@ def test_options_of_every_experiment_name_its_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedshift.data.partition.partition", Workspace.partition)  # the name alone, no images
+    monkeypatch.setattr("fedshift.data.partition.twins", lambda path: 0)
     workspace = Workspace(tmp_path)
     found = partitions(workspace)
     assert any(isinstance(spec.data.target, tuple) for spec in found.values())  # two held-out domains

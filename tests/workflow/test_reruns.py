@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedshift.planning import planfile
 from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = pytest.mark.workflow
 FEDPROX = "src/fedshift/methods/fedprox.py"
+DIGITS = "src/fedshift/data/datasets/digits.py"
 LOOP = "src/fedshift/federation/loop.py"
 
 
@@ -99,6 +102,30 @@ def test_changed_method_re_runs_its_runs_and_going_back_finds_the_old_ones(check
     assert "rule collect:" in checkout.run("--dry-run", "demo")  # the table shows the old code's runs again
 
 
+def test_changed_decoder_prepares_and_trains_anew_and_going_back_finds_the_old_images(
+    checkout: Checkout,
+) -> None:
+    """Digits on inverted ground: the runs of the new code are trained on the new pixels, not on those that lay there."""
+    line = "return RENDERINGS[domain](stroke, draws).astype(np.uint8)"
+    checkout.edit(DIGITS, line, line.replace("RENDER", "255 - RENDER"))
+    output = checkout.run("metrics")
+    assert [output.count(f"rule {name}:") for name in ("prepare", "partition", "train")] == [1, 1, 3]
+    folders = list((checkout.root / "data" / "prepared" / "digits").iterdir())
+    first, second = (np.load(folder / "images.npy")[:50] for folder in folders)
+    assert np.array_equal(first, 255 - second)
+    found: dict[str, set[str]] = {}
+    for path in (checkout.root / "results" / "runs" / "digits" / "local").rglob("summary.json"):
+        hashes = json.loads(path.read_text())["hashes"]
+        found.setdefault(path.parent.name.partition("-")[0], set()).add(hashes["weights_last"])
+    assert [len(weights) for weights in found.values()] == [
+        2
+    ]  # one declaration, two codes, two trained models
+    checkout.edit(DIGITS, line.replace("RENDER", "255 - RENDER"), line + "  # undone")
+    output = checkout.run("--dry-run", "metrics")
+    assert "rule prepare:" not in output and "rule train:" not in output
+    checkout.edit(DIGITS, line + "  # undone", line)
+
+
 def test_misspelled_key_stops_with_the_nearest_one(checkout: Checkout) -> None:
     path = checkout.root / "experiments" / "other.yaml"
     path.write_text(tiny("Other", "fedavg", "local").replace("federation:", "federatoin:"))
@@ -117,12 +144,14 @@ def test_misspelled_parameter_stops_with_the_nearest_one(checkout: Checkout) -> 
     assert "Did you mean 'pack'?" in done.stdout
 
 
-def test_job_refuses_a_plan_older_than_the_parameters(checkout: Checkout) -> None:
-    plan = str(checkout.plan)
-    assert checkout.snakemake("--dry-run", "all", FEDSHIFT_PLAN=plan).returncode == 0
-    done = checkout.snakemake("--dry-run", "all", "--config", "pack=1", FEDSHIFT_PLAN=plan)
-    assert done.returncode != 0
-    assert "this plan is older than the parameters" in done.stdout
+def test_who_starts_the_workflow_asks_for_what_is_declared_now(checkout: Checkout) -> None:
+    """Jobs trust the plan that they are given (tests/slurm); the workflow itself does not take an older one for granted."""
+    plan = checkout.plan
+    done = checkout.snakemake("--dry-run", "all", "--config", "hours=3", FEDSHIFT_PLAN=str(plan))
+    assert done.returncode == 0, done.stdout
+    assert checkout.plan != plan
+    assert planfile.request(checkout.root, checkout.plan).hours == 3
+    assert "rule prepare:" not in done.stdout and "rule train:" not in done.stdout  # packs are what they were
 
 
 def test_full_reproduction_is_planned_before_any_data_are_there(checkout: Checkout) -> None:

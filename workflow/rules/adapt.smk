@@ -16,7 +16,7 @@ rule adapt:
     resources:
         **CLUSTER,
         mem_mb=lambda wildcards, attempt: job.mem_mb(runs_to_adapt(wildcards), 1, attempt),
-        runtime=lambda wildcards, attempt: job.adapting(runs_to_adapt(wildcards), attempt),
+        runtime=lambda wildcards, attempt: job.adapting(runs_to_adapt(wildcards), REQUEST.hours, attempt),
         gpu=int(REQUEST.device == "cuda"),
     params:
         tasks=tasks_of,

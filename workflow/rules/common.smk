@@ -27,15 +27,17 @@ os.environ.update(
 )
 
 
-def the_plan(request):
+def the_plan():
     """The plan's path: in a job the one that it was started with, else the one of this request, made if absent or not to be relied on."""
-    if given := os.environ.get("FEDSHIFT_PLAN"):
-        planfile.check(ROOT, Path(given), request)
+    given = os.environ.get("FEDSHIFT_PLAN")
+    if given and not workflow.is_main_process:
         return Path(given)
+    request = Request.of(config, ROOT)
     path = planfile.last(ROOT, request)
     if path is None or request.rerun == "version":
         chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
-        chosen += ["--parallel", str(request.parallel), *request.experiments]
+        chosen += ["--parallel", str(request.parallel), "--hours", str(request.hours)]
+        chosen += request.experiments
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
         path = planfile.last(ROOT, request)
@@ -56,8 +58,8 @@ def active_environment(wildcards):
 
 CLUSTER = the_cluster()
 try:
-    REQUEST = Request.of(config)
-    PLAN = the_plan(REQUEST)
+    PLAN = the_plan()
+    REQUEST = planfile.request(ROOT, PLAN)
     RUNS = planfile.runs(PLAN)
     CELLS = planfile.cells(PLAN)
     IMAGES = {images.prepared: images for images in planfile.images(PLAN)}
@@ -99,7 +101,7 @@ def at_once(wildcards):
 
 
 def runtime(wildcards, attempt):
-    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, attempt)
+    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, REQUEST.hours, attempt)
 
 
 def mem_mb(wildcards, attempt):

@@ -20,13 +20,14 @@ from fedshift.analysis import adapted
 from fedshift.analysis.adapted import Result
 from fedshift.analysis.records import Place, Written, of_run, write
 from fedshift.errors import FedshiftError
-from fedshift.experiments.axes import named
+from fedshift.experiments.axes import axes, named
 from fedshift.experiments.declared import Experiment, Protocol
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
 from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
 from fedshift.identity import identify
 from fedshift.planning import planfile
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 
 CLIENTS = pa.list_(
@@ -47,7 +48,7 @@ COSTS = {
 RUNS = pa.schema(
     {
         "digest": pa.string(), "code": pa.string(), "installed": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
-        "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
+        "spec": pa.string(), "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
         "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
         "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
     }
@@ -57,7 +58,7 @@ Row = dict[str, Any]
 
 
 class Use(NamedTuple):
-    """One run of the experiment: the row's label, the value on each axis, its name, directory and training precision.
+    """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved spec (JSON).
 
     installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted one (as planfile.Cell says it).
     """
@@ -66,7 +67,7 @@ class Use(NamedTuple):
     axes: dict[str, Any]
     name: str
     directory: str
-    precision: str
+    spec: str
     installed: str
     adaptation: str = ""
 
@@ -91,6 +92,30 @@ class Collected:
         return pd.DataFrame(
             pq.read_table(self.path, columns=columns, filters=[("metric", "==", "accuracy")]).to_pandas()
         )
+
+    @functools.cached_property
+    def order(self) -> dict[str, list[Any]]:
+        """The values on each axis that runs have, in the order of the experiment's file."""
+        where = f"experiments/{self.experiment.name}.yaml"
+        declared = {key: self._listed(key, values) for key, values in self.experiment.axes.items()}
+        shown: dict[str, list[Any]] = {key: [] for key in self.keys[1:]}
+        for told in (told for axis in axes(declared, where) for told in axis.told):
+            for name, value in told.items():
+                shown.setdefault(name, []).append(value)
+        met = {key: [*self.runs[key].dropna().drop_duplicates()] for key in self.keys[1:]}
+        return {
+            key: [value for value in dict.fromkeys([*shown[key], *there]) if value in there]
+            for key, there in met.items()
+        }
+
+    def _listed(self, axis: str, values: list[Any] | str) -> list[Any]:
+        """The values of an axis; what "all" means is in the protocol and in the data sets of the runs."""
+        if values != "all":
+            return list(values)
+        if axis == "seed":
+            return self.protocol.seeds
+        names = dict.fromkeys(json.loads(spec)["data"]["dataset"] for spec in self.runs["spec"])
+        return [*dict.fromkeys(domain for name in names for domain in get("datasets", name).domains)]
 
     @property
     def missing(self) -> list[str]:
@@ -138,13 +163,16 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
 
 
 def read(workspace: Workspace, name: str) -> Collected:
-    """What `collect` wrote. Raises FedshiftError where it has not run yet."""
+    """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
     experiment, path = load(workspace.root, name), workspace.metrics(name)
     if not path.exists() or not _runs_path(path).exists():
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
         )
     runs = pd.DataFrame(pq.read_table(_runs_path(path)).to_pandas())
+    if lacking := [column for column in RUNS.names if column not in runs]:
+        what = f"was collected by other code: it has no column '{lacking[0]}'"
+        raise FedshiftError(_runs_path(path), what, f"Run `fedshift collect {name}` again.")
     keys = list(runs.columns[: list(runs.columns).index("digest")])
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
@@ -168,7 +196,7 @@ def planned(
             json.loads(use.axes),
             run.name,
             run.directory,
-            json.loads(run.spec)["local"]["precision"],
+            run.spec,
             run.installed or run.code,
             use.adaptation,
         )
@@ -179,9 +207,9 @@ def planned(
 def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
     identity = identify(cell.spec)
     directory = planfile.taken(workspace.run(cell.spec, identity.digest, identity.code), rerun)
-    below, precision = directory.relative_to(workspace.root).as_posix(), cell.spec.local.precision
+    below, spec = directory.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(cell.label, cell.axes, directory.name, below, precision, identity.code, adaptation)
+    return Use(cell.label, cell.axes, directory.name, below, spec, identity.code, adaptation)
 
 
 def _runs_path(path: Path) -> Path:
@@ -191,8 +219,8 @@ def _runs_path(path: Path) -> Path:
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     """Method label and axes, in the order of the file, one row per run."""
     columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    axes = named(list(experiment.axes)).values()
-    for axis in dict.fromkeys([*axes, *(axis for use in uses for axis in use.axes)]):
+    names = named(list(experiment.axes)).values()
+    for axis in dict.fromkeys([*names, *(axis for use in uses for axis in use.axes)]):
         columns[axis] = pa.array([use.axes.get(axis) for use in uses])
     return pa.table(columns)
 
@@ -219,7 +247,8 @@ def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
     """The run's row, or that of its adaptation with this result; `known`, the one collected before, stands if they are the same."""
     directory, (digest, _, code) = root / use.directory, use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
-    row |= {"precision": use.precision, "adaptation": use.adaptation or None}
+    row |= {"spec": use.spec, "adaptation": use.adaptation or None}
+    row |= {"precision": json.loads(use.spec)["local"]["precision"]}
     try:
         content = (directory / "summary.json").read_bytes()
     except FileNotFoundError:
@@ -231,7 +260,7 @@ def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
         return {**row, "state": "missing"}
     made_of = sha256(content if result is None else content + canonical_json(result).encode())
     if known and known["summary"] == made_of:
-        return {**known, "installed": use.installed}
+        return {**known, "installed": use.installed, "spec": use.spec}
     summary = json.loads(content)
     costs = {name: summary["costs"].get(name) for name in COSTS}
     if result:

@@ -13,10 +13,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedshift.analysis import claims, published
+from fedshift.analysis import claims
 from fedshift.analysis.claims_figure import claims_figure
 from fedshift.analysis.collect import Collected
-from fedshift.analysis.published import Published
+from fedshift.analysis.panels import (
+    AVERAGE,
+    PANELS,
+    Kind,
+    Point,
+    legend,
+    method_line,
+    points,
+    printed,
+    with_average,
+)
 from fedshift.analysis.select import curves
 from fedshift.errors import FedshiftError
 from fedshift.files import atomic_path
@@ -25,8 +35,7 @@ from fedshift.workspace import Workspace
 TITLE_LETTERS = 10  # in an inch of bold title
 # Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-PANELS = {"id": "in-distribution", "ood": "out-of-distribution"}
-AVERAGE = "average"
+DASHES: Any = ["-", (0, (4, 1)), (0, (1, 1))]
 STYLE: Any = {
     "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 8.5, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#8c959f", "axes.grid": True, "grid.color": "#eaeef2", "axes.axisbelow": True, "xtick.color": "#57606a",
@@ -53,10 +62,10 @@ def write(workspace: Workspace, collected: Collected) -> list[Path]:
 
 
 def learning_curves(root: Path, collected: Collected) -> Figure:
-    """Mean accuracy over rounds with a band of one standard deviation over seeds, a line per method.
+    """Mean accuracy over rounds, a line per method, with a band over seeds: fedshift.analysis.panels says which.
 
     Rows: in- and out-of-distribution, once per value of the further axes; columns: held-out domains and their average. Dashed:
-    the published value. Raises FedshiftError where no run is finished.
+    the published value, where it is of the same experiment. Raises FedshiftError where no run is finished.
     """
     frame = curves(collected)
     if frame.empty:
@@ -64,78 +73,60 @@ def learning_curves(root: Path, collected: Collected) -> Figure:
             collected.path, "holds no finished run", "Train the experiment, then collect it again."
         )
     frame, targets = with_average(frame, collected)
-    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
-    parts: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, frame)]
-    if further:
-        groups = frame.groupby(further, sort=False, dropna=False)
-        parts = [(dict(zip(further, values, strict=True)), part) for values, part in groups]
-    rows = [(*part, metric) for part in parts for metric in PANELS if frame[metric].notna().any()]
+    rows = [
+        (point, part, metric)
+        for point, part in points(collected, frame)
+        for metric in PANELS
+        if frame[metric].notna().any()
+    ]
     width, height = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
     figure = Figure(figsize=(1.6 + width * len(targets), 0.9 + height * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), len(targets), sharex=True, sharey="row", squeeze=False)
+    kinds: set[Kind] = set()
+    dashed = False
     for (point, part, metric), panels in zip(rows, grid, strict=True):
         for target, axes in zip(targets, panels, strict=True):
             here = part if target is None else part[part["target"] == target]
-            _panel(
-                axes, root, collected, here, point if target is None else {**point, "target": target}, metric
-            )
+            kinds |= _panel(axes, collected, here, metric)
+            dashed |= _printed(axes, root, collected, point, target, metric)
         named = ", ".join(f"{axis} = {value}" for axis, value in point.items())
         panels[0].set_ylabel("\n".join(filter(None, [named, PANELS[metric], "accuracy (%)"])))
         _label(panels[-1])
     for target, axes in zip(targets, grid[0], strict=True):
         axes.set_title({None: "", AVERAGE: "average"}.get(target, f"held out: {target}"))
-    dashed = "; dashed: published" if collected.experiment.published else ""
-    figure.supxlabel(f"round    (band: ± one standard deviation over seeds{dashed})", fontsize=8.5)
+    figure.supxlabel(f"round    ({legend(kinds)}{'; dashed: published' * dashed})", fontsize=8.5)
     title = textwrap.fill(collected.experiment.title, round(TITLE_LETTERS * figure.get_figwidth()))
     figure.suptitle(title, fontsize=11, fontweight="bold")
     return figure
 
 
-def with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, list[Any]]:
-    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the columns to draw."""
-    keys = collected.keys
-    if "target" not in keys or frame["target"].isna().all():
-        return frame, [None]
-    drawn = set(frame["target"])
-    targets = [target for target in collected.runs["target"].drop_duplicates() if target in drawn]
-    if len(targets) == 1:
-        return frame, targets
-    by = [key for key in [*keys, "round"] if key != "target"]
-    groups = frame.groupby(by, dropna=False)[[*PANELS]]
-    average = groups.mean()[groups.size() == len(targets)].reset_index()
-    return pd.concat([frame, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
-
-
-def _panel(
-    axes: Axes, root: Path, collected: Collected, frame: pd.DataFrame, values: dict[str, Any], metric: str
-) -> None:
-    values = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
+def _panel(axes: Axes, collected: Collected, frame: pd.DataFrame, metric: str) -> set[Kind]:
+    """Draw a line per method; which bands there are."""
+    kinds: set[Kind] = set()
     for index, method in enumerate(collected.experiment.methods):
-        colour, dashes = (
-            COLOURS[index % len(COLOURS)],
-            ["-", (0, (4, 1)), (0, (1, 1))][index // len(COLOURS) % 3],
-        )
-        groups = frame[frame["method"] == method].groupby("round")[metric]
-        mean = groups.mean().dropna()
-        if mean.empty:
+        drawn = method_line(frame[frame["method"] == method], metric, collected.protocol.ddof)
+        if drawn is None:
             continue
-        axes.plot(mean.index, mean, color=colour, linestyle=dashes, linewidth=1.3, label=method)
-        spread = groups.std(ddof=collected.protocol.ddof).reindex(mean.index).fillna(0)
-        axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
-        paper = printed(root, collected, method, values, metric)
-        if paper:
-            axes.axhline(paper.value, color=colour, linestyle="--", linewidth=0.9)
+        colour, dashes = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
+        axes.plot(drawn.mean.index, drawn.mean, color=colour, linestyle=dashes, linewidth=1.3, label=method)
+        if drawn.kind != "alone":
+            axes.fill_between(drawn.mean.index, drawn.low, drawn.high, color=colour, alpha=0.13, linewidth=0)
+        kinds.add(drawn.kind)
     axes.margins(x=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return kinds
 
 
-def printed(
-    root: Path, collected: Collected, method: str, values: dict[str, Any], metric: str
-) -> Published | None:
-    """The published value that a panel shows beside a method's line."""
-    names = ("id", "avg") if metric == "id" else (metric,)  # Two names of one quantity: papers print either.
-    found = (published.find(root, collected.experiment, method, values, name) for name in names)
-    return next(filter(None, found), None)
+def _printed(
+    axes: Axes, root: Path, collected: Collected, point: Point, target: str | None, metric: str
+) -> bool:
+    """Draw the published value of each line; whether there was one."""
+    lines = {str(drawn.get_label()): drawn for drawn in axes.get_lines()}
+    found = {method: printed(root, collected, method, point, target, metric) for method in lines}
+    for method, value in found.items():
+        if value is not None:
+            axes.axhline(value, color=lines[method].get_color(), linestyle="--", linewidth=0.9)
+    return any(value is not None for value in found.values())
 
 
 def _label(axes: Axes) -> None:

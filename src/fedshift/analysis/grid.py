@@ -8,16 +8,19 @@ from typing import Any
 
 import pandas as pd
 
+from fedshift.analysis.footnotes import FEWER, REMARK
+
 TITLES = {"id": "id", "ood": "ood", "all": "ALL", "avg": "AVG"}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one cell: ours, the published value and ours minus it; "" for what there is not."""
+    """What stands in one cell: ours, the published value and ours minus it, or one of another experiment; "" for what there is not."""
 
     ours: str
     paper: str = ""
     difference: str = ""
+    orientation: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Grid:
 def grids(cells: pd.DataFrame) -> list[Grid]:
     """One grid per value of the first axis where columns have several axes, else one in all; two decimals where the paper has two."""
     axes = list(cells.columns[1 : list(cells.columns).index("metric")])
-    digits = 2 if (cells["published"].mul(10).round(6) % 1 > 0).any() else 1
+    digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
     if len(axes) < 2:
         return [_grid("", cells, axes, digits)]
     return [
@@ -60,13 +63,18 @@ def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
     ours = _spread(cell["mean"], cell["std"], digits) or "missing"
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
+    ours += FEWER if cell["fewer"] else ""
     difference = (
         "" if pd.isna(cell["difference"]) else f"{round(cell['difference'], digits) + 0.0:+.{digits}f}"
     )
-    return Entry(ours, _spread(cell["published"], cell["published_std"], digits), difference)
+    paper, orientation = (
+        _spread(cell[name], cell[f"{name}_std"], digits, REMARK if cell["remark"] else "")
+        for name in ("published", "orientation")
+    )
+    return Entry(ours, paper, difference, orientation)
 
 
-def _spread(mean: float, std: float, digits: int) -> str:
+def _spread(mean: float, std: float, digits: int, mark: str = "") -> str:
     if pd.isna(mean):
         return ""
-    return f"{mean:.{digits}f}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")
+    return f"{mean:.{digits}f}{mark}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")

@@ -22,7 +22,9 @@ CLAIMS = (
     "Claims: differences in points between runs at the same target, seed and other axes, averaged within each seed (the domains are fixed, "
     "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed where every interval lies on the "
     "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, and its interval "
-    "is over its pairs (the other axes), which says how much domains differ and judges nothing."
+    "is over its pairs (the other axes), which says how much domains differ and judges nothing. Beside an undecided claim: the true difference (for ~, the "
+    "distance from the margin) that so many seeds see with probability 0.8, and how many seeds would see ours (noncentral t, our spread over seeds). "
+    "Groups: confirmed where as many of their comparisons are as the paper's word needs, refuted where so many no longer can be."
 )
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}

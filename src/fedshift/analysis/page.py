@@ -13,6 +13,16 @@ from fedshift.experiments.declared import Experiment
 
 # What a line of the table of claims holds (fedshift.analysis.claims.lines).
 Line = tuple[str, ...]
+GROUP: Line = (
+    "group",
+    "needs",
+    "verdict",
+    "confirmed",
+    "refuted",
+    "undecided",
+    "not tested here",
+    "in words",
+)
 CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
 STYLE = """\
   body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 75rem; margin: 2.5rem auto; padding: 0 1.5rem; }
@@ -30,7 +40,8 @@ STYLE = """\
   tbody th { text-align: left; position: sticky; left: 0; background: #fff; }
   tbody tr + tr > * { border-top: 1px solid #eaeef2; }
   td.text, th.text { text-align: left; white-space: normal; }
-  td .paper { display: block; font-size: .82em; }
+  td .paper, td .orientation { display: block; font-size: .82em; }
+  td .orientation { color: #8c959f; font-style: italic; }
   .missing { color: #9a3412; }
   ul { padding-left: 1.1rem; font-size: .9rem; color: #424a53; }
 """
@@ -47,7 +58,8 @@ TABLES = """\
 <tbody>
 {% for method, entries in block.rows %}<tr><th>{{ method }}</th>{% for entry in entries %}
 <td{% if entry.ours == "missing" %} class="missing"{% endif %}>{{ entry.ours }}{% if entry.paper %}
-<span class="paper">paper {{ entry.paper }}{% if entry.difference %} ({{ entry.difference }}){% endif %}</span>{% endif %}</td>{% endfor %}</tr>
+<span class="paper">paper {{ entry.paper }}{% if entry.difference %} ({{ entry.difference }}){% endif %}</span>{% endif %}
+{% if entry.orientation %}<span class="orientation">orientation: {{ entry.orientation }}</span>{% endif %}</td>{% endfor %}</tr>
 {% endfor %}</tbody>
 </table></div>
 {% endfor %}
@@ -57,6 +69,12 @@ TABLES = """\
 <div class="wide"><table>
 <thead><tr>{% for heading in claim_headings %}<th class="text">{{ heading }}</th>{% endfor %}</tr></thead>
 <tbody>{% for line in claims %}
+<tr><th>{{ line[0] }}</th>{% for text in line[1:] %}<td class="text">{{ text }}</td>{% endfor %}</tr>{% endfor %}
+</tbody></table></div>
+<h2>Claims, together</h2>
+<div class="wide"><table>
+<thead><tr>{% for heading in group_headings %}<th class="text">{{ heading }}</th>{% endfor %}</tr></thead>
+<tbody>{% for line in groups %}
 <tr><th>{{ line[0] }}</th>{% for text in line[1:] %}<td class="text">{{ text }}</td>{% endfor %}</tr>{% endfor %}
 </tbody></table></div>
 {% endif %}
@@ -84,16 +102,24 @@ TEMPLATE = f"""\
 
 
 def html(
-    tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], experiment: Experiment, claims: list[Line]
+    tables: Sequence[tuple[str, pd.DataFrame]],
+    notes: list[str],
+    experiment: Experiment,
+    claims: list[Line],
+    groups: list[Line],
 ) -> str:
-    """All tables under their titles on one page: ours in each cell, the published value and the difference below it; then claims."""
-    return template(TEMPLATE).render(experiment=experiment, tables=blocks(tables), notes=notes, claims=claims)
+    """All tables under their titles on one page: ours in each cell, the published value and the difference below it; then claims and groups of them."""
+    return template(TEMPLATE).render(
+        experiment=experiment, tables=blocks(tables), notes=notes, claims=claims, groups=groups
+    )
 
 
 def template(text: str) -> jinja2.Template:
     """A page's template; what it fills in is escaped."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(text, {"headings": _headings, "claim_headings": CLAIM})
+    return environment.from_string(
+        text, {"headings": _headings, "claim_headings": CLAIM, "group_headings": GROUP}
+    )
 
 
 def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid]]]:
@@ -102,9 +128,15 @@ def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[G
 
 
 def markdown(
-    tables: Sequence[tuple[str, pd.DataFrame]], notes: list[str], title: str = "", claims: Sequence[Line] = ()
+    tables: Sequence[tuple[str, pd.DataFrame]],
+    notes: list[str],
+    title: str = "",
+    claims: Sequence[Line] = (),
+    groups: Sequence[Line] = (),
 ) -> str:
-    """Tables under their titles; a method that the paper prints has two further lines, the published values and the differences."""
+    """Tables under their titles; a method that the paper prints has two further lines, the published values and the differences, or
+    one, the values printed for another experiment.
+    """
     parts = [f"# {title}"] if title else []
     for name, cells in tables:
         parts.append(f"## {name}")
@@ -113,6 +145,7 @@ def markdown(
             parts.append(_lines(block))
     if claims:
         parts += ["## Claims", _piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Claims, together", _piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -132,6 +165,8 @@ def _lines(block: Grid) -> str:
         if any(entry.paper for entry in entries):
             lines.append(["· paper", *(entry.paper for entry in entries)])
             lines.append(["· difference", *(entry.difference for entry in entries)])
+        if any(entry.orientation for entry in entries):
+            lines.append(["· orientation", *(entry.orientation for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return _piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)

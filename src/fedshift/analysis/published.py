@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedshift.experiments.declared import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
+# What a printed +- is, where it is not a standard deviation over seeds; hFedF's is told in its protocol's notes.
+SPREADS = {
+    "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, half-width times "
+    "sqrt({n}) over Student's t",
+    "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
+}
+
+
+class Row(NamedTuple):
+    """What reference/published.csv says of an experiment, but for its held-out domain."""
+
+    paper: str
+    dataset: str
+    backbone: str
+    protocol: str
+    partition: str
+    method: str
+    variant: str
+
+
+COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "variant")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A printed accuracy (percent) with its printed spread; `judged` is False for numbers that the reference marks as slips."""
+    """A printed accuracy (percent), a row of reference/published.csv.
+
+    value: as printed; std: the printed spread, as a standard deviation; judged: what the reference takes the value for (NaN for a slip
+    whose right value is unknown); remark, spread: what a reader must know of the value and of the spread, "" for nothing; row, target:
+    which experiment it is of ("mean": all held-out domains of the paper).
+    """
 
     value: float
     std: float
-    judged: bool
+    judged: float
+    remark: str
+    spread: str
+    row: Row
+    target: str
 
 
 def find(
@@ -44,15 +75,52 @@ def find(
 
 
 @functools.cache
+def targets(root: Path, paper: str, dataset: str) -> frozenset[str]:
+    """The held-out domains that a paper averages over on a data set: those that it prints one by one."""
+    rows = _printed(root / "reference" / "published.csv").values()
+    return frozenset(
+        one.target
+        for one in rows
+        if one.row[:2] == (paper, dataset) and one.target not in ("mean", "all_clients")
+    )
+
+
+@functools.cache
+def data_sets(root: Path) -> dict[str, str]:
+    """What papers call a data set -> its name here."""
+    table = pd.read_csv(root / "reference" / "published.csv", usecols=["dataset", "ds_id"]).dropna()
+    return dict(zip(table["dataset"], table["ds_id"], strict=True))
+
+
+@functools.cache
 def _printed(path: Path) -> dict[tuple[str, str], Published]:
     table = pd.read_csv(path, low_memory=False)
     table = table[table["same_as"].isna() & table["metric_id"].str.startswith("acc_", na=False)]
-    value = table["value_judge"].fillna(table["mean"])
-    rows = zip(
-        table["run_key"], table["metric_id"], value, table["std"], table["value_judge"].notna(), strict=True
-    )
-    return {
-        (key, metric): Published(value, std, judged)
-        for key, metric, value, std, judged in rows
-        if pd.notna(value)
-    }
+    for column in ("mean", "std", "value_judge"):
+        table[column] = pd.to_numeric(table[column])
+    table = table[table["mean"].notna()]
+    return {(row["run_key"], row["metric_id"]): _row(row) for row in table.to_dict("records")}
+
+
+def _row(row: dict[Any, Any]) -> Published:
+    n, kind = row["n_seeds"], row["spread_kind"] if row["std"] == row["std"] else ""
+    std = row["std"] * (_std_of_half_width(int(n)) if kind == "ci95" else 1)
+    spread = SPREADS.get(kind, "").format(n=n)
+    of = Row(*(str(row[column]) for column in COLUMNS))
+    return Published(row["mean"], std, row["value_judge"], _remark(row), spread, of, str(row["target"]))
+
+
+def _remark(row: dict[Any, Any]) -> str:
+    if row["value_judge"] == row["mean"]:
+        return ""
+    why = next((text for text in (row["note"], row["audit_note"]) if isinstance(text, str)), "")
+    taken = f"is taken for {row['value_judge']:g}, which the difference is from"
+    slip = "is a slip, and no difference is shown"
+    return f"the printed {row['mean']:g} {slip if math.isnan(row['value_judge']) else taken} ({why})"
+
+
+def _std_of_half_width(n: int) -> float:
+    """The standard deviation of n values whose mean has a 95% interval of half-width 1."""
+    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes seconds to import
+
+    return float(math.sqrt(n) / stdtrit(n - 1, 0.975))

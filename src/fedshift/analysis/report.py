@@ -14,11 +14,12 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claims
+from fedshift.analysis import claim_groups, claims
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis import report_plots as plots
 from fedshift.analysis.check import Comparison, check
 from fedshift.analysis.collect import Collected, read
+from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, template
 from fedshift.analysis.report_page import TEMPLATE, number
@@ -62,6 +63,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """What the page shows of one experiment."""
     experiment, found = collected.experiment, facts.summaries(workspace, collected)
+    judged = claims.verdicts(workspace.root, collected)
     comparisons, counts = check(collected), collected.runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
@@ -73,8 +75,9 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": notes(collected),
-        "claims": claims.lines(claims.verdicts(workspace.root, collected)),
+        "notes": [*claims.footnotes(judged), *notes(collected)],
+        "claims": claims.lines(judged),
+        "groups": claim_groups.lines(claim_groups.groups(workspace.root, judged)),
     }  # fmt: skip
     if not found:
         return {**part, "tables": [], "curves": {}, "partitions": {}, "costs": [], "runs": []}
@@ -83,11 +86,13 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         for name, table in experiment.tables.items()
     ]
     costs, anchor = facts.costs(collected, found), part["anchor"]
-    curves = plots.learning_curves(workspace.root, collected)
+    curves, bands = plots.learning_curves(workspace.root, collected)
     held = facts.partitions(workspace, collected, found)
     return {
         **part,
         "tables": blocks(tables),
+        "notes": [*footnotes([table for _, table in tables]), *part["notes"]],
+        "bands": bands,
         "curves": {name: _div(one, f"{anchor}-curves{i}") for i, (name, one) in enumerate(curves.items())},
         "partitions": {
             name: _div(plots.partitions(one), f"{anchor}-clients{i}") for i, (name, one) in enumerate(held.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 from collections import Counter
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.select import selected
+from fedshift.build import method_of
 from fedshift.data.partition import partition_hash
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -35,18 +37,31 @@ def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
 
 
 def costs(collected: Collected, found: dict[str, Summary]) -> pd.DataFrame:
-    """One row per method: means over its finished runs of id, ood (percent), MB, forward GMAC, seconds; its highest memory (MB)."""
+    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC, seconds; its highest memory (MB).
+
+    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what training took, all networks of the
+    method; a backward pass is counted as two forward ones.
+    """
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
-    images = runs["run"].map(lambda run: found.get(Path(run).name, {}).get("costs", {}).get("images"))
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
-    runs["up"], runs["down"] = runs["bytes_up"] / MEGA, runs["bytes_down"] / MEGA
+    counted = [found.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
+    travels = ~runs["spec"].map(_pooled).astype(bool)
+    runs["up"], runs["down"] = ((runs[way] / MEGA).where(travels) for way in ("bytes_up", "bytes_down"))
     runs["sent"] = runs["up"] + runs["down"]
     runs["mmacs_image"] = runs["macs_per_image"] / 1e6
-    runs["gmacs"] = pd.to_numeric(pd.Series(images.to_list(), runs.index)) * runs["macs_per_image"] / 1e9
-    means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs", "seconds"]
+    for name, factor in (("forward", 1), ("backward", 2)):
+        passes = pd.Series([one.get(f"{name}_passes") for one in counted], runs.index, dtype=float)
+        runs[f"gmacs_{name}"] = passes * factor * runs["macs_per_image"] / 1e9
+    means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs_forward", "gmacs_backward", "seconds"]
     groups = runs.groupby("method", sort=False)
     table = groups[means].mean().assign(memory=groups["peak_memory_mb"].max(), runs=groups.size())
     return table.reset_index()
+
+
+@functools.cache
+def _pooled(spec: str) -> bool:
+    """Whether a run's method trains one client on everybody's images, as its parameters have it."""
+    return method_of(RunSpec.model_validate_json(spec)).clients == "pooled"
 
 
 def partitions(

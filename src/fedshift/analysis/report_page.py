@@ -65,7 +65,7 @@ TEMPLATE += (
 {% endfor %}
 </tbody></table></div>
 {% for part in parts %}
-{% set experiment, tables, notes, claims = part.experiment, part.tables, part.notes, part.claims %}
+{% set experiment, tables, notes, claims, groups = part.experiment, part.tables, part.notes, part.claims, part.groups %}
 <section id="{{ part.anchor }}">
 <h2 class="name">{{ experiment.title }}</h2>
 <p class="where">Experiment <code>{{ experiment.name }}</code>, protocol <code>{{ experiment.protocol }}</code>
@@ -91,7 +91,7 @@ TEMPLATE += (
 TEMPLATE += """\
 {% for name, figure in part.curves.items() %}
 {% if loop.first %}<h2>Learning curves</h2>
-<p class="hint">Mean over seeds, band: one standard deviation{% if experiment.published %}; dotted: published{% endif %}.
+<p class="hint">Mean over seeds; {{ part.bands }}{% if experiment.published %}; dotted: published, where it is of the same experiment{% endif %}.
 A click on a method hides it, a double click shows it alone; drag to zoom, double click to go back.</p>{% endif %}
 {% if name %}<h3>{{ name }}</h3>{% endif %}
 {{ figure }}
@@ -106,12 +106,12 @@ A click on a method hides it, a double click shows it alone; drag to zoom, doubl
 {% endif %}
 {% if part.costs %}
 <h2>Costs</h2>
-<p class="hint">Means over finished runs, whichever domains they hold out; memory: the highest. Sent: what clients send up and get down in the whole run. GMAC: forward passes of training only.</p>
+<p class="hint">Means over finished runs, whichever domains they hold out; memory: the highest. Sent: what clients send up and get down in the whole run, a dash where one client holds all images. GMAC: of all passes of training that the run counted (the networks of the method, without evaluation), a backward one as two forward ones.</p>
 <div class="wide"><table>
-<thead><tr><th class="text">method</th><th>runs</th><th>MB up</th><th>MB down</th><th>MMAC an image</th><th>GMAC a run</th><th>seconds</th><th>memory (MB)</th></tr></thead>
+<thead><tr><th class="text">method</th><th>runs</th><th>MB up</th><th>MB down</th><th>MMAC an image</th><th>GMAC forward</th><th>GMAC backward</th><th>seconds</th><th>memory (MB)</th></tr></thead>
 <tbody>{% for row in part.costs %}
 <tr><th>{{ row.method }}</th><td>{{ row.runs }}</td><td>{{ number(row.up) }}</td><td>{{ number(row.down) }}</td><td>{{ number(row.mmacs_image) }}</td>
-<td>{{ number(row.gmacs) }}</td><td>{{ number(row.seconds) }}</td><td>{{ number(row.memory) }}</td></tr>{% endfor %}
+<td>{{ number(row.gmacs_forward) }}</td><td>{{ number(row.gmacs_backward) }}</td><td>{{ number(row.seconds) }}</td><td>{{ number(row.memory) }}</td></tr>{% endfor %}
 </tbody></table></div>
 {{ part.against_costs }}
 {% endif %}

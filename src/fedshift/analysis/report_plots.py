@@ -12,7 +12,19 @@ from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
 from fedshift.analysis.collect import Collected
-from fedshift.analysis.figures import AVERAGE, COLOURS, PANELS, printed, with_average
+from fedshift.analysis.figures import COLOURS
+from fedshift.analysis.panels import (
+    AVERAGE,
+    PANELS,
+    Kind,
+    Line,
+    Point,
+    legend,
+    method_line,
+    points,
+    printed,
+    with_average,
+)
 from fedshift.analysis.select import curves
 
 DASHES = ["solid", "dash", "dot"]
@@ -21,36 +33,24 @@ SYMBOLS = ["circle", "diamond", "square"]
 CLASS_COLOURS = [*COLOURS[:6], "#8c959f", "#6f42c1", "#b08800", "#005f5f"]
 
 
-def learning_curves(root: Path, collected: Collected) -> dict[str, go.Figure]:
+def learning_curves(root: Path, collected: Collected) -> tuple[dict[str, go.Figure], str]:
     """One figure per value of the further axes (its name is the key): held-out domains side by side, one line per method.
 
-    A line is the mean over seeds, its band one standard deviation; dotted lines are published values.
+    And what the bands of these figures are. Dotted lines are published values, where they are of the same experiment.
     """
     frame, targets = with_average(curves(collected), collected)
     if frame.empty:
-        return {}
-    return {
-        name: _curves(root, collected, part, targets, point) for name, point, part in _parts(collected, frame)
-    }
-
-
-def _parts(collected: Collected, frame: pd.DataFrame) -> list[tuple[str, dict[str, Any], pd.DataFrame]]:
-    """Rows of one value of the axes beyond target and seed, under a name."""
-    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
-    if not further:
-        return [("", {}, frame)]
-    points = [
-        (dict(zip(further, values, strict=True)), part)
-        for values, part in frame.groupby(further, sort=False, dropna=False)
-    ]
-    return [
-        (", ".join(f"{axis} = {value}" for axis, value in point.items()), point, part)
-        for point, part in points
-    ]
+        return {}, ""
+    kinds: set[Kind] = set()
+    figures = {
+        ", ".join(f"{axis} = {value}" for axis, value in point.items()): _curves(root, collected, part, targets, point, kinds)
+        for point, part in points(collected, frame)
+    }  # fmt: skip
+    return figures, legend(kinds)
 
 
 def _curves(
-    root: Path, collected: Collected, frame: pd.DataFrame, targets: list[Any], point: dict[str, Any]
+    root: Path, collected: Collected, frame: pd.DataFrame, targets: list[Any], point: Point, kinds: set[Kind]
 ) -> go.Figure:
     metrics = [metric for metric in PANELS if frame[metric].notna().any()]
     titles = [{None: "", AVERAGE: "average"}.get(target, str(target)) for target in targets]
@@ -63,50 +63,40 @@ def _curves(
         figure.update_yaxes(title_text=f"{PANELS[metric]} (%)", row=row, col=1)
         for column, target in enumerate(targets, 1):
             here = frame if target is None else frame[frame["target"] == target]
-            values = {
-                **point,
-                **({} if target is None else {"target": "mean" if target == AVERAGE else target}),
-            }
             for method in collected.experiment.methods:
-                paper = printed(root, collected, method, values, metric)
-                own = here[here["method"] == method]
-                traces = _line(
-                    collected, method, own, metric, paper.value if paper else None, method not in named
-                )
+                drawn = method_line(here[here["method"] == method], metric, collected.protocol.ddof)
+                if drawn is None:
+                    continue
+                paper = printed(root, collected, method, point, target, metric)
+                traces = _line(collected, method, drawn, paper, method not in named)
                 figure.add_traces(traces, rows=row, cols=column)
-                named |= {method} if traces else set()
+                named.add(method)
+                kinds.add(drawn.kind)
     figure.update_xaxes(title_text="round", row=len(metrics), title_standoff=4)
     return _plain(figure, 80 + 270 * len(metrics))
 
 
 def _line(
-    collected: Collected, method: str, own: pd.DataFrame, metric: str, paper: float | None, legend: bool
+    collected: Collected, method: str, drawn: Line, paper: float | None, legend: bool
 ) -> list[go.Scatter]:
-    groups = own.groupby("round")[metric]
-    mean = groups.mean().dropna()
-    if mean.empty:
-        return []
-    spread = groups.std(ddof=collected.protocol.ddof).reindex(mean.index).fillna(0)
-    look = _look(collected, method)
-    line: dict[str, Any] = {
+    mean, look = drawn.mean, _look(collected, method)
+    own: dict[str, Any] = {
         "legendgroup": method, "mode": "lines", "line": {"color": look["color"], "dash": look["dash"], "width": 1.8},
     }  # fmt: skip
     quiet = {"legendgroup": method, "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
-    edge = [*(mean + spread).clip(upper=100), *(mean - spread).clip(lower=0)[::-1]]
-    around = [*mean.index, *mean.index[::-1]]
     traces = [
         go.Scatter(
-            x=mean.index, y=mean.round(2), name=method, showlegend=legend, hovertemplate="%{y:.1f}", **line
+            x=mean.index, y=mean.round(2), name=method, showlegend=legend, hovertemplate="%{y:.1f}", **own
         )
     ]
-    if spread.any():
-        shade = f"rgba{(*hex_to_rgb(look['color']), 0.13)}"
+    if (drawn.high > drawn.low).any():
+        edge = [*drawn.high.clip(upper=100), *drawn.low.clip(lower=0)[::-1]]
         traces.append(
             go.Scatter(
-                x=around,
+                x=[*mean.index, *mean.index[::-1]],
                 y=[round(y, 2) for y in edge],
                 fill="toself",
-                fillcolor=shade,
+                fillcolor=f"rgba{(*hex_to_rgb(look['color']), 0.13)}",
                 line={"width": 0},
                 **quiet,
             )
@@ -143,20 +133,22 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> go.Figure:
-    """Accuracy of every method against what a run of it sends, and against its seconds; `costs` as report_facts makes it."""
+    """Accuracy of every method against what a run of it sends, where anything travels, and against its seconds; `costs` of report_facts."""
     panels = {"sent": "MB sent and received, a run", "seconds": "seconds, a run"}
     metric = "ood" if costs["ood"].notna().any() else "id"
     figure = make_subplots(1, 2, shared_yaxes=True, horizontal_spacing=0.03)
+    named: set[str] = set()
     for column, (cost, title) in enumerate(panels.items(), 1):
         figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
-        for row in costs.to_dict("records"):
+        for row in costs[costs[cost].notna()].to_dict("records"):
             look = _look(collected, row["method"])
             marker = {"color": look["color"], "symbol": look["symbol"], "size": 11}
             dot = go.Scatter(
                 x=[row[cost]], y=[row[metric]], name=row["method"], legendgroup=row["method"],
-                showlegend=column == 1, mode="markers", marker=marker, hovertemplate="%{x:,.1f}: %{y:.1f} %",
+                showlegend=row["method"] not in named, mode="markers", marker=marker, hovertemplate="%{x:,.1f}: %{y:.1f} %",
             )  # fmt: skip
             figure.add_trace(dot, row=1, col=column)
+            named.add(row["method"])
     figure.update_yaxes(title_text=f"{PANELS[metric]} accuracy (%)", row=1, col=1)
     return _plain(figure, 380)
 

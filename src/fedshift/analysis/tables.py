@@ -2,53 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claims, published
+from fedshift.analysis import claim_groups, claims, published
 from fedshift.analysis.collect import Collected
+from fedshift.analysis.comparable import differences
+from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
+from fedshift.analysis.published import Published
 from fedshift.analysis.select import METRICS, selected
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.declared import Rule, Table
+from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 
-AVERAGE = "Average"
 SELECT = "select"
+BESIDE = {
+    "published": float, "published_std": float, "difference": float, "orientation": float, "orientation_std": float,
+    "differs": str, "remark": str, "spread": str, "fewer": str,
+}  # fmt: skip
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem.
 
-    Claims that the experiment tests stand below the tables, and in claims.csv.
+    Claims that the experiment tests stand below the tables, and in claims.csv; the groups that they are of in claims_groups.csv.
     """
-    experiment, folder, below = (
-        collected.experiment,
-        workspace.tables(collected.experiment.name),
-        notes(collected),
-    )
+    experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    below = notes(collected)
     for (name, table), one in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
-        write_text(folder / f"{name}.md", markdown([one], below))
+        write_text(folder / f"{name}.md", markdown([one], [*footnotes([table]), *below]))
     found = claims.verdicts(workspace.root, collected)
+    groups = claim_groups.groups(workspace.root, found)
     if found:
         write_text(folder / "claims.csv", _csv(claims.table(found)))
+        write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(table=name) for name, table in tables.items()]
+    below = [*footnotes([*tables.values()]), *claims.footnotes(found), *below]
+    lines = claims.lines(found), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
-    write_text(folder / "table.md", markdown(titled, below, experiment.title, claims.lines(found)))
-    write_text(folder / "table.html", html(titled, below, experiment, claims.lines(found)))
+    write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
+    write_text(folder / "table.html", html(titled, below, experiment, *lines))
     return folder / "table"
 
 
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; published, published_std, difference.
+    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; then BESIDE.
 
+    published, published_std, difference: of a paper's number that the cell may be compared with; orientation, orientation_std: of one
+    that it may not, and `differs` says why; remark, spread: what a reader must know of that number; fewer: which values of the other
+    axes the cell has, where cells beside it have more of them.
     An adapted row has `ood` alone. Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
     seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError for a
     column that is no axis of the experiment.
@@ -58,7 +71,7 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     for column in columns:
         if column not in keys[1:]:
             raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", column, keys[1:])
-    order = {column: [*dict.fromkeys(collected.runs[column])] for column in columns}
+    order = {column: [*collected.order[column]] for column in columns}
     frame = pd.concat([_by_rule(collected, rule) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
         frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
@@ -87,18 +100,45 @@ def _by_rule(collected: Collected, rule: Rule) -> pd.DataFrame:
 
 
 def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    found = []
-    for row in result.to_dict("records"):
-        values = {axis: "mean" if row[axis] == AVERAGE else row[axis] for axis in columns}
-        rule = values.pop(SELECT, collected.protocol.select)
-        printed = published.find(root, collected.experiment, row["method"], values, row["metric"])
-        printed = printed if rule == collected.protocol.select else None
-        difference = row["mean"] - printed.value if printed and printed.judged else None
-        found.append((printed.value, printed.std, difference) if printed else (None, None, None))
-    beside = pd.DataFrame(
-        found, columns=["published", "published_std", "difference"], index=result.index, dtype=float
-    )
-    return pd.concat([result, beside], axis=1)
+    """The cells with what the paper prints of each, and what is to be said of it."""
+    uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
+    lacking = marked(uses, [column for column in columns if column != SELECT])
+    rule = collected.protocol.select
+    rows = []
+    for cell in result.to_dict("records"):
+        values = {axis: cell[axis] for axis in columns if axis != SELECT}
+        row: dict[str, Any] = dict.fromkeys(BESIDE) | {
+            "fewer": lacking.get((cell["method"], *values.values()))
+        }
+        named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
+        printed = published.find(root, collected.experiment, cell["method"], named, cell["metric"])
+        if printed and cell.get(SELECT, rule) == rule:
+            runs = _runs(collected, cell["method"], values)
+            row |= _printed(printed, differences(root, collected.protocol, printed, runs), cell["mean"])
+        rows.append(row)
+    beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
+    words = [column for column, kind in BESIDE.items() if kind is str]
+    return pd.concat([result, beside.fillna(dict.fromkeys(words, "")).astype(BESIDE)], axis=1)
+
+
+def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, Any]:
+    said = {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
+    if differs:
+        return {"orientation": printed.value, "orientation_std": printed.std, **said}
+    return {
+        "published": printed.value,
+        "published_std": printed.std,
+        "difference": ours - printed.judged,
+        **said,
+    }
+
+
+def _runs(collected: Collected, method: str, values: dict[str, Any]) -> pd.DataFrame:
+    """The planned runs that a cell averages."""
+    runs = collected.runs[collected.runs["method"] == method]
+    for axis, value in values.items():
+        runs = runs[runs[axis] != NONE] if value == AVERAGE else runs[runs[axis] == value]
+    return runs
 
 
 def _csv(table: pd.DataFrame) -> str:

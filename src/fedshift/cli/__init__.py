@@ -13,7 +13,7 @@ from fedshift.errors import FedshiftError, nearest
 VERBS = {
     "doctor": "Say what this machine and project have, what they lack, and what to do.",
     "list": "Name what there is: methods, models, data sets, partition schemes, experiments.",
-    "fetch": "Get raw images, or say where to get them.",
+    "fetch": "Get raw images or published weights, or say where to get them.",
     "verify": "Check raw images against their manifest.",
     "prepare": "Decode raw images once into a memory map.",
     "partition": "Give every sample to a client, and to train, validation or test.",

@@ -1,4 +1,4 @@
-"""fedshift fetch: get raw images, or say where to get them."""
+"""fedshift fetch: get raw images or published weights, or say where to get them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 @click.command("fetch")
-@click.argument("name")
-@click.option(
-    "--release", default="original", show_default=True, help="Release; for `folder`, your name for the tree."
-)
+@click.argument("name", metavar="NAME|weights")
+@click.argument("models", metavar="[MODEL]...", nargs=-1)
+@click.option("--release", help="Release; for `folder`, your name for the tree.  [default: original]")
 @click.option(
     "--from",
     "sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: once for each.",
+    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: once for each. "
+    "With `weights`: a file of weights, or a folder of such (copied).",
 )
 @click.option(
     "--lists",
@@ -32,9 +32,61 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(
-    workspace: Workspace, name: str, release: str, sources: tuple[Path, ...], lists: Path | None
+    workspace: Workspace,
+    name: str,
+    models: tuple[str, ...],
+    release: str | None,
+    sources: tuple[Path, ...],
+    lists: Path | None,
 ) -> None:
-    """Get the raw images of data set NAME into data/raw/NAME/RELEASE."""
+    """Get the raw images of data set NAME into data/raw/NAME/RELEASE.
+
+    \b
+    fedshift fetch pacs
+    fedshift fetch folder --from TREE --release mine
+
+    Or get published weights, those of each MODEL; without any, those that the experiments of params.yaml start from. Their files go to the
+    folder that FEDSHIFT_WEIGHTS names, else to torch's cache; each is checked by its SHA-256.
+
+    \b
+    fedshift fetch weights
+    fedshift fetch weights resnet18 resnet50
+    fedshift fetch weights --from resnet18-f37072fd.pth
+
+    A download that broke off goes on where it stopped when the same command is run again.
+    """
+    if name == "weights":
+        _weights(workspace, models, release, sources, lists)
+        return
+    if models:
+        raise click.UsageError(f"One data set at a time: {name}, then {', '.join(models)}.")
     from fedshift.data.fetch import fetch
 
-    click.echo(fetch(workspace, name, release, sources, lists, say=click.echo))
+    click.echo(fetch(workspace, name, release or "original", sources, lists, say=click.echo))
+
+
+def _weights(
+    workspace: Workspace,
+    models: tuple[str, ...],
+    release: str | None,
+    sources: tuple[Path, ...],
+    lists: Path | None,
+) -> None:
+    if release or lists:
+        raise click.UsageError("--release and --lists are for data sets.")
+    from fedshift.weights import fetch_weights
+
+    fetch_weights(models if models or sources else _asked(workspace), sources, say=click.echo)
+
+
+def _asked(workspace: Workspace) -> list[str]:
+    """Whose weights the experiments of params.yaml need."""
+    from fedshift.cli.plan import request
+    from fedshift.planning.lacking import needed_weights
+    from fedshift.planning.plan import specs
+
+    runs = specs(workspace, request(workspace.root, ()))
+    owners = {file.owner: None for spec in runs for file in needed_weights(workspace, spec) if file.address}
+    if not owners:
+        click.echo("The experiments of params.yaml need no published weights.")
+    return list(owners)

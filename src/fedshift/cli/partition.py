@@ -66,7 +66,7 @@ def command(
     changes: tuple[str, ...],
 ) -> None:
     """Write who holds which sample of data set NAME, with a picture of it."""
-    from fedshift.data.partition import partition
+    from fedshift.data.partition import partition, twins
     from fedshift.errors import FedshiftError
     from fedshift.registry import get
     from fedshift.spec import Division, closed
@@ -94,7 +94,17 @@ def command(
     if not (folder := workspace.prepared(declared.data)).exists():
         cure = f"Run: fedshift prepare {name} --release {release} --px {px}"
         raise FedshiftError(folder, "no such folder", cure)
-    click.echo(partition(workspace, declared))
+    path = partition(workspace, declared)
+    if count := twins(path):
+        left = (
+            "left out (--groups together)"
+            if groups == "together"
+            else "kept; --groups together leaves them out"
+        )
+        click.echo(
+            f"byte-identical to tested images of the held-out domain: {count} images, {left}", err=True
+        )
+    click.echo(path)
 
 
 def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:

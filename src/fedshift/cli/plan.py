@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fedshift.experiments.load import read
+from fedshift.errors import unknown
+from fedshift.experiments import uneven
+from fedshift.experiments.load import available, load, read
 from fedshift.planning import job, planfile
-from fedshift.planning.costs import counts, speed
+from fedshift.planning.costs import counts
+from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
+from fedshift.planning.rates import speed
 from fedshift.planning.request import DEVICES, RERUN, Request
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -25,11 +30,16 @@ rerun_option = click.option(
 
 
 def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
-    """The request of `names` and `chosen`; what is not given is read from params.yaml."""
+    """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError for an unknown experiment."""
     path = root / "params.yaml"
     config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
-    return Request.of({**config, **given}, path.name)
+    asked = Request.of({**config, **given}, root, path.name)
+    known = available(root)
+    for name in asked.experiments:
+        if name not in known:
+            raise unknown(root / "experiments", "experiment", name, known)
+    return asked
 
 
 @click.command
@@ -37,6 +47,7 @@ def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
+@click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
 @rerun_option
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
@@ -53,12 +64,14 @@ def command(
     pack: int | None,
     device: str | None,
     parallel: int | None,
+    hours: int | None,
     rerun: str | None,
     retry_failed: bool,
     shown: str,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    asked = request(workspace.root, names, pack=pack, device=device, parallel=parallel, rerun=rerun)
+    chosen = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
+    asked = request(workspace.root, names, **chosen)
     path = plan(workspace, asked)
     if retry_failed:
         count = planfile.retry_failed(workspace.root, planfile.runs(path))
@@ -81,46 +94,85 @@ def _table(root: Path, path: Path, asked: Request) -> None:
     rows = [(name, planfile.runs(path, experiments=(name,))) for name in asked.experiments]
     every = planfile.runs(path)
     rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]
+    guesses = Guesses(Workspace(root), every, asked.device)
     width = max(len(name) for name, _ in rows)
     click.echo(
-        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>8} {'disk':>9}"
+        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
     )
     for name, runs in rows:
         todo = [run for run in runs if run.state != "finished"]
         packs = len({run.pack for run in todo})
         images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
-        hours, disk = (
-            sum(run.minutes for run in todo) / 60,
-            f"{job.disk_mb(todo, asked.parallel) / 1e3:.1f} GB",
-        )
+        hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
+        disk = f"{job.disk_mb(todo, asked.parallel) / 1e3:.1f} GB"
         click.echo(
-            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:8.1f} {disk:>9}"
+            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} {disk:>9}"
         )
     click.echo(
         f"Packs, images, hours and disk (one {asked.device} worker) are of what is still to do. Plan: {path}"
     )
     if other := sum(run.of_other_code for run in every):
         click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
-    for guess in _guesses(Workspace(root), every, asked.device):
-        click.echo(guess)
-
-
-def _guesses(workspace: Workspace, runs: Iterable[Run], device: str) -> list[str]:
-    specs = [RunSpec.model_validate_json(run.spec) for run in runs]
-    speeds = {
-        f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
-        for spec in specs
-        if not speed(workspace.root, spec, device).source
-    }
-    sources = {(spec.data.dataset, spec.data.release) for spec in specs}
-    uncounted = {source for source in sources if not counts(workspace, *source).source}
-    return [
-        *(
-            f"Not measured on {device}, a cautious guess: {name}. Add a line to {planfile.COSTS}."
-            for name in sorted(speeds)
-        ),
-        *(
-            f"Nobody has counted the images of {name} {release}, a guess. Run: fedshift fetch {name} --release {release}"
-            for name, release in sorted(uncounted)
-        ),
+    lines = [
+        *_lacking(Workspace(root), every),
+        *_long(every, asked),
+        *_uneven(root, path, asked),
+        *guesses.told(),
     ]
+    for line in lines:
+        click.echo(line)
+
+
+def _uneven(root: Path, path: Path, asked: Request) -> Iterator[str]:
+    """Means of tables that are not over the same values."""
+    for name in asked.experiments:
+        uses = [use for use in planfile.cells(path) if use.experiment == name]
+        values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
+        yield from uneven.warnings(load(root, name), values)
+
+
+def _lacking(workspace: Workspace, runs: Iterable[Run]) -> list[str]:
+    todo = [RunSpec.model_validate_json(run.spec) for run in runs if run.state != "finished"]
+    return told(lacking(workspace, todo))
+
+
+def _long(runs: Iterable[Run], asked: Request) -> Iterator[str]:
+    """Runs that outlast a job."""
+    todo = [run for run in runs if run.state != "finished"]
+    if found := [run for run in todo if job.longer([run], asked.parallel, asked.hours)]:
+        longest = max(found, key=lambda run: run.minutes)
+        yield (
+            f"{len(found)} runs may outlast a job of {asked.hours} hours (params.yaml: hours) and rely on their checkpoints: "
+            f"the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, {longest.directory}"
+        )
+
+
+class Guesses:
+    """What the estimates of a plan's runs are reckoned from where it was not measured or counted: marked `~` in the table."""
+
+    def __init__(self, workspace: Workspace, runs: Iterable[Run], device: str) -> None:
+        self.device = device
+        self._speeds: dict[str, str] = {}  # digest -> what is said of it
+        self._uncounted: dict[str, str] = {}
+        for run in runs:
+            spec = RunSpec.model_validate_json(run.spec)
+            counted = counts(workspace, spec.data.dataset, spec.data.release)
+            found = speed(workspace.root, spec, counted.classes, device)
+            if not found.measured:
+                network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
+                self._speeds[run.digest] = f"{network} (from {found.source})"
+            if not counted.source:
+                name, release = spec.data.dataset, spec.data.release
+                self._uncounted[run.digest] = (
+                    f"{name} {release}, a guess. Run: fedshift fetch {name} --release {release}"
+                )
+
+    def of(self, runs: Iterable[Run]) -> bool:
+        """Whether one of the runs is among them."""
+        return any(run.digest in self._speeds or run.digest in self._uncounted for run in runs)
+
+    def told(self) -> Iterator[str]:
+        for network in sorted({*self._speeds.values()}):
+            yield f"~ Not measured on {self.device}, reckoned: {network}. Add a line to {planfile.COSTS}."
+        for source in sorted({*self._uncounted.values()}):
+            yield f"~ Nobody has counted the images of {source}"

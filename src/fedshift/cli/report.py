@@ -16,7 +16,9 @@ from fedshift.workspace import Workspace
 def command(workspace: Workspace, names: tuple[str, ...], chosen: str | None) -> None:
     """Write results/report/<set>/index.html of collected experiments (default: those of params.yaml).
 
-    <set> is the experiment's name, or "all" where there are several, unless --set names it. The page needs no network.
+    <set> is the name that is given, of an experiment or of a folder of them, or "all" where there are several, unless --set names it. The
+    page needs no network.
     """
     asked = request(workspace.root, names).experiments
-    click.echo(report.write(workspace, asked, chosen or (asked[0] if len(asked) == 1 else "all")))
+    alone = [one for one in (names, asked) if len(one) == 1]
+    click.echo(report.write(workspace, asked, chosen or (alone[0][0] if alone else "all")))

@@ -8,7 +8,9 @@ import click
 
 from fedshift.cli.plan import request, rerun_option
 from fedshift.planning import planfile
+from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import ready
+from fedshift.spec import RunSpec
 from fedshift.training.status import STATES, state
 from fedshift.workspace import Workspace
 
@@ -31,7 +33,10 @@ def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str
         found = {run: state(workspace.root, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in found.values())
         click.echo(f"{name:{width}} {len(found):6} " + " ".join(f"{counts[kind]:8}" for kind in STATES))
-        lines |= {run.directory: (kind, told) for run, (kind, told) in found.items()}
-    for directory, (kind, told) in lines.items():
+        lines |= {run.directory: (kind, why) for run, (kind, why) in found.items()}
+    todo = [run for run in planfile.runs(path) if lines[run.directory][0] != "finished"]
+    for line in told(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
+        click.echo(line)
+    for directory, (kind, why) in lines.items():
         if each or kind in ("failed", "running"):
-            click.echo(f"{kind:8} {directory}" + (f"  {told}" if told else ""))
+            click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))

@@ -64,7 +64,6 @@ def command(
     A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. A pack leaves
     out runs that failed for good (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
     """
-    planfile.check(workspace.root, path)
     runs = _chosen(path, pack, digests)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout

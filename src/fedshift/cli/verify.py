@@ -33,18 +33,30 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
     for domain, counts in facts["counts"].items():
         click.echo(f"  {domain}: {sum(counts.values()):,}")
-    click.echo(_identical(facts["duplicates"]))
+    click.echo("\n".join([_identical(facts["duplicates"]), *verify.name_warnings(facts["counts"])]))
     click.echo(f"{stamp}\n{stamp.with_suffix('.png')}")
 
 
 def _identical(duplicates: dict[str, Any]) -> str:
     if not duplicates["groups"]:
         return "no byte-identical files"
-    lines = [f"  {' = '.join(paths)}" for paths in duplicates["files"][:SHOWN]]
-    lines += (
-        [f"  ... and {duplicates['groups'] - SHOWN} more groups, in the stamp"]
-        if duplicates["groups"] > SHOWN
-        else []
-    )
-    head = f"byte-identical files: {duplicates['groups']} groups, {duplicates['surplus']} surplus (`partition.groups: together` keeps them on one side)"
-    return "\n".join([head, *lines])
+    counts = f"{duplicates['groups']} groups, {duplicates['surplus']} surplus"
+    lines = [
+        f"byte-identical files: {counts} (`partition.groups: together` keeps those of a domain on one side)"
+    ]
+    if domains := duplicates["domains"]:
+        lines.append(
+            f"  {domains} of these groups in several domains: `groups: together` leaves out what the held-out domain is tested on, "
+            "and lets copies in two source domains stay where they are"
+        )
+    if classes := duplicates["classes"]:
+        lines.append(f"  {classes} of these groups in several classes: labels that contradict each other")
+
+    def alike(paths: list[str]) -> bool:
+        return len({tuple(path.split("/")[:2]) for path in paths}) == 1
+
+    files = sorted(duplicates["files"], key=alike)  # those first that lie in several domains or classes
+    lines += [f"  {' = '.join(paths)}" for paths in files[:SHOWN]]
+    if len(files) > SHOWN:
+        lines.append(f"  ... and {len(files) - SHOWN} more groups, in the stamp")
+    return "\n".join(lines)

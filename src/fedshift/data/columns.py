@@ -1,4 +1,4 @@
-"""Tables whose identity is their columns' content, not their file's bytes."""
+"""Tables whose identity is the content of their columns and attributes (`attrs`), not their file's bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = b"fedshift"
 
 
 def columns_hash(frame: pd.DataFrame) -> str:
-    """SHA-256 over every column's name and values.
+    """SHA-256 over every column's name and values, and over the table's attributes if it has any.
 
     Integers enter as little-endian int64, so that neither a Parquet version nor a column's width changes it.
     """
@@ -31,11 +31,13 @@ def columns_hash(frame: pd.DataFrame) -> str:
         else:
             values = "\0".join(column).encode()
         total.update(f"{name}:{len(values)}:".encode() + values)
+    if frame.attrs:
+        total.update(canonical_json(frame.attrs).encode())
     return total.hexdigest()
 
 
 def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str:
-    """Write a Parquet file atomically, with `facts` and the columns' hash in it; returns the hash."""
+    """Write a Parquet file atomically, with its attributes, `facts` and the hash in it; returns the hash."""
     found = columns_hash(frame)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     kept = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": found}).encode()}

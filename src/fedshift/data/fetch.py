@@ -16,7 +16,7 @@ from fedshift.data.dataset import Dataset, Release
 from fedshift.data.download import download, unpack
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
-from fedshift.data.verify import entries, manifest_path, write_manifest
+from fedshift.data.verify import entries, manifest_path, name_warnings, write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
@@ -66,6 +66,8 @@ def fetch(
     if dataset.open_releases:
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
+        for line in name_warnings({domain: dict.fromkeys(classes, 0) for domain in domains}):
+            say(line)
     return raw
 
 

@@ -22,15 +22,14 @@ from fedshift.spec import Division, Source
 from fedshift.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
-CURE = "Run: fedshift partition"
+CURE = "Run: snakemake --profile profiles/local partitions (of what params.yaml names; one alone: fedshift partition --help)"
 
 
 def partition(workspace: Workspace, spec: Division) -> Path:
     """Write the partition that `spec` asks for, with a plot beside it; return its path.
 
-    Reads the prepared index. A file that exists is checked and
-    returned. Raises FedshiftError for an unknown target, a client without samples and one with fewer than two
-    training samples.
+    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown target, a client without
+    samples and one with fewer than two training samples.
     """
     path = workspace.partition(spec)
     index = load_index(workspace.prepared(spec.data))
@@ -38,7 +37,9 @@ def partition(workspace: Workspace, spec: Division) -> Path:
         table = divide(index, spec)
         plot_partition(table, path.with_suffix(".png"))
         parts: dict[str, Any] = {"data": set(Source.model_fields), "partition": True, "seed": True}
-        write_columns(path, table, spec.model_dump(mode="json", include=parts))
+        facts = spec.model_dump(mode="json", include=parts)
+        count = int(_twins(table["split"].to_numpy(), index, spec.data.held_out).sum())
+        write_columns(path, table, {**facts, "twins": count})
     load_partition(path, index)
     return path
 
@@ -46,7 +47,7 @@ def partition(workspace: Workspace, spec: Division) -> Path:
 def load_partition(path: Path, index: pd.DataFrame) -> pd.DataFrame:
     """Columns sample, client, domain, class, label, split, one row per row of the prepared `index`.
 
-    Raises FedshiftError where the columns do not match their hash or were made for another index.
+    attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes. Raises FedshiftError where the columns do not match their hash or were made for another index.
     """
     table, _ = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
@@ -60,8 +61,19 @@ def partition_hash(path: Path) -> str:
     return str(read_columns(path, CURE)[1]["hash"])
 
 
+def twins(path: Path) -> int:
+    """How many images of other domains are byte-identical to tested images of a held-out one, as the partition's file has noted.
+
+    With `groups: together` no client holds them.
+    """
+    return int(read_columns(path, CURE)[1]["twins"])
+
+
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
-    """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`."""
+    """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
+
+    With `groups: together` no client holds what is byte-identical to a tested image of a held-out domain.
+    """
     where, held_out, seed = f"partition of {spec.data.dataset}", spec.data.held_out, spec.seed
     plugin = get("partitions", spec.partition.scheme)
     scheme: Scheme = plugin(params(plugin, spec.partition.params, f"{where}: params"))
@@ -72,14 +84,16 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     sources = [domain for domain in domains if domain not in held_out]
     scheme.params.check(len(sources), f"{where}: params")
     client = scheme.assign(index, sources, generator(seed, scheme.name))
+    split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
+    if spec.partition.target_split != "all":
+        split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
     if spec.partition.groups == "together":
         client = _reunited(client, index)
-    split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
+        left_out = _twins(split, index, held_out)
+        client[left_out], split[left_out] = -1, "unused"
     for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
         part = np.flatnonzero((client == holder) & (index["domain"] == domain))
         split[part] = _split(index.iloc[part], spec, generator(seed, "split", domain, holder), where)
-    if spec.partition.target_split != "all":
-        split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
     for name, chosen in spec.partition.modify.items():
@@ -93,8 +107,23 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
 
 def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int16]:
     """Every domain's byte-identical images go to the client of their first."""
-    group = [index["domain"].to_numpy(), index["group"].to_numpy()]
-    return pd.Series(client).groupby(group).transform("first").to_numpy()
+    group = index["group"].to_numpy()
+    first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first").to_numpy()
+    return np.where(group >= 0, first, client)
+
+
+def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:
+    """What is byte-identical to a tested image of a held-out domain and lies in another domain, [n].
+
+    Of two held-out domains, the second's images that the first has too.
+    """
+    domain, group = index["domain"].to_numpy(), index["group"].to_numpy()
+    found = np.zeros(len(index), dtype=bool)
+    for place, target in enumerate(held_out):
+        tested = np.unique(group[(split == "target") & (domain == target) & ~found])
+        elsewhere = ~np.isin(domain, held_out[: place + 1])
+        found |= elsewhere & (group >= 0) & np.isin(group, tested)
+    return found
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:

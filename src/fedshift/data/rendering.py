@@ -21,9 +21,8 @@ from fedshift.data.partition import load_partition, partition_hash
 from fedshift.data.prepare import load, publish, unfinished, verify_prepared
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, sha256_file, write_json
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import RunSpec
+from fedshift.weights import WeightsFile
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -45,6 +44,11 @@ class Rendering:
         """Images that stand for each training image."""
         return 1
 
+    @property
+    def weights(self) -> tuple[WeightsFile, ...]:
+        """Published files that it reads; its defaults' have the rendering's name as their owner."""
+        return ()
+
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -52,8 +56,8 @@ class Rendering:
         raise NotImplementedError
 
 
-def render(workspace: Workspace, spec: RunSpec) -> Path:
-    """Make the rendered images that a run's method asks for; return their folder. One that exists is whole, and left alone.
+def render(workspace: Workspace, spec: RunSpec, rendering: Rendering) -> Path:
+    """Make the images that a run trains on by its `rendering`; return their folder. One that exists is whole, and left alone.
 
     Who asks for the same at the same time waits; what a killed process has left is written over. Raises FedshiftError where images or
     partition are absent, or weights that it needs.
@@ -61,16 +65,9 @@ def render(workspace: Workspace, spec: RunSpec) -> Path:
     folder = workspace.rendered(spec)
     with unfinished(folder) as part:
         if part is not None:
-            _write(part, workspace, spec)
+            _write(part, workspace, spec, rendering)
             publish(part, folder)
     return folder
-
-
-def made(spec: RunSpec) -> Rendering:
-    """The rendering of a run's method, with the method's own parameters."""
-    method = get("methods", spec.method.name)
-    rendering: Rendering = get("renderings", method.rendering)(params(method, spec.method.params))
-    return rendering
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
@@ -84,11 +81,11 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 
 
-def _write(part: Path, workspace: Workspace, spec: RunSpec) -> None:
+def _write(part: Path, workspace: Workspace, spec: RunSpec, rendering: Rendering) -> None:
     facts = verify_prepared(workspace.prepared(spec.data))
     pixels, index = load(workspace.prepared(spec.data))
     table = load_partition(workspace.partition(spec), index)
-    images = made(spec).render(pixels, table, spec.seed)
+    images = rendering.render(pixels, table, spec.seed)
     samples = _write_images(part / "images.npy", images, pixels.shape[1])
     hashes = {"images": sha256_file(part / "images.npy"), "prepared": facts["images"]}
     hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})

@@ -19,9 +19,9 @@ def states(workspace: Workspace, name: str, embedded: bool) -> dict[str, str]:
     for path in sorted(raw.iterdir()) if raw.is_dir() else []:
         if path.is_dir() and not path.name.startswith(".") and not path.name.endswith(".archives"):
             found[path.name] = "verified" if path.with_name(f"{path.name}.verified.json").is_file() else "raw"
-    pixels: dict[str, list[int]] = {}
+    pixels: dict[str, set[int]] = {}
     for release, px in _prepared(workspace.root / "data" / "prepared" / name):
-        pixels.setdefault(release, []).append(px)
+        pixels.setdefault(release, set()).add(px)
     for release, sizes in pixels.items():
         found[release] = f"{_and(found, release)}prepared ({', '.join(map(str, sorted(sizes)))} px)"
     divided: dict[str, int] = {}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from fedshift.doctor import cores, datasets, disk, dvc, gpu, mlflow, precision, slurm
+from fedshift.doctor import cores, datasets, disk, dvc, gpu, mlflow, precision, slurm, weights
 from fedshift.doctor.finding import Finding
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 CHECKS: tuple[Callable[[Workspace, Request], Iterable[Finding]], ...] = (
-    cores.check, gpu.check, precision.check, slurm.check, dvc.check, mlflow.check, disk.check, datasets.check
+    cores.check, gpu.check, precision.check, slurm.check, dvc.check, mlflow.check, disk.check, datasets.check, weights.check
 )  # fmt: skip
 
 

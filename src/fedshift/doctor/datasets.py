@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from fedshift.data.verify import manifest, stamp_path
 from fedshift.doctor.finding import Finding
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import merge
-from fedshift.experiments.load import load, protocol
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.planning.request import Request
 from fedshift.registry import get
 from fedshift.workspace import Workspace
@@ -19,9 +19,9 @@ def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
     """One line for each data set and release."""
     needed: dict[tuple[str, str], list[str]] = {}
     for name in asked.experiments:
-        experiment = load(workspace.root, name)
-        data = merge(protocol(workspace.root, experiment.protocol).spec, experiment.spec).get("data", {})
-        needed.setdefault((data["dataset"], data.get("release", "original")), []).append(name)
+        cells = expand(workspace.root, load(workspace.root, name))
+        for images in dict.fromkeys((cell.spec.data.dataset, cell.spec.data.release) for cell in cells):
+            needed.setdefault(images, []).append(name)
     for (dataset, release), users in needed.items():
         yield _dataset(workspace, dataset, release, ", ".join(users))
 

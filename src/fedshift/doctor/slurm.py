@@ -62,13 +62,13 @@ def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -
     path = planfile.last(workspace.root, asked)
     runs = planfile.runs(path) if path else []
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
-    minutes = max((job.minutes(members, asked.parallel) for members in packs), default=0)
+    minutes = max((job.minutes(members, asked.parallel, asked.hours) for members in packs), default=0)
     memory = max((job.mem_mb(members, asked.parallel) for members in packs), default=0)
     if partition.minutes is not None and minutes > partition.minutes:
         found = (
             f"{where} ends jobs after {partition.minutes} minutes, the longest one planned asks for {minutes}"
         )
-        cure = "Make jobs shorter: a smaller `pack` in params.yaml, or a partition with more time."
+        cure = f"Set `hours: {max(1, partition.minutes // 60)}` in params.yaml, or choose a partition with more time."
         yield Finding("slurm", "wrong", found, cure)
     if memory > partition.memory:
         found = f"{where} has nodes of {partition.memory} MB, the largest job planned asks for {memory}"

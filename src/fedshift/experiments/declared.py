@@ -18,17 +18,25 @@ Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held
 
 
 class Said(Closed):
-    """What a paper's text and its released code say about a setting; "" where they say nothing."""
+    """What a paper's text and its released code say about a setting, and why ours is another.
 
-    paper: str = ""
-    code: str = ""
+    paper, code: the setting's value as docs/protocols.md shows ours, or words where it is none of ours; null where they say nothing. at:
+    where the paper says it. why: the reason where ours is not what the paper says, or not what the code says where the paper is silent.
+    Each may be a mapping of data sets, "*" any other.
+    """
+
+    paper: Any = None
+    at: str = ""
+    code: Any = None
+    why: str | dict[str, str] = ""
 
 
 class Protocol(Closed):
     """How a paper trains and reports: a partial RunSpec, and the round that its tables show (`best`: highest validation ALL).
 
     base: the protocol that this one changes; datasets: what differs on a data set; presets: name -> "*" or data set -> what differs under
-    it; seeds: what `seed: all` means; sources: setting -> what was said about it (docs/protocols.md).
+    it; seeds: what `seed: all` means; headline: the paper's own method -> the data sets of its tables; holds_out: whether these hold out a domain; sources: setting -> what was said
+    about it (docs/protocols.md).
     """
 
     title: str
@@ -39,6 +47,8 @@ class Protocol(Closed):
     datasets: dict[str, Partial] = {}
     presets: dict[str, dict[str, Partial]] = {}
     seeds: list[int] = []
+    headline: dict[str, list[str]] = {}
+    holds_out: bool = True
     sources: dict[str, Said] = {}
     select: Literal["last", "best_first", "best_later"] = "last"
     ddof: Literal[0, 1] = 1

@@ -2,7 +2,8 @@
 
 A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what it has for the data set, the
 preset that the experiment names), the experiment's `spec`, what reference/presets/<method>.yaml has for this protocol and data set, the
-preset that the method's entry names ("preset: released"), the rest of that entry, and the values of the axes.
+preset that the method's entry names ("preset: released"), the rest of that entry, and the values of the axes. Data set and method are each
+run's own, whichever of these sets them, so one file may hold several data sets; `target: all` are the domains of the run's own.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError, unknown
-from fedshift.experiments.axes import axes, nested
+from fedshift.experiments.axes import Axis, axes, nested
 from fedshift.experiments.declared import Experiment, Partial, Protocol, merge
 from fedshift.experiments.load import lineage, protocol, read
-from fedshift.experiments.mentioned import check, check_only
-from fedshift.registry import get
-from fedshift.resolve import resolve
+from fedshift.experiments.mentioned import check, check_only, check_parameters
+from fedshift.registry import get, names
+from fedshift.resolve import check_weights, resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
 
@@ -44,8 +45,11 @@ def expand(root: Path, experiment: Experiment) -> list[Cell]:
     Raises FedshiftError for whatever the file names that is not there, and for a run that cannot be made.
     """
     cells = list(_cells(root, experiment))
+    if not cells:
+        what = "asks for no run: `only` leaves no domain of the data sets"
+        raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
     cells += list(_adapted(root, experiment, cells))
-    check(root, experiment, [(cell.axes, cell.spec) for cell in cells])
+    check(root, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
 
 
@@ -70,28 +74,63 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
 
 
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
-    where = f"experiments/{experiment.name}.yaml"
-    known, based_on = protocol(root, experiment.protocol), lineage(root, experiment.protocol)
-    dataset = _said(merge(known.spec, experiment.spec), "data", "dataset", "")
-    base = merge(known.settings(dataset, experiment.preset, where), experiment.spec)
-    values = {axis: _values(axis, given, base, known, where) for axis, given in experiment.axes.items()}
+    where, known = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol)
+    values = {axis: _values(axis, given, experiment, known, where) for axis, given in experiment.axes.items()}
     varied = axes(values, where)
     check_only(experiment, varied, where)
-    for label, own in experiment.methods.items():
-        own = dict(own or {})
-        preset = own.pop("preset", "default")
-        name = _said(own, "method", "name", label)
-        chosen = merge(
-            merge(base, _preset(root, name, based_on, dataset, preset)),
-            merge({"method": {"name": name}}, own),
-        )
-        allowed = experiment.only.get(label, {})
-        for point in itertools.product(*(zip(axis.values, axis.told, strict=True) for axis in varied)):
-            chosen_here = dict(zip(values, (value for value, _ in point), strict=True))
-            if all(chosen_here[axis] in wanted for axis, wanted in allowed.items()):
-                parts = [nested(*item) for item in chosen_here.items()]
-                run = _run(functools.reduce(merge, parts, chosen), f"{where}: {label}")
-                yield Cell(label, functools.reduce(merge, (told for _, told in point), {}), run)
+    settled = functools.cache(functools.partial(_settled, root, experiment, known))
+    points = [
+        (label, told, chosen, *_subject(known, experiment, label, chosen))
+        for label in experiment.methods
+        for told, chosen in _points(varied, experiment.only.get(label, {}))
+    ]
+    check_parameters(varied, {(label, method) for label, *_, method in points}, where)
+    for label, told, chosen, dataset, method in points:
+        here = f"{where}: {label}"
+        if experiment.axes.get("target") == "all" and chosen["target"] not in _domains(dataset, here):
+            continue
+        preset, own = _entry(experiment, label)
+        point = [nested(*item) for item in chosen.items()]
+        parts = [settled(dataset, method, preset), {"method": {"name": method}}, own, *point]
+        spec = functools.reduce(merge, parts)
+        run = resolve(parse(spec, here), here)
+        if any(_said(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
+            check_weights(run, here)
+        yield Cell(label, told, run)
+
+
+def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
+    """Every combination of values on the axes that `only` leaves to a method: as tables show it, and by the axes' keys."""
+    for point in itertools.product(*(zip(axis.values, axis.told, strict=True) for axis in varied)):
+        chosen = {axis.key: value for axis, (value, _) in zip(varied, point, strict=True)}
+        if all(chosen[axis] in wanted for axis, wanted in allowed.items()):
+            yield functools.reduce(merge, (told for _, told in point), {}), chosen
+
+
+def _entry(experiment: Experiment, label: str) -> tuple[str, Partial]:
+    """The preset that a method's entry names, and the rest of the entry."""
+    own = dict(experiment.methods[label] or {})
+    return own.pop("preset", "default"), own
+
+
+def _subject(known: Protocol, experiment: Experiment, label: str, chosen: Partial) -> tuple[str, str]:
+    """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the experiment's `spec`, the protocol."""
+    own = functools.reduce(merge, (nested(*item) for item in chosen.items()), _entry(experiment, label)[1])
+    common = merge(known.spec, experiment.spec)
+    default = label if label in names("methods") else _said(common, "method", "name", label)
+    return _said(merge(common, own), "data", "dataset", ""), _said(own, "method", "name", default)
+
+
+def _settled(
+    root: Path, experiment: Experiment, known: Protocol, dataset: str, method: str, preset: str
+) -> Partial:
+    """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's presets."""
+    parts = [
+        known.settings(dataset, experiment.preset, f"experiments/{experiment.name}.yaml"),
+        experiment.spec,
+        _preset(root, method, lineage(root, experiment.protocol), dataset, preset),
+    ]
+    return functools.reduce(merge, parts)
 
 
 def _said(partial: Partial, block: str, key: str, default: str) -> str:
@@ -99,11 +138,10 @@ def _said(partial: Partial, block: str, key: str, default: str) -> str:
     return str(inner.get(key, default)) if isinstance(inner, dict) else default
 
 
-def _run(spec: Partial, where: str) -> RunSpec:
-    return resolve(parse(spec, where), where)
-
-
-def _values(axis: str, given: list[Any] | str, base: Partial, known: Protocol, where: str) -> list[Any]:
+def _values(
+    axis: str, given: list[Any] | str, experiment: Experiment, known: Protocol, where: str
+) -> list[Any]:
+    """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run keeps those of its own."""
     if given != "all":
         return list(given)
     if axis == "seed" and known.seeds:
@@ -111,7 +149,22 @@ def _values(axis: str, given: list[Any] | str, base: Partial, known: Protocol, w
     if axis != "target":
         what = "'all' is for the axis 'target', and for 'seed' where the protocol names seeds"
         raise FedshiftError(f"{where}: axes.{axis}", what, "List the values.")
-    return list(get("datasets", _said(base, "data", "dataset", ""), f"{where}: data.dataset").domains)
+    points: list[Partial] = [{"data.dataset": one} for one in experiment.axes.get("data.dataset", ())] or [{}]
+    subjects = (_subject(known, experiment, label, one) for label in experiment.methods for one in points)
+    release = _said(merge(known.spec, experiment.spec), "data", "release", "original")
+    return list(dict.fromkeys(one for dataset, _ in subjects for one in _domains(dataset, where, release)))
+
+
+def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
+    """The domains of a data set. Raises FedshiftError at `where` for one whose images alone tell them."""
+    domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
+    if not domains:
+        what = f"'all' asks for the domains of '{dataset}', which only its images tell"
+        cure = (
+            f"List them: `target: [a, b]`. What they are says: fedshift verify {dataset} --release {release}"
+        )
+        raise FedshiftError(f"{where}: axes.target", what, cure)
+    return domains
 
 
 def _preset(root: Path, method: str, lineage: list[str], dataset: str, preset: str) -> Partial:

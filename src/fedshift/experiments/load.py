@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ def available(root: Path) -> list[str]:
 def load(root: Path, name: str) -> Experiment:
     """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
     if name not in available(root):
+        if inside := [one for one in available(root) if one.startswith(f"{name}/")]:
+            what = "is a folder of experiments, and one of them is asked for"
+            raise FedshiftError(root / "experiments" / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown(root / "experiments", "experiment", name, available(root))
     path = root / "experiments" / f"{name}.yaml"
     return closed(Experiment, {"name": name, **read(path)}, path.relative_to(root).as_posix())
@@ -71,10 +75,16 @@ class _Once(yaml.SafeLoader):
         return dict(super().construct_mapping(node, deep))
 
 
+@functools.lru_cache(512)
+def _parsed(text: str) -> Any:
+    """An experiment reads its protocol and presets once for each method."""
+    return yaml.load(text, _Once)
+
+
 def read(path: Path) -> Partial:
     """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), _Once)
+        value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
     if not isinstance(value, dict | None):

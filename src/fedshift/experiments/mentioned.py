@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
 from fedshift.experiments.claimed import compared, listed
 from fedshift.experiments.declared import FIELD, Experiment
+from fedshift.experiments.printed import check_printed
+from fedshift.registry import get
 from fedshift.spec import RunSpec
 
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
@@ -30,16 +35,46 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
                 _known(f"{where}: only.{label}.{axis}", "value of this axis", value, values[axis])
 
 
-def check(root: Path, experiment: Experiment, uses: list[tuple[dict[str, Any], RunSpec]]) -> None:
-    """What tables, published values, claims and `expect` speak of; `uses` are the values on the axes and the spec of every run."""
+def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
+    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one, which `resolve` names).
+
+    rows: label and method.
+    """
+    for axis in axes:
+        block, _, name = axis.key.partition(".params.")
+        if block != "method" or not name:
+            continue
+        lacks = {row: name not in _parameters(row[1], f"{where}: {row[0]}") for row in sorted(rows)}
+        if not any(lacks.values()) or all(lacks.values()):
+            continue
+        label, method = next(row for row in lacks if lacks[row])
+        having, other = next(row for row in lacks if not lacks[row])
+        value = yaml.safe_dump(axis.values[0], default_flow_style=True).removesuffix("\n...\n").strip()
+        cure = (
+            "Leave the axis out and write its values as rows below `methods`: "
+            f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."
+        )
+        raise FedshiftError(
+            f"{where}: axes.{axis.key}", f"the method of '{label}', {method}, has no parameter '{name}'", cure
+        )
+
+
+def _parameters(method: str, where: str) -> list[str]:
+    kind = get("methods", method, f"{where}: method.name").Params
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]) -> None:
+    """What tables, published values, claims and `expect` speak of; `uses` are the row, the values on the axes and the spec of every run."""
     where = f"experiments/{experiment.name}.yaml"
     values: dict[str, list[Any]] = {}
-    for told, _ in uses:
+    for _, told, _ in uses:
         for axis, value in told.items():
             values.setdefault(axis, [])
             values[axis] += [] if value in values[axis] else [value]
-    _tables(experiment, list(values), min(len(spec.data.held_out) for _, spec in uses), where)
+    _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
+    check_printed(root, experiment, [(label, told) for label, told, _ in uses], where)
     for name, claim in experiment.claims.items():
         here = f"{where}: claims.{name}"
         compared(listed(root, name, here), experiment, claim, here)

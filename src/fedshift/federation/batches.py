@@ -58,6 +58,15 @@ def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
     return sorted(torch.randperm(clients, generator=generator(seed, "participants", t))[:count].tolist())
 
 
+def visits(clients: int, fraction: float, seed: int, rounds: int) -> list[int]:
+    """In how many of the first `rounds` rounds each client takes part."""
+    counts = [0] * clients
+    for t in range(rounds):
+        for k in participants(clients, fraction, seed, t):
+            counts[k] += 1
+    return counts
+
+
 def shuffled(clients: list[int], seed: int, t: int) -> list[int]:
     """The same clients in random order: who comes when in a sequential round."""
     order = torch.randperm(len(clients), generator=generator(seed, "order", t))

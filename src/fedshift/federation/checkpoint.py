@@ -30,6 +30,7 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
         "validation": federation.scores.selection.validation,
         "best_value": federation.scores.selection.value, "best_round": federation.scores.selection.round,
         "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
+        "passes": [federation.turn.passes.forward, federation.turn.passes.backward],
         "done": federation.open.done if federation.open else None,
         "begun": federation.open.begun if federation.open else None,
         "exchanged": federation.open is not None and federation.open.exchanged is not None,
@@ -57,6 +58,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
             "Move it away; this run then starts anew.",
         )
     counters: dict[str, Any] = json.loads(metadata["counters"])
+    federation.turn.passes.forward, federation.turn.passes.backward = counters["passes"]
     federation.state.load(tensors)
     federation.round, federation.state.visits = counters["round"], counters["visits"]
     _resume_selection(federation, counters, tensors)
@@ -87,7 +89,7 @@ def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
     if open_round is None:
         return {}
     done = open_round.done
-    named = {"round/rows": open_round.rows[:done], "round/losses": open_round.losses[:done]}
+    named = {"round/rows": open_round.rows[:done], "round/measured": open_round.measured[:done]}
     for kind, messages in (("message", open_round.messages), ("first", open_round.first)):
         for name, values in messages.items():
             named |= {f"round/{kind}/{name}/{i}": value for i, value in enumerate(values)}
@@ -99,7 +101,7 @@ def _open_round(federation: Federation, tensors: dict[str, Tensor], counters: di
     done = open_round.done = counters["done"]
     open_round.begun = counters["begun"]
     open_round.rows[:done] = tensors["round/rows"].to(device)
-    open_round.losses[:done] = tensors["round/losses"].to(device)
+    open_round.measured[:done] = tensors["round/measured"].to(device)
     open_round.messages = _messages("round/message/", tensors, device)
     open_round.first = _messages("round/first/", tensors, device)
     if counters["exchanged"]:

@@ -1,13 +1,18 @@
-"""What a run costs: arithmetic, bytes of a model, memory."""
+"""What a run costs: arithmetic, passes, bytes of a model, memory."""
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
+
+from fedshift.models.base import Model
 
 COUNTED = ("aten.convolution", "aten.addmm", "aten.mm")  # not aten.bmm: average pooling is written as one
 
@@ -31,3 +36,55 @@ def peak_memory_mb(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**20
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+class Passes:
+    """Images that went through a run's networks, forward and backward; counted inside `with`, each of a network's stages for its part.
+
+    What a method measures of itself beside training is not counted: inside `with passes.paused()`.
+    """
+
+    def __init__(self) -> None:
+        self.forward = self.backward = 0  # images through single stages
+        self._stages, self.counting = 1, False
+
+    def __enter__(self) -> None:
+        self.counting = True
+
+    def __exit__(self, *_: object) -> None:
+        self.counting = False
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Count nothing meanwhile."""
+        was, self.counting = self.counting, False
+        yield
+        self.counting = was
+
+    def watch(self, model: Model) -> Model:
+        """Count what goes through a network from now on; all networks of a run have the same stages (one without has no passes)."""
+        stages = [*getattr(model, "stages", nn.ModuleDict()).values()]
+        self._stages = max(1, len(stages))
+        for stage in stages:
+            stage.register_forward_hook(self._passed)
+        return model
+
+    def take(self) -> dict[str, float]:
+        """forward_passes and backward_passes (images) since the last call."""
+        counted = {
+            "forward_passes": self.forward / self._stages,
+            "backward_passes": self.backward / self._stages,
+        }
+        self.forward = self.backward = 0
+        return counted
+
+    def _passed(self, stage: nn.Module, inputs: Any, output: Tensor) -> None:
+        if self.counting:
+            images = len(output)
+            self.forward += images
+            if output.requires_grad:
+                output.register_hook(lambda gradient: self._returned(images))
+
+    def _returned(self, images: int) -> None:
+        if self.counting:
+            self.backward += images

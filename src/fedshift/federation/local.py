@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.errors import FedshiftError, nearest
 from fedshift.federation.batches import schedule
 from fedshift.federation.evaluate import BATCH
 from fedshift.federation.network import Network
@@ -22,7 +22,8 @@ from fedshift.models.base import Model
 class Client:
     """One client in one round.
 
-    k, n, t: its number, its training samples, the round from 0; held: all its samples; domains: theirs; visits: rounds it has trained
+    k, n, t: its number, its training samples, the round from 0; held: all its samples; domains: theirs; few_shot: the labels that the
+    partition made rare in its training part; visits: rounds it has trained
     before; lr, lr_sum, steps: the current rate, the sum of the rates of the steps taken, their number; new_epoch: this batch is the
     first of its epoch; labels: the batch's labels on the host; model: its network; layout: what its rows hold; row, w: what it trains;
     received, w0: what it got; slot.<name>: its own slots; down.<name>: what the server sent; tmp: scratch that dies with the turn;
@@ -32,7 +33,7 @@ class Client:
     def __init__(self, turn: Turn, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
         state, data = turn.state, turn.clients[k]
         self.k, self.t, self.n = k, t, len(data.train)
-        self.visits, self.domains = state.visits[k], data.domains
+        self.visits, self.domains, self.few_shot = state.visits[k], data.domains, data.few_shot
         self.held, self.layout = len(data.train) + len(data.val) + len(data.test), state.layout
         self.row, self.received, self._turn = row, row.clone(), turn
         self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
@@ -44,6 +45,7 @@ class Client:
         self._network = turn.networks["first"].bind(row)
         self.model = self._network.model
         self._optimizers: dict[str, Optimizer] = {}
+        self._recorded: dict[str, Tensor] = {}
 
     @property
     def w(self) -> Tensor:
@@ -103,8 +105,9 @@ class Client:
         """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be smaller, not a single one."""
         samples, seed, batch = self._turn.samples, self._turn.spec.seed, self._turn.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
-        order = self._turn.clients[self.k].train[torch.randperm(self.n, generator=rng)].to(samples.home)
-        draws = samples.augment.draw(self.n, rng).to(samples.device)
+        order = self._turn.clients[self.k].train[torch.randperm(self.n, generator=rng)]
+        order = order.to(samples.home, non_blocking=True)
+        draws = samples.augment.draw(self.n, rng).to(samples.device, non_blocking=True)
         for start in range(0, self.n, batch):
             pixels, y = samples.take(order[start : start + batch])
             if len(y) > 1:
@@ -145,9 +148,40 @@ class Client:
         samples = self._turn.samples
         held = self._turn.by_class(self.k)
         chosen = torch.stack([one[torch.randint(len(one), (), generator=self.rng)] for one in held])
-        pixels, y = samples.take(chosen.to(samples.home))
-        draws = samples.augment.draw(len(chosen), self.rng).to(samples.device)
+        pixels, y = samples.take(chosen.to(samples.home, non_blocking=True))
+        draws = samples.augment.draw(len(chosen), self.rng).to(samples.device, non_blocking=True)
         return samples.augment(pixels, draws), y
+
+    # ---- diagnostics
+
+    def record(self, name: str, value: Tensor) -> None:
+        """Keep a scalar of this round in the run's metrics; it stays on the device until the round ends, and the last one counts.
+
+        Raises FedshiftError for a name that is none of the method's `diagnostics`.
+        """
+        method = self._turn.method
+        if name not in method.diagnostics:
+            cure = nearest(name, method.diagnostics)
+            raise FedshiftError(f"method {method.name}", f"records '{name}', which it does not declare", cure)
+        self._recorded[name] = value.detach()
+
+    def gradient(self, value: Tensor) -> Tensor:
+        """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the graph of `value` stays."""
+        entries = dict(self.model.named_parameters())
+        with self._turn.passes.paused():
+            parts = torch.autograd.grad(value, list(entries.values()), retain_graph=True, allow_unused=True)
+        row = torch.zeros_like(self.row)
+        views = self.named(row)
+        for name, part in zip(entries, parts, strict=True):
+            if part is not None:
+                views[name].copy_(part)
+        return row[self.layout.W]
+
+    def diagnostics(self) -> Tensor:
+        """What was recorded, in the order of the method's `diagnostics` [D], NaN for what was not; fp64."""
+        none = torch.full((), torch.nan, device=self.row.device)
+        values = [self._recorded.get(name, none).double() for name in self._turn.method.diagnostics]
+        return torch.stack(values) if values else none.new_empty(0, dtype=torch.float64)
 
     # ---- the round's training
 
@@ -157,10 +191,9 @@ class Client:
         local, seed, method = turn.spec.local, turn.spec.seed, turn.method
         plan = schedule(self.n, local, seed, self.t, self.k, turn.batch_norm)
         on_host = turn.clients[self.k].train[plan.order]
-        order = on_host.to(samples.home)
-        draws = samples.augment.draw(len(order), generator(seed, "augment", self.t, self.k)).to(
-            samples.device
-        )
+        order = on_host.to(samples.home, non_blocking=True)
+        draws = samples.augment.draw(len(order), generator(seed, "augment", self.t, self.k))
+        draws = draws.to(samples.device, non_blocking=True)
         torch.manual_seed(key(seed, "dropout", self.t, self.k))
         self.model.train()
         optimizer = self._optimizer("first", self._network)

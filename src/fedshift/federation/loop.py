@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from fedshift.federation.ledger import peak_memory_mb
 from fedshift.federation.local import Client
 from fedshift.federation.method import Method
 from fedshift.federation.network import begin
+from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import Records
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
@@ -38,11 +40,12 @@ class OpenRound:
     """What clients have left behind in the round under way: everything a resume between two clients needs.
 
     done: clients that have trained; begun: clients that have begun, where all do before the first trains; first: their messages;
-    exchanged: what `exchange` gave, None before it.
+    exchanged: what `exchange` gave, None before it; measured: of each client the sum of its losses, the samples it has seen, and the
+    method's diagnostics, NaN where it has recorded none.
     """
 
     rows: Tensor
-    losses: Tensor
+    measured: Tensor
     done: int = 0
     messages: dict[str, list[Tensor]] = field(default_factory=dict)
     begun: int = 0
@@ -89,16 +92,20 @@ class Federation:
 
     def run(self) -> Iterator[Literal["client", "round"]]:
         """Train to the last round, from wherever the state stands."""
-        if self.round == 0 and self.open is None:
-            self.scores.start()
-        while self.round < self.spec.federation.rounds:
-            yield from self._play()
-            yield "round"
+        with arithmetic(self.spec.local.precision, self.device):
+            if self.round == 0 and self.open is None:
+                self.scores.start()
+            while self.round < self.spec.federation.rounds:
+                yield from self._play()
+                yield "round"
 
     def new_round(self, clients: int) -> OpenRound:
         """A round of which no client is done yet."""
         rows = torch.empty(clients, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        return OpenRound(rows, torch.zeros(clients, 2, dtype=torch.float64, device=self.device))
+        measured = torch.zeros(
+            clients, 2 + len(self.method.diagnostics), dtype=torch.float64, device=self.device
+        )
+        return OpenRound(rows, measured)
 
     def _play(self) -> Iterator[Literal["client"]]:
         began, t, seed = time.perf_counter(), self.round, self.spec.seed
@@ -154,7 +161,7 @@ class Federation:
     def _begun(self, client: Client) -> dict[str, Tensor]:
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
-        with self.turn.precision():
+        with self.turn.passes, self.turn.precision():
             return self.transfer.up_messages(self.method.begin(client))
 
     def _train(self, open_round: OpenRound, position: int, k: int) -> None:
@@ -164,8 +171,9 @@ class Federation:
         own = {name: value[place] for name, value in (exchanged or {}).items()}
         client = Client(self.turn, k, self.round, row, self.transfer.down_slots(k, own))
         messages = {} if exchanged is not None else self._begun(client)
-        open_round.losses[position] = client.train()
-        messages |= self.transfer.up_messages(self.method.end(client))
+        with self.turn.passes:
+            open_round.measured[position] = torch.cat([client.train(), client.diagnostics()])
+            messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
         self.scores.trained(k, row, self.round + 1)
         if self.state.trained is not None:
@@ -183,15 +191,19 @@ class Federation:
 
     def _close(self, open_round: OpenRound, active: list[int]) -> None:
         self.round += 1
-        losses = open_round.losses.tolist()
-        for k, (loss, seen) in sorted(zip(active, losses, strict=True)):
+        measured = open_round.measured.tolist()
+        for k, (loss, seen, *values) in sorted(zip(active, measured, strict=True)):
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
+            found = zip(self.method.diagnostics, values, strict=True)
+            recorded = {name: value for name, value in found if not math.isnan(value)}
+            self.records.add(self.round, "diagnostic", "", k, "", recorded)
         transfer = self.transfer
         cost = {
             "bytes_down": transfer.bytes_down,
             "bytes_up": transfer.bytes_up,
-            "images": sum(seen for _, seen in losses),
+            "images": sum(seen for _, seen, *_ in measured),
+            **self.turn.passes.take(),
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         transfer.bytes_down = transfer.bytes_up = 0

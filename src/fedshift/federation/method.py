@@ -62,7 +62,9 @@ class Method:
     model, "shared" where what clients keep is no part of it, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
     makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
     each; begins: who begins a round of `exchanges`, those that take part or everybody, who then get what they are sent when they first
-    take part; rendering: images made before training take the place of the training images; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
+    take part; diagnostics: scalars that a client may `record` in a round, kept in the metrics; rendering: images made before training
+    take the place of the training images; waits: how often in a round its hooks at most wait for a value of the device, which `loss`,
+    `grad` and `step` never do; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]
@@ -70,6 +72,7 @@ class Method:
     Params: ClassVar[type] = NoParams
     slots: tuple[Slot, ...] = ()
     messages: tuple[Message, ...] = ()
+    diagnostics: tuple[str, ...] = ()
     clients: Literal["partition", "pooled"] = "partition"
     weights: Literal["size", "uniform"] | None = None
     optimizer_state: Literal["reset", "persist"] | None = None
@@ -79,13 +82,17 @@ class Method:
     sequential: bool = False
     begins: Literal["active", "all"] = "active"
     rendering: ClassVar[str | None] = None
+    waits: ClassVar[int] = 0
     own: Mapping[str, Any] | None = None
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp
 
     def model(self, model: Model) -> Model:
-        """Change the network once, before the run: swap blocks, replace the head."""
+        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for one that it cannot change.
+
+        Called when a run is planned, too, with a network on the meta device: its tensors have no values to read.
+        """
         return model
 
     def personal(self, L: Layout) -> Index:

@@ -56,12 +56,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class ClientData:
-    """Positions of one client's samples by split (int64, ascending); `domains` for the record."""
+    """Positions of one client's samples by split (int64, ascending).
+
+    domains: for the record; few_shot: the labels that the partition made rare in the training part, ascending.
+    """
 
     train: Tensor
     val: Tensor
     test: Tensor
     domains: tuple[str, ...] = field(default=())
+    few_shot: tuple[int, ...] = field(default=())
 
     def split(self, name: str) -> Tensor:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -73,8 +77,6 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
         name: torch.cat([client.split(name) for client in clients]).sort().values
         for name in ("train", "val", "test")
     }
-    return [
-        ClientData(
-            **parts, domains=tuple(sorted({domain for client in clients for domain in client.domains}))
-        )
-    ]
+    domains = {domain for client in clients for domain in client.domains}
+    few_shot = {label for client in clients for label in client.few_shot}
+    return [ClientData(**parts, domains=tuple(sorted(domains)), few_shot=tuple(sorted(few_shot)))]

@@ -25,6 +25,7 @@ class State:
         self.personal, self.local = method.personal(layout).to(device), method.local(layout).to(device)
         self.shared = (~(method.personal(layout) | method.local(layout))).to(device)
         self.kept = (method.personal(layout) | method.local(layout)).to(device)
+        self._mixed = self.personal.mask[self.kept.mask].nonzero().flatten().to(device)
         self.row = start.clone()
         self.own = start[self.kept.at].repeat(clients, 1)
         self.slots = {slot.name: self._slot(slot, start) for slot in method.slots}
@@ -54,8 +55,7 @@ class State:
 
     def receive(self, client: int, row: Tensor) -> None:
         """Store the personal entries of a `row` that the server mixed: what this client gets next."""
-        inside = self.personal.mask[self.kept.mask]
-        self.own[client, inside.to(row.device)] = row[self.personal.at]
+        self.own[client, self._mixed] = row[self.personal.at]
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Take back what `tensors()` gave."""
@@ -75,7 +75,8 @@ class State:
 class Server:
     """What a method's server hooks see.
 
-    t, T: the round from 0, all rounds; N: all clients; active: those of this round; p [K]: their weights, by the protocol or the method;
+    t, T: the round from 0, all rounds; N: all clients; active: those of this round; p [K]: their weights, by the protocol or the method,
+    which sum to 1; share [K]: the same as parts of the weights of all N clients;
     row: the global row; slot.<name>: the server's slots (clients' slots never show here); indicator: the weight that FedRD measures;
     rng: this round's generator, on the CPU.
     """
@@ -96,10 +97,17 @@ class Server:
         return self._state.row
 
     def start_round(self, t: int, active: list[int]) -> None:
-        """Round t with these clients; p [K] sums to 1 over them."""
+        """Round t with these clients."""
         chosen = self._sizes[active]
         self.t, self.active, self.p = t, active, chosen / chosen.sum()
+        self.share = chosen / self._sizes.sum()
         self.rng = generator(self._state.seed, "server", t, *active)
+
+    @property
+    def trained(self) -> list[int]:
+        """The clients that have taken part in a round so far; all of them before anybody has."""
+        visited = [k for k, visits in enumerate(self._state.visits) if visits]
+        return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
         """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is kept with the run."""

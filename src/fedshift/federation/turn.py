@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from fedshift.federation.ledger import Passes
 from fedshift.federation.method import Method
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer, Rule
@@ -20,7 +21,7 @@ Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
 class Turn:
-    """networks: by role, "first" trains; the others are built at their first use."""
+    """networks: by role, "first" trains; the others are built at their first use; passes: what goes through them in training."""
 
     def __init__(
         self, spec: RunSpec, method: Method, state: State, samples: Samples, clients: list[ClientData],
@@ -29,7 +30,8 @@ class Turn:
         self.spec, self.method, self.state, self.samples = spec, method, state, samples
         self.clients, self.criterion = clients, criterion
         self.batch_norm = state.layout.where("bn_statistic").size > 0
-        self.networks = {"first": Network(model, state.layout, samples.device)}
+        self.passes = Passes()
+        self.networks = {"first": Network(self.passes.watch(model), state.layout, samples.device)}
         self._build = build
         self._by_class: dict[int, list[Tensor]] = {}
         self._persist = (method.optimizer_state or spec.local.optimizer_state) == "persist"
@@ -40,11 +42,11 @@ class Turn:
         if role not in self.networks:
             with torch.random.fork_rng(devices=[]):  # building one must not move the turn's draws
                 model = self._build()
-            self.networks[role] = Network(model, self.state.layout, self.samples.device)
+            self.networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
         return self.networks[role]
 
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run asks for it."""
+        """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets: fedshift.federation.precision)."""
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 

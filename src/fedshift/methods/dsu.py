@@ -2,7 +2,7 @@
 
 Only in training; statistics are not constants for the gradient. Each position decides by its own coin in every forward pass.
 Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each stage. Other networks have no
-stem: a position after each stage. StableFDG's code holds the layer but no network that uses it; `stages: [stage1, stage2, stage3]` is
+stem: a position after each stage; one whose stem is no chain with a normalisation of its own (mobilenet, vit_small) needs `stages`. StableFDG's code holds the layer but no network that uses it; `stages: [stage1, stage2, stage3]` is
 where it puts MixStyle.
 """
 
@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedshift.equations import equation
+from fedshift.errors import FedshiftError
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model
-from fedshift.models.layers.insert import insert
+from fedshift.models.layers.insert import check_stages, insert
 from fedshift.models.layers.style import adain, style, widened
 
 
@@ -61,16 +62,23 @@ class DSU(Centralizable):
     Params = Params
 
     def model(self, model: Model) -> Model:
+        """Raises FedshiftError for a stage that the network has not, or a stem that has no normalisation to stand before."""
+        check_stages(model, self.hp.stages or (), "stages")
         if self.hp.p == 0:
             return model
         if self.hp.stages is None and "stem" in model.stages:
-            model.stages["stem"] = _before_normalisation(model.stages["stem"], Uncertainty(self.hp.p))
+            model.stages["stem"] = _before_normalisation(model, Uncertainty(self.hp.p))
         stages = self.hp.stages or tuple(model.stages)
         return insert(model, {stage: Uncertainty(self.hp.p) for stage in stages}, "dsu")
 
 
-def _before_normalisation(stem: nn.Module, layer: nn.Module) -> nn.Module:
-    """The stem with a layer before its batch normalisation; its modules keep their names."""
+def _before_normalisation(model: Model, layer: nn.Module) -> nn.Module:
+    """The stem, a chain of modules, with a layer before its batch normalisation; its modules keep their names."""
+    stem = model.stages["stem"]
+    if not isinstance(stem, nn.Sequential) or not any(isinstance(part, _BatchNorm) for part in stem):
+        what = f"the stem of {model.name} has no batch normalisation of its own, before which the first position is"
+        cure = f"Name the stages that a position follows, `stages: [{', '.join(model.stages)}]`, or some of them."
+        raise FedshiftError("method.params.stages", what, cure)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     for name, part in stem.named_children():
         if isinstance(part, _BatchNorm):

@@ -13,7 +13,8 @@ release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,6 +34,9 @@ from fedshift.models.base import Model
 from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose
 from fedshift.models.layers.moments import BatchMoments
 
+MEASURED_ROUNDS = (
+    20  # of which every one measures its gradients; later ones cost a backward pass less but for each tenth
+)
 KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
 
 
@@ -139,20 +143,32 @@ class Alignment:
 
 
 @equation("FDSE", "Eq. 8")
-def consensus(updates: Tensor) -> Tensor:
+def consensus(updates: Tensor, gram: Tensor | None = None) -> Tensor:
     """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex combination of their directions.
 
     No update loses: its inner product with the result is not negative. Updates shorter than 1e-12 have no direction and weight 0, but
-    count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the directions' inner products.
+    count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the directions' inner products. gram [K, K]: the inner
+    products of the updates, in float64 on the CPU, where they are there already. Raises FedshiftError for an update that is not finite.
     """
-    gram = (updates @ updates.T).double().cpu()
+    if gram is None:
+        gram = (updates @ updates.T).double().cpu()
+    all_finite(gram, "Eq. 8", range(len(gram)))
     norms = gram.diagonal().sqrt()
     moved = (norms > 1e-12).nonzero().flatten()
     weights = torch.zeros_like(norms)
     if len(moved):
         unit = gram[moved][:, moved] / torch.outer(norms[moved], norms[moved])
         weights[moved] = norms.mean() * min_norm(unit) / norms[moved]
-    return weights.to(updates) @ updates
+    return weights.to(updates, non_blocking=True) @ updates
+
+
+def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
+    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the updates' inner products."""
+    lost = [k for k, norm in zip(clients, gram.diagonal().tolist(), strict=True) if not math.isfinite(norm)]
+    if lost:
+        who = f"client{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
+        cure = "Training has diverged there: lower local.lr, or set local.clip."
+        raise FedshiftError(f"method fdse, {place}", f"the update of {who} is infinite or NaN", cure)
 
 
 @equation("FDSE", "Eq. 9")
@@ -180,6 +196,9 @@ class Parts:
             return [part.to(device).at for part in L.units(index)]
 
         self.shared = cut(S.shared & L.trainable, hp.consensus)
+        firsts = [at.start if isinstance(at, slice) else int(at[0]) for at in self.shared]
+        entries = [next(entry for entry in L.entries if entry.slice.stop > first) for first in firsts]
+        self.names = [entry.name if hp.consensus == "tensor" else entry.unit for entry in entries]
         self.personal = cut(S.personal, hp.similarity)
         self.statistics = (S.shared & ~L.trainable).to(device).at
 
@@ -188,7 +207,10 @@ class FDSE(Method):
     """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of BN_DSE: local."""
 
     name = "fdse"
+    version = 2
     Params = Params
+    diagnostics = ("task_gradient", "consistency_gradient")
+    waits = 1  # Eq. 8 is solved on the host
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
@@ -219,16 +241,27 @@ class FDSE(Method):
             "code_v1": alignment.first_release,
             "code_head": alignment.second_release,
         }
-        return task + hp.lam * forms[hp.consistency]()
+        term = hp.lam * forms[hp.consistency]()
+        if C.steps == 0 and (C.t < MEASURED_ROUNDS or C.t % 10 == 0):
+            C.tmp.term_gradient = C.gradient(term)
+        return task + term
+
+    def grad(self, C: Client, g: Tensor) -> None:
+        """Record the norms of the two gradients that `g` is the sum of, each over all trainable entries, at the client's first step."""
+        term = C.tmp.__dict__.pop("term_gradient", None)
+        if term is not None:
+            C.record("consistency_gradient", term.norm())
+            C.record("task_gradient", (g - term).norm())
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         self._parts = parts = self._parts or Parts(S, self.hp)
         equal = torch.full_like(p, 1 / len(p))
-        for at in parts.shared:  # S.row is still what was broadcast
-            if self.hp.consensus == "none":
+        grams = [None] * len(parts.shared) if self.hp.consensus == "none" else self._grams(S, rows, parts)
+        for at, gram in zip(parts.shared, grams, strict=True):  # S.row is still what was broadcast
+            if gram is None:
                 S.row[at] = mean(rows[:, at], p)
             else:
-                S.row[at] += consensus(rows[:, at] - S.row[at])
+                S.row[at] += consensus(rows[:, at] - S.row[at], gram)
         for at in parts.personal:
             if self.hp.similarity == "mean":
                 rows[:, at] = mean(rows[:, at], equal)
@@ -236,10 +269,21 @@ class FDSE(Method):
                 rows[:, at] = similarity(rows[:, at], self.hp.tau) @ rows[:, at]
         S.row[parts.statistics] = mean(rows[:, parts.statistics], equal)
 
+    def _grams(self, S: Server, rows: Tensor, parts: Parts) -> list[Tensor]:
+        """The inner products of all updates of each unit, on the CPU: the one time that the server waits for the device."""
+        updates = (rows[:, at] - S.row[at] for at in parts.shared)
+        grams = list(torch.stack([update @ update.T for update in updates]).double().cpu())
+        for name, gram in zip(parts.names, grams, strict=True):
+            all_finite(gram, f"round {S.t + 1}, unit '{name}'", S.active)
+        return grams
+
     def unseen(self, S: Server) -> Tensor:
-        """The clients' personal tensors and BN_DSE statistics averaged, or the start: the server's own kept entries are never written."""
+        """Personal tensors and BN_DSE statistics averaged over the clients that have trained, or the start.
+
+        The server's own kept entries are never written.
+        """
         row = S.row.clone()
         if self.hp.unseen_dse == "mean":
             for kept in (S.personal, S.local):
-                row[kept.at] = S.peek(kept).mean(0)
+                row[kept.at] = S.peek(kept)[S.trained].mean(0)
         return row[None]

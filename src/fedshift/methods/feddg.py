@@ -3,10 +3,12 @@
 Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its training images, and gets
 everybody's when it first takes part: the centre of the shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) +
 L_out(theta'), theta' one clamped gradient step on L_in away and L_out the loss of images with mixed amplitudes; the inner gradient is a
-constant (first order, as released).
+constant (first order, as released). For every image another client is drawn, all of them alike, then one of its images (as released;
+there from an eighth of the images, here from all).
 Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square of
-at least one bin around the mean; `released` swaps the mean alone. In CCST's port the outer model is a detached copy, so that the outer
-loss has no effect: preset `ccst_port`, which is FedAvg. Augmented images are mixed with amplitudes of images as they are. Statistics of
+at least one bin around the mean; `released` swaps the mean alone. In CCST's port the client itself may be drawn, too, and the outer model is
+a detached copy, so that the outer loss has no effect: preset `ccst_port`, which is FedAvg. A client without others draws from itself.
+Augmented images are mixed with amplitudes of images as they are. Statistics of
 batch normalisation are those of L_in's pass alone.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,7 +30,7 @@ from fedshift.federation.state import Server
 @dataclass(frozen=True)
 class Params:
     """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of the inner step; clamp: its gradient;
-    outer: whether L_out counts.
+    outer: whether L_out counts; amplitudes: those of other clients, or of all, the client itself included (CCST's port).
     """
 
     width: float = 0.01
@@ -35,6 +38,7 @@ class Params:
     inner: float = 1e-3
     clamp: float = 100.0
     outer: bool = True
+    amplitudes: Literal["others", "all"] = "others"
 
 
 @equation("FedDG", "Eq. 2, low-frequency square")
@@ -78,13 +82,29 @@ def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
     return w - rate * g.clamp(-clamp, clamp)
 
 
+def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor) -> Tensor:
+    """Positions [B] in a bank that holds sizes [N] amplitudes of client 0, 1, .., from random integers >= 0, site and image [B].
+
+    A client, each as likely as another, then one of its images; own: the client that is left out, if any.
+    """
+    clients = len(sizes) - (own is not None)
+    chosen = site % clients
+    if own is not None:
+        chosen = chosen + (chosen >= own)
+    return (sizes.cumsum(0) - sizes)[chosen] + image % sizes[chosen]
+
+
 class FedDG(Method):
-    """FedAvg over episodic steps."""
+    """FedAvg over episodic steps. The server keeps the bank of all amplitudes, and how many of them are whose."""
 
     name = "feddg"
+    version = 2
     Params = Params
-    slots = (Slot("bank", lambda L, N: (0,), "server", travels="once"),)
-    messages = (Message("amplitudes", joined=True),)
+    slots = (
+        Slot("bank", lambda L, N: (0,), "server", travels="once"),
+        Slot("sizes", lambda L, N: (N,), "server", travels="once"),
+    )
+    messages = (Message("amplitudes", joined=True), Message("size"))
     begins = "all"
 
     def exchanges(self, t: int) -> bool:
@@ -93,10 +113,12 @@ class FedDG(Method):
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
         if C.t:
             return None
-        return {"amplitudes": C.each("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))}
+        own = C.each("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))
+        return {"amplitudes": own, "size": own.new_tensor(float(len(own)))}
 
     def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         S.keep("bank", up["amplitudes"])
+        S.keep("sizes", up["size"])
         return {}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
@@ -118,8 +140,9 @@ class FedDG(Method):
 
     def _mixed(self, C: Client, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            bank = C.down.bank
-            other = bank[torch.randint(len(bank), (len(x),), device=x.device)]
+            alone = len(C.down.sizes) == 1 or self.hp.amplitudes == "all"
+            drawn = torch.randint(2**62, (2, len(x)), device=x.device)
+            other = C.down.bank[draw_amplitudes(C.down.sizes.long(), None if alone else C.k, *drawn)]
             r = (
                 torch.zeros(len(x), device=x.device)
                 if self.hp.released

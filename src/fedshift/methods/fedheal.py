@@ -1,7 +1,9 @@
 """FedHEAL: clients send what they have moved in the same direction before, and who moves far counts more (Chen et al., CVPR 2024).
 
-Masks and updates cover statistics too, distances the trainable tensors alone (released code). A client's history counts its own
-rounds; the code counts all rounds, which is the same when everybody takes part. FLGo's port starts that count at 1.
+Masks and updates cover statistics too, distances the trainable tensors alone (released code). As there, a client's weight starts at one
+over the clients of a round, and its distance is a part of the last distances of all clients that have trained so far, away or not.
+Deviation: a client's history counts its own rounds. The code counts all rounds, which is the same when everybody takes part, and has no
+history for a client that was away in the first one. FLGo's port starts that count at 1.
 tau below 0 with beta = 0 is uniform FedAvg.
 """
 
@@ -48,12 +50,11 @@ def distance(D: Sequence[Tensor]) -> Tensor:
 
 
 @equation("FedHEAL", "weight momentum")
-def momentum(dp: Tensor, distance: Tensor, beta: float) -> Tensor:
-    """The change of the weights, (1 - beta) dp + beta distance / sum(distance): dp, distance [K] to [K]; added to p, which starts at 1 / N.
+def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
+    """The change of the weights, (1 - beta) dp + beta distance / total: dp, distance [K] to [K]; added to p, which starts at 1 / K.
 
-    No distance at all counts as nothing moved.
+    total: the sum of the last distances of all clients that have trained so far, a scalar; 0 counts as nothing moved.
     """
-    total = distance.sum()
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
 
@@ -71,14 +72,16 @@ def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
 
 
 class FedHEAL(Method):
-    """The server keeps per client: sign history H, rounds seen, weight p and its change dp."""
+    """The server keeps per client: sign history H, rounds seen, last distance, weight p and its change dp."""
 
     name = "fedheal"
+    version = 2
     Params = Params
     slots = (
         Slot("H", lambda L, N: (N, L.size), "server"),
         Slot("seen", lambda L, N: (N,), "server"),
-        Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N, dtype=L.dtype)),
+        Slot("distance", lambda L, N: (N,), "server"),
+        Slot("p", lambda L, N: (N,), "server"),
         Slot("dp", lambda L, N: (N,), "server"),
     )
 
@@ -87,8 +90,9 @@ class FedHEAL(Method):
         D, H, seen = rows - S.row, slot.H[k], slot.seen[k]
         masks = consistent(H, D, seen, self.hp.tau)
         slot.H[k], slot.seen[k] = history(H, D, seen), seen + 1
-        slot.dp[k] = momentum(slot.dp[k], distance(self._trainable(S, D * masks)), self.hp.beta)
-        slot.p[k] += slot.dp[k]
+        slot.distance[k] = distance(self._trainable(S, D * masks))
+        slot.dp[k] = momentum(slot.dp[k], slot.distance[k], slot.distance.sum(), self.hp.beta)
+        slot.p[k] = torch.where(seen > 0, slot.p[k], 1 / len(k)) + slot.dp[k]
         S.row.copy_(aggregated(S.row, rows, slot.p[k] / slot.p[k].sum(), masks))
 
     def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:

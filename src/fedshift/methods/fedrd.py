@@ -6,12 +6,15 @@ validation split. Deviations from that code: N is the number of training clients
 the held-out domain too, and the weights sum to 5/6 at three clients); T rounds are trained, not T + 1. The paper says that Eq. 4
 compensates suboptimal local models; by its equations a client whose training lowered its loss *more* gets more weight: the
 equations are followed.
+
+A client's few-shot classes M_i are those that the partition made rare in its training part (modifier label_shift). Where there are
+none, Eq. 1-2 are plain cross entropy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -19,7 +22,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.equations import equation
-from fedshift.errors import FedshiftError, nearest
 from fedshift.federation.aggregate import mean
 from fedshift.federation.local import Client
 from fedshift.federation.method import Message, Method, Slot
@@ -31,15 +33,12 @@ Norm = Literal["weighted_mean", "batch_mean", "sum"]
 
 @dataclass(frozen=True)
 class Params:
-    """few_shot: the classes, from 0, of which a domain holds few samples, by domain ("*": every other domain); none: plain cross entropy.
-
-    lambda_from: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last trained one (0 in its first
+    """lambda_from: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last trained one (0 in its first
     round), or the one before each step; ce_norm: Eq. 2 divided by the sum of the class weights (code), by the batch size, or the sum.
     debias, guide: off for the ablations "w/o DC" and "w/o GGA" (weights by training and validation samples). official_bug_n4: Eq. 4
     counts one model too many, as the released code does.
     """
 
-    few_shot: dict[str, tuple[int, ...]] = field(default_factory=dict)
     lambda_from: Literal["epoch_start", "prev_round", "step"] = "epoch_start"
     ce_norm: Norm = "weighted_mean"
     debias: bool = True
@@ -47,19 +46,19 @@ class Params:
     official_bug_n4: bool = False
 
 
-@equation("FedRD", "Eq. 1", few_shot={"*": (1,)})
+@equation("FedRD", "Eq. 1")
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
     """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to [C]; lambda is its mean."""
     return (W_g - W_i).norm(dim=1)
 
 
-@equation("FedRD", "Sec. 2.3, alpha", few_shot={"*": (1,)})
+@equation("FedRD", "Sec. 2.3, alpha")
 def class_weights(few: Tensor, lam: Tensor) -> Tensor:
     """1 + lambda for a few-shot class, 1 for another: few [C] of 0 and 1, lam a scalar, to [C]."""
     return 1 + lam * few
 
 
-@equation("FedRD", "Eq. 2", few_shot={"*": (1,)})
+@equation("FedRD", "Eq. 2")
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
     """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
 
@@ -87,9 +86,12 @@ def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
 
 
 @equation("FedRD", "Sec. 2.4, gamma")
-def gamma(gap: Tensor) -> Tensor:
-    """The gap on (0, 1), 1 / (1 + exp(-gap)): gap [N] to [N]."""
-    return gap.sigmoid()
+def gamma_parts(gap: Tensor) -> Tensor:
+    """Each client's part of all gaps on (0, 1), gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to [N].
+
+    The softmax of log gamma: finite where every gamma is too small for a float, too.
+    """
+    return F.logsigmoid(gap).softmax(0)
 
 
 @equation("FedRD", "Sec. 2.4, beta")
@@ -109,14 +111,14 @@ def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
     others = len(d) - 1 + uncounted
     if others == 0:
         return torch.ones_like(d)
-    part = gamma(gap)
-    return ((1 - beta(d)) / others + part / part.sum()) / 2
+    return ((1 - beta(d)) / others + gamma_parts(gap)) / 2
 
 
 class FedRD(Method):
     """Local loss Eq. 1-2; server Eq. 3-4 on one convolution, the model's `indicator`; all tensors are shared."""
 
     name = "fedrd"
+    version = 2
     Params = Params
     messages = (Message("gap"), Message("size"))
 
@@ -126,7 +128,7 @@ class FedRD(Method):
             self.slots = (Slot("W", lambda L, N: (L.under(HEAD).size,), "client"),)
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        C.tmp.few = self._few_shot(C) if self.hp.debias else ()
+        C.tmp.few = C.few_shot if self.hp.debias else ()
         C.tmp.W_g, C.tmp.W = C.named(C.received)[HEAD], C.named(C.row)[HEAD]
         C.tmp.mask = torch.zeros_like(C.tmp.W[:, 0]).index_fill_(0, C.tmp.W.new_tensor(C.tmp.few).long(), 1.0)
         C.tmp.loss_global, held_out = _validate(C)
@@ -157,19 +159,6 @@ class FedRD(Method):
         if self.hp.lambda_from == "prev_round":
             W = C.slot.W.view_as(W) if C.visits else C.tmp.W_g
         return classifier_distance(C.tmp.W_g, W).mean()
-
-    def _few_shot(self, C: Client) -> tuple[int, ...]:
-        """The classes of which client C holds few samples. Raises FedshiftError for a domain or class that is not there."""
-        given, where, classes = self.hp.few_shot, "fedrd: few_shot", len(C.named(C.row)[HEAD])
-        for domain in C.domains if given and "*" not in given else ():
-            if domain not in given:
-                raise FedshiftError(where, f"names no classes for domain '{domain}'", nearest(domain, given))
-        few = {label for domain in C.domains for label in given.get(domain, given.get("*", ()))}
-        if few and not 0 <= min(few) <= max(few) < classes:
-            raise FedshiftError(
-                where, f"{sorted(few)} are not all classes", f"Count from 0 to {classes - 1}."
-            )
-        return tuple(sorted(few))
 
 
 def _validate(C: Client) -> tuple[Tensor, int]:

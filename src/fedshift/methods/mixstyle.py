@@ -14,6 +14,8 @@ from torch import Tensor
 from fedshift.equations import equation
 from fedshift.federation.local import Client
 from fedshift.methods._centralizable import Centralizable
+from fedshift.models.base import Model
+from fedshift.models.layers.insert import check_stages
 from fedshift.models.layers.style import adain, mixed, shares, style
 
 
@@ -42,6 +44,11 @@ class MixStyle(Centralizable):
 
     name = "mixstyle"
     Params = Params
+
+    def model(self, model: Model) -> Model:
+        """Raises FedshiftError for a stage that the network has not."""
+        check_stages(model, self.hp.stages, "stages")
+        return model
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         def mix(z: Tensor) -> Tensor:

@@ -51,6 +51,25 @@ def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
     return ((logits - (-uniforms.log()).log()) / tau).softmax(-1)
 
 
+class Parts:
+    """Which entries of a row each gate decides about, on the row's device: found once, since a search reads every position.
+
+    gate [P + Q]: the number of an entry's gate; trained: where each gate's trainable entries lie.
+    """
+
+    def __init__(self, L: Layout, device: torch.device) -> None:
+        units = L.units(L.everything)
+        gate = torch.empty(L.size, dtype=torch.int64)
+        for number, unit in enumerate(units):
+            gate[unit.at] = number
+        self.gate = gate.to(device)
+        self.trained = [(unit & L.trainable).to(device).at for unit in units]
+
+    def choose(self, C: Client, row: Tensor, from_global: Tensor) -> None:
+        """Fill `row` [P + Q] with what the client received where from_global [gates] is true, with its own last model elsewhere."""
+        torch.where(from_global[self.gate], C.received, C.slot.last, out=row)
+
+
 class PartialFed(Method):
     """All is uploaded and averaged; a client is evaluated with its own last model."""
 
@@ -59,6 +78,7 @@ class PartialFed(Method):
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
+        self._parts: Parts | None = None
         if self.hp.rule == "adaptive":
             gates = Slot("gates", lambda L, N: (len(L.units(L.everything)), 2), "client")
             self.slots = (Slot("last", "model", "client", init="received"), gates)
@@ -77,31 +97,31 @@ class PartialFed(Method):
     def begin(self, C: Client) -> None:
         if self.hp.rule == "adaptive" and C.visits:
             self._train_gates(C)
-            choice = C.slot.gates[:, 0] >= C.slot.gates[:, 1]
-            for unit, from_global in zip(C.layout.units(C.layout.everything), choice, strict=True):
-                C.row[unit.at] = torch.where(from_global, C.received[unit.at], C.slot.last[unit.at])
+            self._parts_of(C).choose(C, C.row, C.slot.gates[:, 0] >= C.slot.gates[:, 1])
 
     def end(self, C: Client) -> None:
         if self.hp.rule == "adaptive":
             C.slot.last.copy_(C.row)
 
+    def _parts_of(self, C: Client) -> Parts:
+        self._parts = self._parts or Parts(C.layout, C.row.device)
+        return self._parts
+
     def _train_gates(self, C: Client) -> None:
+        parts = self._parts_of(C)
         tau = temperature(C.t, self.hp.warm, self.hp.cold, self.hp.rounds)
         mixed, logits = C.row.clone(), C.slot.gates
         network = C.net(mixed)
         network.model.eval()
-        units = C.layout.units(C.layout.everything)
         difference = (C.received - C.slot.last)[C.layout.W]
-        trained = [(unit & C.layout.trainable).to(C.row.device).at for unit in units]
         for x, y in C.batches():
-            uniforms = torch.rand(logits.shape, generator=C.rng).clamp_min(1e-12).to(logits)
+            uniforms = torch.rand(logits.shape, generator=C.rng).clamp_min(1e-12)
             with torch.enable_grad():
                 leaf = logits.detach().requires_grad_()
-                gate = gumbel_gate(leaf, uniforms, tau)[:, 0]
-            for unit, p in zip(units, gate.detach(), strict=True):
-                mixed[unit.at] = torch.where(p >= 0.5, C.received[unit.at], C.slot.last[unit.at])
+                gate = gumbel_gate(leaf, uniforms.to(logits, non_blocking=True), tau)[:, 0]
+            parts.choose(C, mixed, gate.detach() >= 0.5)
             network.g.zero_()
             C.criterion(network.model(x).logits, y).backward()
-            parts = [network.g[at] @ difference[at] for at in trained]
-            (slope,) = torch.autograd.grad(gate, leaf, torch.stack(parts))
+            slopes = [network.g[at] @ difference[at] for at in parts.trained]
+            (slope,) = torch.autograd.grad(gate, leaf, torch.stack(slopes))
             logits.sub_(slope, alpha=self.hp.lr)

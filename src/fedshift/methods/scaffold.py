@@ -1,16 +1,16 @@
 """SCAFFOLD: control variates correct the clients' drift (Karimireddy et al. 2020, Algorithm 1, Option II).
 
-The average is uniform. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
+Models and controls are averaged uniformly, whatever `federation.weights` says. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
 control is the average effective step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may
-diverge. Statistics of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share divides the control by K
-alone, without the rate: `control: steps`, preset `released`.
+diverge. Statistics of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share weighs both averages by the
+clients' sizes, `weights: size`, and divides the control by K alone, without the rate, `control: steps`: preset `released`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,10 +23,14 @@ from fedshift.federation.state import Server
 
 @dataclass(frozen=True)
 class Params:
-    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their number (FedRD's code)."""
+    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their number (FedRD's code).
+
+    weights: of models and controls, uniform or by training samples (FedRD's code: by all samples of the domain).
+    """
 
     eta_g: float = 1.0
     control: Literal["rates", "steps"] = "rates"
+    weights: Literal["uniform", "size"] = "uniform"
 
 
 @equation("SCAFFOLD", "Eq. 3")
@@ -51,20 +55,27 @@ def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
 
 
 @equation("SCAFFOLD", "Eq. 5, control")
-def next_control(c: Tensor, changes: Tensor, N: int) -> Tensor:
-    """c + sum over the round's clients of (c_k+ - c_k) / N, in place: c [P], changes [K, P], N all clients."""
-    return c.add_(changes.sum(0) / N)
+def next_control(c: Tensor, changes: Tensor, share: Tensor) -> Tensor:
+    """c + sum over the round's clients of share_k (c_k+ - c_k), in place: c [P], changes [K, P].
+
+    share [K]: the clients' parts of the weights of all N, 1 / N where these are uniform; so c stays the mean of all controls.
+    """
+    return c.add_(mean(changes, share))
 
 
 class Scaffold(Method):
     """Local step w -= lr (g - c_k + c); the server keeps c, the mean of all clients' controls c_k."""
 
     name = "scaffold"
+    version = 2
     Params = Params
     slots = (Slot("c", "w", "server", travels="down"), Slot("ck", "w", "client"))
     messages = (Message("dc"),)
-    weights = "uniform"
     clip_first = True
+
+    def __init__(self, hp: Any = None) -> None:
+        super().__init__(hp)
+        self.weights = self.hp.weights
 
     def grad(self, C: Client, g: Tensor) -> None:
         corrected(g, C.down.c, C.slot.ck)
@@ -81,4 +92,4 @@ class Scaffold(Method):
         average, W = mean(rows, p), S.layout.W
         average[W] = next_model(S.row[W], average[W], self.hp.eta_g)
         S.row.copy_(average)
-        next_control(S.slot.c, up["dc"], S.N)
+        next_control(S.slot.c, up["dc"], S.share)

@@ -10,9 +10,12 @@ Where text and released code differ, the default first; `preset: released` takes
   the others cluster centres, in no order. The noise of Step 2 has the variance Sigma, once (code).
 - The centre of Eq. 4-5 is the batch's before samples are added (formula and code; the text says after).
 - Steps 3-4 happen at the first position whose coin succeeds; there, exploring and mixing are one AdaIN (code).
-- `similarity: cosine` (code; Eq. 6 is the plain product). `singletons: mixed` keeps Eq. 8 for a sample alone in its class; cross (code):
-  the other's query alone. That other one is from an auxiliary batch of one image per class, passed only when there is such a sample.
-  Left out: the released code also adds that batch's features to the oversampled ones (Office-Home).
+- `similarity: cosine` (code; Eq. 6 is the plain product).
+- A sample's partner (X_j of Eq. 6) is another image of its class, never an added copy of its own. In the code a copy counts as another
+  image, but images alone in their class get an auxiliary one beside them before copies are made, which is left out here.
+- `singletons: mixed` keeps Eq. 8 for an image alone in its class; cross (code): the other's query alone. That other one is from an
+  auxiliary batch of one image per class (App. G), passed only when there is an image alone.
+- Queries, keys and the classifier start as in the code (its one convolution for queries, keys and values cut into its parts).
 - `share_from_round: 1` (released): no sharing in the first round. There every client sends its style; here the participants do.
 - On networks other than ResNets the plain feature is their own neck's, not the global average.
 """
@@ -45,7 +48,7 @@ from fedshift.models.layers.exploration import (
     ring,
     seeds,
 )
-from fedshift.models.layers.insert import channels
+from fedshift.models.layers.insert import channels, check_stages
 from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
 
 
@@ -82,12 +85,15 @@ class StableFDG(Centralizable):
     """FedAvg, uniform over the participants, with Steps 1-5 and the highlighter."""
 
     name = "stablefdg"
+    version = 2
     Params = Params
     messages = (Message("style"), Message("style", "down"))
     weights = "uniform"
 
     def model(self, model: Model) -> Model:
+        """Raises FedshiftError for a position that the network has not."""
         hp = self.hp
+        check_stages(model, hp.positions, "positions")
         if hp.attention == "none":
             return model
         c = list(channels(model).values())[-1]
@@ -120,7 +126,7 @@ class StableFDG(Centralizable):
         if len(phi) < 2:
             return {}
         given = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)
-        return {"style": phi[given]}
+        return {"style": phi[given.to(phi.device)]}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         steps = Steps(self.hp, C, y)
@@ -134,7 +140,7 @@ class StableFDG(Centralizable):
         """Eq. 8: the mean queries [B, d] that are used, (theirs + own) / 2; theirs alone: Eq. 6."""
         if self.hp.attention == "self":
             return own
-        other, alone = partners(steps.labels)
+        other, alone = partners(steps.labels, steps.source)
         theirs = own[other.to(own.device, non_blocking=True)]
         share = 0.0 if self.hp.attention == "cross" else 0.5
         if not alone.any():
@@ -148,10 +154,14 @@ class StableFDG(Centralizable):
 
 
 class Steps:
-    """Steps 2-5 in one forward pass; y, labels: of the batch as it is now, on the device and on the host."""
+    """Steps 2-5 in one forward pass.
+
+    Of the batch as it is now: y, labels: on the device and on the host; source: which of its first images each row is, on the host.
+    """
 
     def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
         self.hp, self.y, self.labels, self._rng = hp, y, C.labels, C.rng
+        self.source = torch.arange(len(y))
         self._phi: Tensor | None = vars(C.down).get("style")
         self._enlarged = False
 
@@ -201,20 +211,20 @@ class Steps:
         size = len(x) if self.hp.size is None else self.hp.size
         if size and not self._enlarged:
             self._enlarged = True
-            source = self._enlarge(len(x), size).to(x.device, non_blocking=True)
+            self._enlarge(len(x), size)
+            source = self.source.to(x.device, non_blocking=True)
             target = explored(target, source, self.hp.alpha)
             x, own, self.y = copies(x, source), own.of(source), self.y[source]
         share = shares(len(x), self.hp.beta, x.device)
         return adain(x, own, mixed(target, share, torch.randperm(len(x), device=x.device)))
 
-    def _enlarge(self, batch: int, size: int) -> Tensor:
+    def _enlarge(self, batch: int, size: int) -> None:
         if self.hp.oversampling == "balanced":
             added = oversampled(self.labels, size, self._rng)
         else:
             added = any_samples(batch, size, self._rng)
-        source = torch.cat([torch.arange(batch), added])
-        self.labels = self.labels[source]
-        return source
+        self.source = torch.cat([self.source, added])
+        self.labels = self.labels[self.source]
 
 
 def _race(k: int, batch: int, like: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from fedshift.models.layers.pooling import GlobalAverage
 class TorchvisionResNet(Model):
     """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is `stage1`, `fc` is `head`."""
 
+    version = 2
     block: ClassVar[type[BasicBlock] | type[Bottleneck]]
     blocks: ClassVar[list[int]]  # of the four stages
     indicator = "stages.stage1.1.conv2.weight"  # by this name in FedRD's code
@@ -41,8 +42,13 @@ class TorchvisionResNet(Model):
         self.head = net.fc
 
     def initialise(self, module: nn.Module) -> None:
-        """Convolutions start as torchvision's do: Kaiming normal by fan-out (He et al. 2015)."""
-        if isinstance(module, nn.Conv2d):
+        """Convolutions start as torchvision's do, Kaiming normal by fan-out (He et al. 2015), but for those that have a start of their own.
+
+        A bias, which only methods add, starts at 0.
+        """
+        if type(module) is nn.Conv2d:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         else:
             super().initialise(module)

@@ -49,6 +49,8 @@ class DenseNet(Model):
         """As torchvision's: Kaiming normal by fan-in for convolutions, a head without bias at the start."""
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
             return
         super().initialise(module)
         if isinstance(module, nn.Linear):

@@ -45,6 +45,8 @@ class MobileNet(Model):
         """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the head."""
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
             nn.init.zeros_(module.bias)

@@ -7,16 +7,15 @@ bank), are left out.
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from dataclasses import dataclass
 
 import torch
 
+from fedshift.build import method_of, model_of
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Slot
-from fedshift.files import canonical_json
+from fedshift.planning.network import by_network
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -48,14 +47,8 @@ class Shapes:
 
 def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     """The state of a resolved spec on `sources` source domains. Raises FedshiftError where the method does not suit the model."""
-    method, scheme = get("methods", spec.method.name), get("partitions", spec.partition.scheme)
-    held = scheme(params(scheme, spec.partition.params)).clients(sources)
-    clients = 1 if method.clients == "pooled" else held
-    active = max(1, round(spec.federation.participation * clients))
-    of = _shapes(
-        spec.model.name, canonical_json(spec.model.params), classes, spec.data.input_px,
-        spec.method.name, canonical_json(spec.method.params), clients,
-    )  # fmt: skip
+    method, (active, clients) = method_of(spec), taking_part(spec, sources)
+    of = _shapes(spec, classes, clients)
     trained = clients * of.row if spec.evaluation.keep == "post_train" else 0
     models = clients * of.row if method.generates else of.row
     weights = models + clients * of.kept + of.evaluated + trained
@@ -65,23 +58,29 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     return Footprint(state + active * of.row + TIES * weights, weights)
 
 
+def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
+    """How many clients train in a round, of how many: one of one where the method pools them."""
+    if method_of(spec).clients == "pooled":
+        return 1, 1
+    scheme = get("partitions", spec.partition.scheme)
+    clients = scheme(params(scheme, spec.partition.params)).clients(sources)
+    return max(1, round(spec.federation.participation * clients)), clients
+
+
 def _memories(spec: RunSpec, of: Shapes, clients: int) -> int:
     """Floats of the clients' optimisers: those of the model, and of the own model that is evaluated in its place."""
-    method, local = get("methods", spec.method.name), spec.local
+    method, local = method_of(spec), spec.local
     if (method.optimizer_state or local.optimizer_state) == "reset":
         return 0
     vectors = ADAM if local.optimizer == "adam" else int(local.momentum > 0)
     return vectors * clients * of.trainable * (2 if of.evaluated else 1)
 
 
-@functools.cache
-def _shapes(
-    model: str, options: str, classes: int, px: int, method: str, chosen: str, clients: int
-) -> Shapes:
-    kind = get("methods", method)
-    rules = kind(params(kind, json.loads(chosen)))
+@by_network
+def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
+    rules = method_of(spec)
     with torch.device("meta"):
-        network = rules.model(get("models", model)(classes, px, **json.loads(options)))
+        network = rules.model(model_of(spec, classes))
     layout = Layout(network)
     sizes = {slot.name: _size(slot, layout, clients) for slot in rules.slots}
     drawn = (slot.name for slot in rules.slots if slot.owner == "server" and callable(slot.init))

@@ -8,12 +8,28 @@ from collections.abc import Sequence
 
 from fedshift.planning.planfile import Run
 
+SPARE_MINUTES, SPARE = 5, 2  # what a job asks for beside and over the estimate
 
-def minutes(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
-    """Twice the estimate of what is planned, more on each further attempt."""
+
+def minutes(members: Sequence[Run], parallel: int, hours: int, attempt: int = 1) -> int:
+    """Twice the estimate of what is planned, more on each further attempt; never more than `hours`."""
+    return min(60 * hours, round(SPARE_MINUTES + SPARE * attempt * _estimate(members, parallel)))
+
+
+def longer(members: Sequence[Run], parallel: int, hours: int) -> bool:
+    """Whether a job may reach its time limit before its runs are done, and relies on the checkpoints that its next attempt goes on from."""
+    return SPARE_MINUTES + SPARE * _estimate(members, parallel) > 60 * hours
+
+
+def fitting(minutes: float, parallel: int, hours: int) -> int:
+    """How many runs of this many minutes each a job of `hours` can train, at least 1."""
+    one_after_another = int((60 * hours - SPARE_MINUTES) / (SPARE * minutes))
+    return max(1, one_after_another * parallel)
+
+
+def _estimate(members: Sequence[Run], parallel: int) -> float:
     estimates = [run.minutes for run in members]
-    together = min(parallel, len(members))
-    return round(5 + 2 * attempt * max(max(estimates), sum(estimates) / together))
+    return max(max(estimates), sum(estimates) / min(parallel, len(members)))
 
 
 def mem_mb(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
@@ -27,9 +43,10 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
     return sum(run.kept_mb for run in members) + sum(passing[:parallel])
 
 
-def adapting(runs: Sequence[Run], attempt: int = 1) -> int:
+def adapting(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
     """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was done before is kept."""
-    return round(5 + attempt * sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs))
+    estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
+    return min(60 * hours, round(SPARE_MINUTES + attempt * estimate))
 
 
 def partition(run: str) -> list[str]:

@@ -13,7 +13,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify
-from fedshift.planning import planfile
+from fedshift.planning import job, planfile
 from fedshift.planning.costs import cost
 from fedshift.planning.planfile import Cell, Images, Run
 from fedshift.planning.request import Request
@@ -37,11 +37,8 @@ def plan(workspace: Workspace, request: Request) -> Path:
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
             adaptation = canonical_json(cell.task.declared()) if cell.task else ""
             cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
-    packed = list(_packed(runs.values(), request.pack))
-    meta = {
-        "inputs": planfile.inputs_key(workspace.root, request),
-        "request": canonical_json(asdict(request)),
-    }
+    packed = list(_packed(runs.values(), request))
+    meta = {"request": canonical_json(asdict(request))}
     where = planfile.location(workspace.root, request, runs)
     with atomic_path(where) as temporary:
         planfile.write(temporary, meta, packed, cells, list(images.values()))
@@ -85,12 +82,20 @@ def ready(workspace: Workspace, request: Request) -> Path:
     return path if path and request.rerun == "code" else plan(workspace, request)
 
 
+def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
+    """The runs of a request: those of its plan where there is one, else expanded now, each use of a run once."""
+    if path := planfile.last(workspace.root, request):
+        return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
+    root = workspace.root
+    return [cell.spec for name in request.experiments for cell in expand(root, load(root, name))]
+
+
 def _below(workspace: Workspace, path: Path) -> str:
     return Path(os.path.relpath(path, workspace.root)).as_posix()
 
 
-def _packed(runs: Iterable[Run], size: int) -> Iterable[Run]:
-    """Chunks of at most `size` seeds of one configuration; a pure function of which runs there are."""
+def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
+    """Chunks of seeds of one configuration, as many as one job trains; a pure function of which runs there are and how long they take."""
 
     def configuration(run: Run) -> str:
         return run.code + canonical_json({**json.loads(run.spec), "seed": None})
@@ -101,6 +106,7 @@ def _packed(runs: Iterable[Run], size: int) -> Iterable[Run]:
     )
     for _, group in itertools.groupby(ordered, key=lambda item: item[1]):
         members = [run for run, _ in group]
+        size = min(request.pack, job.fitting(members[0].minutes, request.parallel, request.hours))
         for first in range(0, len(members), size):
             chunk = members[first : first + size]
             pack = sha256("\n".join(sorted(run.name for run in chunk)))[:16]

@@ -3,8 +3,10 @@
 A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are and what they
 cost: the request, the experiment files that it names, protocols and presets, measured costs, manifests, and the sources of
 the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained. Under
-`rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as results/plan/<key>-<runs>.db, and
-jobs go on with the one that they were started with.
+`rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as results/plan/<key>-<runs>.db.
+
+A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what to train, a run's name
+says by which code, and a job whose code has changed refuses. Whoever starts the workflow asks for the plan of what is declared now.
 """
 
 from __future__ import annotations
@@ -181,10 +183,11 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
             ) from None
 
 
-def meta(path: Path) -> dict[str, str]:
-    """What a plan says about itself."""
+def request(root: Path, path: Path) -> Request:
+    """The request that a plan answers."""
     with _open(path) as database:
-        return dict(database.execute("SELECT key, value FROM meta"))
+        (told,) = database.execute("SELECT value FROM meta WHERE key = 'request'").fetchone()
+    return Request.of(json.loads(told), root, str(path))
 
 
 def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
@@ -213,18 +216,6 @@ def images(path: Path) -> list[Images]:
     """The decoded images that the plan's runs need."""
     with _open(path) as database:
         return [Images(*row) for row in database.execute("SELECT * FROM images ORDER BY prepared")]
-
-
-def check(root: Path, path: Path, request: Request | None = None) -> None:
-    """Refuse a plan that does not answer `request` (left out: its own): what is declared has changed since."""
-    told = meta(path)
-    request = request or Request.of(json.loads(told["request"]), str(path))
-    if told["inputs"] != inputs_key(root, request):
-        raise FedshiftError(
-            path,
-            "this plan is older than the parameters, experiments or presets that it was made from",
-            "End the running jobs, then start snakemake again: it plans anew, and finished runs stay.",
-        )
 
 
 def outcome(root: Path, run: Run) -> tuple[str, dict[str, Any]]:

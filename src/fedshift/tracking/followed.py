@@ -58,13 +58,12 @@ class Followed:
         used = {"experiments": ", ".join(self.experiments), "mlflow.runColor": self.colour}
         return {**self.labels, "digest": run.digest, "code": run.code, **used}
 
-    @property
-    def params(self) -> dict[str, str]:
-        """Labels, axes, and the resolved spec without what an axis says already."""
+    def params(self, spec: dict[str, Any]) -> dict[str, str]:
+        """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says already."""
         said = {"seed", "data.target", "data.dataset", "method.name"}
-        spec = {key: value for key, value in _flat(json.loads(self.run.spec)).items() if key not in said}
+        values = {key: value for key, value in _flat(spec).items() if key not in said}
         return {
-            **{key: value for key, value in spec.items() if key.rpartition(".")[2] not in self.axes},
+            **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
             **self.axes,
             **self.labels,
         }

@@ -46,7 +46,7 @@ def _name(row: dict[str, Any], looked_at: Tested, with_test: bool) -> str:
     metric = SHORT.get(row["metric"], row["metric"])
     if row["stage"] == "cost":
         return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"
-    if row["stage"] in ("train", "machine"):
+    if row["stage"] in ("train", "machine", "diagnostic"):
         return f"{row['stage']}/{metric}"
     if row["split"] == "target":
         return f"ood/{metric}" if row["client"] == -1 else f"held_out/{metric}"

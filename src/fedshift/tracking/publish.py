@@ -178,7 +178,9 @@ class Follower:
             start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
             page = self._page(one.page)
             run_id, there = self.client.create_run(page, start, one.tags, one.name).info.run_id, {}
-        return run_id, [Param(key, value) for key, value in one.params.items() if key not in there]
+        path = self.root / one.run.directory / "spec.json"
+        spec = json.loads(path.read_text() if path.is_file() else one.run.spec)
+        return run_id, [Param(key, value) for key, value in one.params(spec).items() if key not in there]
 
     def _tidy(self, known: list[Any], sent: Sent) -> None:
         """Drop the reason of a failure that is over, and empty doubles: a server that hung may have created a run after all."""

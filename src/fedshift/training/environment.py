@@ -16,7 +16,7 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 
 
 def environment(device: torch.device, threads: int) -> dict[str, Any]:
-    """Versions, hardware, threads, and whether the same machine would give the same bits again."""
+    """Versions, hardware, threads, whether torch may use TF32 now, and whether the same machine would give the same bits again."""
     cuda = device.type == "cuda"
     return {
         "host": socket.gethostname(),
@@ -26,6 +26,10 @@ def environment(device: torch.device, threads: int) -> dict[str, Any]:
         "cpu": platform.processor() or platform.machine(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "threads": threads,
+        "tf32": {
+            "convolutions": torch.backends.cudnn.allow_tf32,
+            "matrices": torch.backends.cuda.matmul.allow_tf32,
+        },
         "exact_resume": "asked for deterministic kernels"
         if cuda
         else "bit for bit with these threads and instruction set",

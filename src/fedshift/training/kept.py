@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedshift.errors import FedshiftError, unknown
+from fedshift.federation.batches import visits
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.files import sha256
@@ -28,6 +29,9 @@ def unseen(federation: Federation, run: Path, summary: dict[str, Any], selection
         state.row[state.shared.at] = kept["shared"].to(state.row.device)[state.shared.at]
     if "own" in kept:
         state.own.copy_(kept["own"].to(state.row.device)[:, state.kept.at])
+    spec = federation.spec
+    rounds = summary["best_round"].get(selection.removeprefix("best_"), spec.federation.rounds)
+    state.visits = visits(state.clients, spec.federation.participation, spec.seed, rounds)
     with torch.no_grad():
         return federation.method.unseen(federation.server).clone()
 

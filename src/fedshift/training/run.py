@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import time
 import traceback
 from dataclasses import dataclass
@@ -20,8 +21,12 @@ from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
+from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify
+from fedshift.planning import job
+from fedshift.planning.lacking import needed_weights
+from fedshift.resolve import complete
 from fedshift.spec import RunSpec
 from fedshift.tensors import write_tensors
 from fedshift.training.claim import claimed
@@ -82,12 +87,18 @@ def _train(
     workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, machine: Machine
 ) -> dict[str, Any]:
     began = time.monotonic()
+    for file in needed_weights(workspace, spec):
+        file.require()
     torch.set_num_threads(machine.threads)
     if machine.device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)
-    write_json(run / "spec.json", spec.model_dump(mode="json"))
-    machine_facts = environment(machine.device, machine.threads)
+    write_json(run / "spec.json", complete(spec).model_dump(mode="json"))
+    with arithmetic(spec.local.precision, machine.device):
+        machine_facts = environment(machine.device, machine.threads)
     write_json(run / "environment.json", machine_facts)
+    if not (partition := workspace.partition(spec)).is_file():
+        cure = f"Run: {shlex.join(['fedshift', 'partition', *job.partition(spec.model_dump_json())])}"
+        raise FedshiftError(partition, "the run's partition is not there", cure)
     federation, hashes, classes = assemble(workspace, spec, machine.device)
     path, segments = run / "checkpoint.safetensors", run / "segments"
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"

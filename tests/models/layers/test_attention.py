@@ -44,7 +44,7 @@ def test_equal_scores_give_the_global_average() -> None:
 
 
 def test_partners_are_the_next_of_the_class() -> None:
-    other, alone = partners(torch.tensor([0, 1, 0, 0, 2, 2]))
+    other, alone = partners(torch.tensor([0, 1, 0, 0, 2, 2]), torch.arange(6))
     assert other.tolist() == [2, 1, 3, 0, 5, 4]
     assert alone.tolist() == [False, True, False, False, False, False]
 
@@ -70,10 +70,10 @@ def test_names_of_the_neck_stay() -> None:
 
 
 def test_the_dot_product_depends_on_the_length_and_the_cosine_does_not() -> None:
-    z = maps(2, 8, 4, 4)
+    z = maps(2, 8, 4, 4).double()
     changed = {}
     for similarity in ("dot", "cosine"):
-        made = Highlighter(GlobalAverage(), 8, 3, similarity)
+        made = Highlighter(GlobalAverage(), 8, 3, similarity).double()
         before = made(z)
         with torch.no_grad():
             made.query.weight.mul_(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -89,6 +90,20 @@ def test_start_is_torchs_for_every_layer() -> None:
     for tensor in (w2, b2, head, bias):
         assert 0.9 / math.sqrt(50) < tensor.abs().max() <= 1 / math.sqrt(50)
     assert head.std().item() == pytest.approx(1 / math.sqrt(150), rel=0.01)
+
+
+@pytest.mark.parametrize("hidden", [0, 2])
+def test_the_start_is_drawn_in_the_order_of_the_vector(hidden: int) -> None:
+    """nu, then weight and bias of each layer, of the head last: one seed is one start, whatever else is rewritten."""
+    net, rng = Hypernetwork(3, 2, hidden, 7), torch.Generator().manual_seed(5)
+    parts = [torch.empty(3, 2, dtype=torch.float64).normal_(generator=rng)]
+    widths = [2] + [50] * hidden
+    for fan_in, outputs in [*itertools.pairwise(widths), (widths[-1], 7)]:
+        for size in (fan_in * outputs, outputs):
+            bound = fan_in**-0.5
+            parts.append(torch.empty(size, dtype=torch.float64).uniform_(-bound, bound, generator=rng))
+    drawn = net.draw(torch.Generator().manual_seed(5), torch.float64)
+    torch.testing.assert_close(drawn, torch.cat([part.flatten() for part in parts]))
 
 
 def test_scaled_heads_give_outputs_the_wanted_deviation() -> None:

@@ -35,14 +35,19 @@ class Params:
 
 
 class LabelShift(Modifier):
-    """What is taken away is unused; validation and test parts stay as they are."""
+    """What is taken away is unused; validation and test parts stay as they are.
+
+    attrs["few_shot"] of the table then holds for every client the labels of which samples were taken away, ascending: M_i of FedRD.
+    """
 
     name = "label_shift"
+    version = 2
     Params = Params
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
-        classes = np.unique(table["label"])
+        classes, few_shot = np.unique(table["label"]), list[list[int]]()
         for client in range(int(table["client"].max()) + 1):
+            shifted = set[int]()
             drawn = classes[permutation(rng, len(classes))][: round(self.params.share * len(classes))]
             for domain in table["domain"].unique():
                 rare = self.params.classes.get(domain, drawn)
@@ -51,3 +56,7 @@ class LabelShift(Modifier):
                     rows = np.flatnonzero(mine & (table["label"] == label))
                     gone = rows[permutation(rng, len(rows))][round(self.params.keep * len(rows)) :]
                     table.loc[gone, "client"], table.loc[gone, "split"] = -1, "unused"
+                    if len(gone):
+                        shifted.add(int(label))
+            few_shot.append(sorted(shifted))
+        table.attrs["few_shot"] = few_shot

@@ -23,7 +23,8 @@ from fedshift.data.rendering import Rendering
 from fedshift.data.scheme import generator, permutation
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
-from fedshift.models.layers.adain import DECODER, ENCODER, Stylizer
+from fedshift.models.layers.adain import DECODER, ENCODER, Stylizer, weights
+from fedshift.weights import WeightsFile
 
 BATCH = 64
 EPSILON = 1e-5
@@ -84,6 +85,11 @@ class CCST(Rendering):
     def copies(self) -> int:
         styles: int = self.params.styles
         return styles
+
+    @property
+    def weights(self) -> tuple[WeightsFile, ...]:
+        hp = self.params
+        return tuple(weights(hp.encoder, hp.decoder).values()) if hp.space == "vgg" else ()
 
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int

@@ -1,21 +1,18 @@
 """AdaIN's encoder and decoder (Huang & Belongie, ICCV 2017): VGG-19 up to relu4_1, and its mirror image.
 
-The weights are files that nothing downloads: those of the PyTorch port (SOURCE), unless a run declares others by their SHA-256.
+The weights are those of the PyTorch port (SOURCE), unless a run declares others by their SHA-256.
 """
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256_file
+from fedshift.weights import WeightsFile
 
-FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
 SOURCE = "https://github.com/naoto0804/pytorch-AdaIN/releases/download/v0.0.0"
+SUBSTITUTE = "set space: rgb, a substitute that needs none."
 FILES = {"encoder": "vgg_normalised.pth", "decoder": "decoder.pth"}
 # SHA-256 of the published files. Frozen, as every default: a digest does not hold it.
 ENCODER = "804ca2835ecf7539f0cd2a7ac3c18ce81e6f8468969ae7117ac0c148d286bb4a"
@@ -59,6 +56,19 @@ def decoder() -> nn.Sequential:
     return nn.Sequential(*layers[:-1])  # no ReLU after the last
 
 
+def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
+    """The encoder's and the decoder's file with these SHA-256; only the published ones have an address."""
+    published, declared = (ENCODER, DECODER), (encoder_hash, decoder_hash)
+    instead = {
+        part: f"{SUBSTITUTE} A file of your own is declared in the method's params ({part}: its SHA-256)."
+        for part in FILES
+    }
+    return {
+        part: WeightsFile("ccst", name, f"{SOURCE}/{name}" if given == known else "", given, instead[part])
+        for (part, name), known, given in zip(FILES.items(), published, declared, strict=True)
+    }
+
+
 class Stylizer:
     """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache; given: the files' SHA-256.
 
@@ -67,8 +77,9 @@ class Stylizer:
 
     def __init__(self, encoder_hash: str, decoder_hash: str) -> None:
         self._encoder, self._decoder = encoder(), decoder()
-        _load(self._encoder, "encoder", encoder_hash)
-        _load(self._decoder, "decoder", decoder_hash)
+        files = weights(encoder_hash, decoder_hash)
+        _load(self._encoder, files["encoder"])
+        _load(self._decoder, files["decoder"])
 
     def encode(self, x: Tensor) -> Tensor:
         features: Tensor = self._encoder(x)
@@ -79,23 +90,12 @@ class Stylizer:
         return image
 
 
-def _load(net: nn.Sequential, part: str, declared: str) -> None:
-    folder = os.environ.get(FOLDER)
-    path = (Path(folder) if folder else Path(torch.hub.get_dir()) / "checkpoints") / FILES[part]
-    source, substitute = f"{SOURCE}/{path.name}", "set space: rgb, a substitute that needs none."
-    if not path.is_file():
-        cure = f"Download {source} into {path.parent}, or set {FOLDER} to the folder that has it, or {substitute}"
-        raise FedshiftError(path, "no such weights", cure, retry=True)
-    if (found := sha256_file(path)) != declared:
-        cure = f"Download {source} again, or declare this one in the method's params ({part}: {found}), or {substitute}"
-        raise FedshiftError(
-            path, f"is another file: its SHA-256 is {found}, not {declared}", cure, retry=True
-        )
-    given = list(torch.load(path, map_location="cpu", weights_only=True).values())
+def _load(net: nn.Sequential, file: WeightsFile) -> None:
+    file.check()
+    given = list(torch.load(file.path, map_location="cpu", weights_only=True).values())
     ours = list(net.state_dict().values())
     if len(given) < len(ours) or any(a.shape != b.shape for a, b in zip(given, ours, strict=False)):
-        raise FedshiftError(
-            path, "does not hold AdaIN's layers in their order", f"Take {source}, or {substitute}"
-        )
+        cure = f"Take {SOURCE}/{file.name}, or {SUBSTITUTE}"
+        raise FedshiftError(file.path, "does not hold AdaIN's layers in their order", cure)
     net.load_state_dict(dict(zip(net.state_dict(), given, strict=False)))
     net.requires_grad_(False).eval()

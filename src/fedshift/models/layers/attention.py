@@ -6,6 +6,7 @@ The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all th
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -42,13 +43,15 @@ def highlighted(scores: Tensor, z: Tensor) -> Tensor:
 
 
 @equation("StableFDG", "Sec. 3.2")
-def partners(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """For labels [B]: the next sample of the same class, cyclic [B], and whether it is the sample itself [B]."""
-    other = torch.empty_like(labels)
-    for label in labels.unique():
-        members = (labels == label).nonzero().flatten()
-        other[members] = members.roll(-1)
-    return other, other == torch.arange(len(labels))
+def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """For labels [B]: the next row of the same class that shows another image, cyclic [B], and whether there is none [B].
+
+    source [B]: the image of the batch that each row is, or is a copy of. A row without a partner is its own.
+    """
+    rows = torch.arange(len(labels), device=labels.device)
+    fits = (labels == labels[:, None]) & (source != source[:, None])
+    steps = torch.where(fits, (rows - rows[:, None]) % len(rows), len(rows)).amin(1)
+    return (rows + steps) % len(rows), steps == len(rows)
 
 
 class Neck(nn.Sequential):
@@ -74,8 +77,24 @@ class Neck(nn.Sequential):
         return torch.cat([feature, highlighted(self.scores(z, partner), z).to(feature.dtype)], 1)
 
 
+class Embedding(nn.Conv2d):
+    """theta: the map [B, C, h, w] to [B, d, h, w], a 1x1 convolution.
+
+    Its start is the released code's, where one convolution makes queries, keys and values, 3 d outputs: Kaiming normal by their fan-out,
+    biases 0.
+    """
+
+    def __init__(self, channels: int, d: int) -> None:
+        super().__init__(channels, d, 1)
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=math.sqrt(2 / (3 * self.out_channels)))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
 class Highlighter(Neck):
-    """Queries and keys are 1x1 convolutions of the map; cosine: both of length 1 at each position (released code).
+    """Queries and keys are embeddings of the map; cosine: both of length 1 at each position (released code).
 
     dead_v: the released code's unused value map and 1x1 convolution, for its number of parameters.
     """
@@ -85,9 +104,9 @@ class Highlighter(Neck):
     ) -> None:
         super().__init__(neck)
         self._cosine = similarity == "cosine"
-        self.query, self.key = nn.Conv2d(channels, d, 1), nn.Conv2d(channels, d, 1)
+        self.query, self.key = Embedding(channels, d), Embedding(channels, d)
         if dead_v:
-            self.value, self.out = nn.Conv2d(channels, d, 1), nn.Conv2d(1, 1, 1)
+            self.value, self.out = Embedding(channels, d), nn.Conv2d(1, 1, 1)
 
     def queries(self, z: Tensor) -> Tensor:
         """The mean over space of theta_q z, [B, d]."""

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
+from fedshift.errors import FedshiftError
 from fedshift.models.base import Model
+
+
+def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
+    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network has not."""
+    for stage in stages:
+        if stage not in model.stages:
+            raise FedshiftError(
+                f"method.params.{key}",
+                f"'{stage}' is no stage of {model.name}",
+                f"Valid: {', '.join(model.stages)}.",
+            )
 
 
 @torch.no_grad()
@@ -22,7 +34,7 @@ def channels(model: Model) -> dict[str, int]:
     device = next(model.parameters()).device
     after = {stage: lambda x, stage=stage: note(stage, x) for stage in model.stages}
     model.eval()
-    model.body(torch.zeros(1, 3, model.min_px, model.min_px, device=device), after)
+    model.body(torch.zeros(1, 3, model.input_px, model.input_px, device=device), after)
     model.train()
     return found
 

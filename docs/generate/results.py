@@ -1,0 +1,75 @@
+"""Results that README shows: tables and figures of an experiment, kept in docs/results with where they come from.
+
+`python docs/generate --keep demo` copies them from results/ and notes commit, machine and digests; between the lines
+`<!-- results: demo/summary -->` and `<!-- end -->` a page then holds that table, and `make docs` writes it there anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from fedshift.files import sha256
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "docs" / "results"
+BLOCK = re.compile(r"(<!-- results: ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(page: Path) -> str:
+    """The text of a page whose blocks hold the kept tables, each with the commit and the machine that made it."""
+    return BLOCK.sub(lambda block: f"{block[1]}{_shown(block[2])}\n{block[3]}", page.read_text())
+
+
+def _shown(name: str) -> str:
+    source = json.loads((KEPT / Path(name).parent / "source.json").read_text())
+    lines = (KEPT / f"{name}.md").read_text().splitlines()
+    table = "\n".join(line for line in lines if line.startswith("|"))
+    return f"Made by `{source['commit']}` on {source['machine']} (`{source['command']}`):\n\n{table}\n"
+
+
+def stale() -> list[str]:
+    """Kept files that are not what was kept: their digest is not the noted one."""
+    return [
+        (folder.parent / name).relative_to(ROOT).as_posix()
+        for folder in KEPT.glob("**/source.json")
+        for name, digest in json.loads(folder.read_text())["files"].items()
+        if sha256((folder.parent / name).read_bytes()) != digest
+    ]
+
+
+def keep(experiment: str) -> None:
+    """Copy the tables and figures of an experiment from results/ to docs/results/<experiment>, with where they come from."""
+    tables, figures = (ROOT / "results" / kind / experiment for kind in ("tables", "figures"))
+    folder = KEPT / experiment
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in [*tables.glob("*.md"), *tables.glob("*.csv"), *figures.glob("*.png")]:
+        shutil.copy(path, folder)
+    source = {
+        "commit": _git("rev-parse", "--short=7", "HEAD")
+        + (" with changes" if _git("status", "--porcelain", "src") else ""),
+        "machine": f"{os.cpu_count()} threads of {_processor()}",
+        "command": "make demo" if experiment == "demo" else f"snakemake --config experiments=[{experiment}]",
+        "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
+    }
+    (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def _processor() -> str:
+    """The processor's name with what decides its arithmetic."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    name = re.search(r"model name\s*: (.*)", info)
+    flags = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in info]
+    return f"{name[1].strip() if name else platform.processor()} ({', '.join(flags)})"

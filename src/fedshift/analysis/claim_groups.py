@@ -1,0 +1,91 @@
+"""Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the verdicts on each.
+
+A group needs, of its comparisons,
+
+- "all": every one;
+- "most": more than half;
+- "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of them; else all but one.
+
+It is confirmed where so many are, refuted where so many are refuted that they can no longer be reached, else undecided. A comparison
+that the experiment does not test counts as undecided: a group may need more than one experiment.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedshift.analysis.claims import Verdict
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row of reference/claims_groups.csv: its comparisons by verdict (`untested`: not in this experiment), and what follows."""
+
+    claim: str
+    quantifier: str
+    comparisons: int
+    needed: int
+    confirmed: int
+    refuted: int
+    undecided: int
+    untested: int
+    verdict: Literal["confirmed", "refuted", "undecided"]
+    text: str
+
+
+def groups(root: Path, found: list[Verdict]) -> list[Group]:
+    """One for each group that an experiment tests a comparison of."""
+    members: dict[str, list[Verdict]] = {}
+    for one in found:
+        members.setdefault(one.claim.rpartition(".")[0], []).append(one)
+    known = _read(root / "reference" / "claims_groups.csv")
+    return [_group(known[name], verdicts) for name, verdicts in members.items()]
+
+
+def needed(row: dict[str, str]) -> int:
+    """How many comparisons of a group must hold."""
+    comparisons, printed, hold = (
+        int(row[key]) for key in ("comparisons", "with_published_numbers", "hold_in_published_numbers")
+    )
+    if row["quantifier"] == "all":
+        return comparisons
+    if row["quantifier"] == "most":
+        return comparisons // 2 + 1
+    return hold if printed == comparisons else comparisons - 1
+
+
+def lines(found: list[Group]) -> list[tuple[str, ...]]:
+    """One line of text per group, for pages."""
+    return [
+        (
+            one.claim,
+            f"{one.quantifier}: {one.needed} of {one.comparisons}" if one.needed < one.comparisons else f"{one.quantifier} {one.comparisons}",
+            one.verdict, str(one.confirmed), str(one.refuted), str(one.undecided), str(one.untested), one.text,
+        )
+        for one in found
+    ]  # fmt: skip
+
+
+def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:
+    counts = {
+        kind: sum(one.verdict == kind for one in verdicts) for kind in ("confirmed", "refuted", "undecided")
+    }
+    comparisons, wanted = int(row["comparisons"]), needed(row)
+    out_of_reach = comparisons - counts["refuted"] < wanted
+    verdict: Literal["confirmed", "refuted", "undecided"] = (
+        "confirmed" if counts["confirmed"] >= wanted else "refuted" if out_of_reach else "undecided"
+    )
+    return Group(
+        row["claim"], row["quantifier"], comparisons, wanted, **counts, untested=comparisons - len(verdicts),
+        verdict=verdict, text=row["text"],
+    )  # fmt: skip
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    with path.open(newline="") as file:
+        return {row["claim"]: row for row in csv.DictReader(file)}

@@ -1,0 +1,61 @@
+"""In which settings an experiment that tests a paper's claim differs from that paper's protocol."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fedshift.analysis.comparable import compare
+from fedshift.analysis.published import data_sets, targets
+from fedshift.errors import FedshiftError
+from fedshift.experiments.declared import Claim, Experiment, Partial
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import protocol
+
+
+def changes(
+    root: Path, experiment: Experiment, said: Mapping[str, str], claim: Claim, rows: Iterable[str]
+) -> list[str]:
+    """Each such setting of the rows that a claim compares ("federation.rounds 60, paper 200"), for `said`, its row of claims.csv.
+
+    What a row's own entry and the axes set is what the claim speaks of, and no difference.
+    """
+    if (paper := protocol(root, experiment.protocol).paper) != said["paper"]:
+        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {said['paper']}"]
+    labels = {experiment.adapt[row].run if row in experiment.adapt else row for row in rows}
+    try:
+        pairs = [
+            pair
+            for pair in _pairs(root, experiment.model_dump_json())
+            if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
+        ]
+    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
+        return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
+    reasons = {
+        f"{key} {ours}, paper {theirs}": None
+        for cell, plain in pairs
+        for key, ours, theirs in compare(cell.spec, plain.spec)
+    }
+    if not pairs:
+        return []
+    used = sorted({cell.spec.data.dataset for cell, _ in pairs})
+    known = data_sets(root).get(said["dataset"], used[0])
+    if used != [known]:
+        reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
+    held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
+    wanted = targets(root, said["paper"], known)
+    if held_out and wanted and "target" not in claim.where and held_out != wanted:
+        reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
+    return [*reasons]
+
+
+@functools.lru_cache(16)
+def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
+    """The runs of an experiment (JSON), each beside the same run without what the file changes of its protocol for all methods."""
+    declared = Experiment.model_validate_json(text)
+    bare: Partial = {"tables": {}, "claims": {}, "published": {}, "expect": None, "adapt": {}}
+    data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
+    plain: Partial = {"spec": {"data": data}, "preset": "default"}
+    experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
+    return [*zip(*(expand(root, one) for one in experiments), strict=True)]

@@ -1,0 +1,66 @@
+"""Printed spec: what a row of reference/published.csv was trained with, as a resolved spec.
+
+A row names its paper, data set, network, protocol, partition, method and variant. reference/published.yaml says which protocol of
+reference/protocols that is and what the row sets itself; the protocol's default preset is the paper's setting.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from fedshift.analysis.published import Row, targets
+from fedshift.experiments.declared import Experiment, Partial, merge
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import read
+from fedshift.spec import Closed, RunSpec, closed
+
+
+class Setting(Closed):
+    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before the test."""
+
+    protocol: str = ""
+    spec: Partial = {}
+    presets: dict[str, str] = {}
+    adapt: str = ""
+
+
+class Settings(Closed):
+    """reference/published.yaml: by paper and protocol/partition; by printed network; by method and variant."""
+
+    protocols: dict[str, dict[str, Setting]]
+    backbones: dict[str, str | None]
+    variants: dict[str, dict[str, Setting]]
+
+
+@functools.cache
+def setting(root: Path, row: Row) -> Setting | None:
+    """All that the row sets over its protocol on its data set; None where that is not written down."""
+    known = _known(root)
+    base = known.protocols.get(row.paper, {}).get(f"{row.protocol}/{row.partition}")
+    variants = {"default": Setting(), **known.variants.get(row.method, {})}
+    if base is None or row.variant not in variants or row.backbone not in known.backbones:
+        return None
+    variant, network = variants[row.variant], known.backbones[row.backbone]
+    parts: list[Partial] = [base.spec, {"model": {"name": network}} if network else {}, variant.spec]
+    spec = functools.reduce(merge, [*parts, {"method": {"name": row.method}}])
+    return base.model_copy(update={"spec": spec, "adapt": variant.adapt})
+
+
+@functools.cache
+def resolved(root: Path, row: Row) -> RunSpec:
+    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the first."""
+    chosen = setting(root, row)
+    assert chosen is not None
+    target = None if row.protocol == "personal_all_clients" else min(targets(root, row.paper, row.dataset))
+    preset = {"preset": chosen.presets[row.method]} if row.method in chosen.presets else {}
+    experiment = Experiment(
+        name="reference/published", title="", protocol=chosen.protocol, spec={"data": {"dataset": row.dataset}},
+        methods={row.method: {**preset, **chosen.spec}}, axes={"target": [target]},
+    )  # fmt: skip
+    return expand(root, experiment)[0].spec
+
+
+@functools.cache
+def _known(root: Path) -> Settings:
+    return closed(Settings, read(root / "reference" / "published.yaml"), "reference/published.yaml")

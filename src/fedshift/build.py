@@ -1,0 +1,39 @@
+"""The one door from a declaration to objects: a run's method, network and rendering, built from its resolved spec.
+
+Whoever wants to know what a method declares asks the object, never its class: parameters may change it (`centralized`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.spec import RunSpec
+
+if TYPE_CHECKING:
+    from fedshift.data.rendering import Rendering
+    from fedshift.federation.method import Method
+    from fedshift.models.base import Model
+
+
+def method_of(spec: RunSpec) -> Method:
+    """A new object of the run's method, with its parameters."""
+    kind = get("methods", spec.method.name)
+    method: Method = kind(params(kind, spec.method.params))
+    return method
+
+
+def model_of(spec: RunSpec, classes: int) -> Model:
+    """The run's network for `classes` classes, before its method changes it, on torch's default device.
+
+    Raises FedshiftError where the input is too small for it.
+    """
+    model: Model = get("models", spec.model.name)(classes, spec.data.input_px, **spec.model.params)
+    return model
+
+
+def rendering_of(spec: RunSpec) -> Rendering | None:
+    """What makes the images that the run trains on, with its method's parameters; None where it trains on the prepared ones."""
+    method = method_of(spec)
+    return None if method.rendering is None else get("renderings", method.rendering)(method.hp)

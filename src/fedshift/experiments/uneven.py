@@ -1,0 +1,72 @@
+"""Uneven: cells of a table that average over fewer values of the other axes than the cells they stand beside (`only`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.declared import Experiment
+
+AVERAGE = "Average"
+Use = Mapping[Any, Any]
+Cell = tuple[Hashable, ...]  # the row's label, then the value on each column axis
+
+
+def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
+    """The cells of a table that are to be marked, with what each has: "epochs 2 of 1, 2".
+
+    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as columns. A table by target has
+    an average over targets, too.
+    """
+    axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
+    averaged = [axis for axis in axes if axis not in columns]
+    found = _fewer(uses, columns, averaged)
+    if "target" in columns:
+        place, rest = columns.index("target"), [column for column in columns if column != "target"]
+        held_out = [use for use in uses if use.get("target", NONE) != NONE]
+        for (label, *values), said in _fewer(held_out, rest, [*averaged, "target"]).items():
+            found[(label, *values[:place], AVERAGE, *values[place:])] = said
+    return found
+
+
+def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
+    """What `fedshift plan` says of tables with such cells, a line for each row and reason."""
+    lines = {
+        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {said}; the table marks it.": None
+        for name, table in experiment.tables.items()
+        for cell, said in marked(uses, table.columns).items()
+    }
+    return [*lines]
+
+
+def _fewer(uses: Iterable[Use], columns: Sequence[str], averaged: Sequence[str]) -> dict[Cell, str]:
+    """The cells that lack points on the averaged axes which another row has in the same column."""
+    points: dict[Cell, dict[tuple[Any, ...], None]] = {}
+    for use in uses:
+        cell = (use["method"], *(use.get(axis, NONE) for axis in columns))
+        points.setdefault(cell, {})[tuple(use.get(axis, NONE) for axis in averaged)] = None
+    whole: dict[Cell, dict[tuple[Any, ...], None]] = {}
+    for cell, own in points.items():
+        whole.setdefault(cell[1:], {}).update(own)
+    return {
+        cell: _lacking(averaged, own, whole[cell[1:]])
+        for cell, own in points.items()
+        if len(own) < len(whole[cell[1:]])
+    }
+
+
+def _lacking(
+    averaged: Sequence[str], own: Iterable[tuple[Any, ...]], whole: Iterable[tuple[Any, ...]]
+) -> str:
+    parts = []
+    for place, axis in enumerate(averaged):
+        has, there = ({point[place] for point in points} for points in (own, whole))
+        if len(has) < len(there):
+            parts.append(f"{axis} {_listed(has)} of {_listed(there)}")
+    return "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Numbers ascending, then words."""
+    return ", ".join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value))))

@@ -1,0 +1,71 @@
+"""What runs need and this machine lacks: published weights and official lists. Such runs cannot run here, and it is told before they begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fedshift.build import rendering_of
+from fedshift.data.lists import WORDS, lists_file
+from fedshift.data.tree import ImageTree
+from fedshift.registry import get
+from fedshift.spec import RunSpec
+from fedshift.weights import WeightsFile, of_model
+from fedshift.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Lack:
+    """One thing that is not there: its kind ("weights", "lists"), what it is, and how to get it."""
+
+    kind: str
+    what: str
+    cure: str
+
+
+def lacking(workspace: Workspace, specs: Iterable[RunSpec]) -> Counter[Lack]:
+    """What resolved specs lack, and how many of them lack it."""
+    return Counter(lack for spec in specs for lack in _lacks(workspace, spec))
+
+
+def told(lacks: Counter[Lack]) -> list[str]:
+    """A line for each lack."""
+    return [
+        f"Cannot run here: {count} of these runs, for want of {lack.what}. To get it: {lack.cure}"
+        for lack, count in lacks.items()
+    ]
+
+
+def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
+    """The published files that a run reads; a rendering's only until its images are rendered."""
+    start = spec.model.init
+    files = [of_model(get("models", spec.model.name), start)] if start != "scratch" else []
+    rendering = rendering_of(spec)
+    if rendering is not None and not workspace.rendered(spec).exists():
+        files += rendering.weights
+    return files
+
+
+def _lacks(workspace: Workspace, spec: RunSpec) -> list[Lack]:
+    absent = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
+    found = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
+    return found + _lists(workspace, spec)
+
+
+def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
+    """The official lists that a data set's release consists of, or that a run divides it by. Whether each image is on one `partition` tells."""
+    name, release = spec.data.dataset, spec.data.release
+    dataset, raw = get("datasets", name)(), workspace.raw(name, release)
+    official = spec.partition.split == "official" or spec.partition.target_split == "test"
+    if not isinstance(dataset, ImageTree):
+        what, cure = f"official lists, of which {name} has none", "use partition.split: random"
+        return [Lack("lists", what, cure)] if official and dataset.embedded else []
+    facts = dataset.release(release)
+    if not facts.listed_only and (not official or {*WORDS} & {*dataset.levels}):
+        return []
+    file = lists_file(raw, facts.lists)
+    if (file is not None and file.exists()) or workspace.prepared(spec.data).exists():
+        return []
+    command = f"fedshift fetch {name} --release {release} --lists FOLDER"
+    return [Lack("lists", f"the official lists of {name} {release}", command)]

@@ -1,0 +1,77 @@
+"""What is said of a mistake names the next command, and that command works."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from fedshift.planning import planfile
+from tests.verbs import done, fedshift, refused
+
+FOLDER = """\
+title: Own
+protocol: digits
+spec: {data: {dataset: folder, release: mine}}
+methods: {fedavg: }
+axes: {target: all, seed: [0]}
+"""
+TINY = """\
+title: Tiny
+protocol: digits
+spec: {partition: {scheme: clients_per_domain, params: {clients: 6}}, federation: {rounds: 1}, local: {epochs: 1}}
+methods: {fedavg: }
+axes: {target: [plain], seed: [3]}
+"""
+
+
+def test_a_missing_partition_is_made_by_the_command_that_is_named(project: Path) -> None:
+    """`Run: fedshift partition` was refused as it stood."""
+    (project / "experiments" / "tiny.yaml").write_text(TINY)
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    (run,) = planfile.runs(path)
+    assert fedshift(project, "train", "--plan", str(path), run.digest).exit_code == 1
+    told = json.loads((project / run.directory / "failure.json").read_text())["text"]
+    (command,) = re.findall(r"Run: (fedshift .*)", told)
+    done(fedshift(project, *shlex.split(command)[1:]))
+    done(fedshift(project, "train", "--plan", str(path), run.digest))
+    assert (project / run.directory / "summary.json").is_file()
+
+
+def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
+    folder = sorted(path.stem for path in (project / "experiments" / "unified").glob("*.yaml"))
+    told = done(fedshift(project, "status", "unified"))
+    assert [line.split()[0] for line in told.splitlines()[1:]] == [f"unified/{name}" for name in folder]
+    told = done(fedshift(project, "plan", "unified", "demo"))
+    assert [line.split()[0] for line in told.splitlines()[1:4]] == [
+        "demo",
+        *(f"unified/{name}" for name in folder),
+    ]
+    refused(
+        fedshift(project, "report", "unified"), "Run `fedshift collect unified/leave_one_domain_out` first."
+    )
+    done(fedshift(project, "collect", "unified/leave_one_domain_out"))
+    assert "results/report/unified/index.html" in done(fedshift(project, "report", "unified"))
+
+
+def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
+    refused(
+        fedshift(project, "table", "unified"),
+        "experiments/unified: is a folder of experiments, and one of them is asked for",
+        "Name one: unified/leave_one_domain_out, unified/pacs.",
+    )
+
+
+def test_what_is_no_experiment_is_not_to_be_collected_first(project: Path) -> None:
+    """`report nothing` said: run `fedshift collect nothing` first."""
+    for verb in ("report", "status", "plan", "track"):
+        refused(fedshift(project, verb, "hfedf/tabel2"), "unknown experiment", "Did you mean 'hfedf/table2'?")
+
+
+def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: Path, tmp_path: Path) -> None:
+    (project / "experiments" / "own.yaml").write_text(FOLDER)
+    said = fedshift(project, "plan", "own")
+    refused(said, "axes.target: 'all' asks for the domains of 'folder'", "List them: `target: [a, b]`")
+    (command,) = re.findall(r"says: (fedshift .*)", said.output)
+    refused(fedshift(project, *shlex.split(command)[1:]), "Run: fedshift fetch folder --release mine")

@@ -1,0 +1,52 @@
+"""Means over fewer values than beside them are found, and `fedshift plan` says so before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedshift.experiments.uneven import AVERAGE, marked
+from tests.verbs import done, fedshift
+
+USES = [
+    {"method": method, "d": d, "target": target, "seed": 0}
+    for method, d, target in [
+        *(("fedavg", d, target) for d in (1, 2) for target in ("a", "b")),
+        ("central", 2, "a"),
+        ("central", 2, "b"),
+        ("local", 1, "a"),
+        ("local", 2, "b"),
+    ]
+]
+
+
+def test_a_row_that_lacks_a_column_is_whole_in_the_others() -> None:
+    assert marked(USES, ["d"]) == {("local", 1): "target a of a, b", ("local", 2): "target b of a, b"}
+
+
+def test_all_that_is_averaged_counts() -> None:
+    assert marked(USES, []) == {
+        ("central",): "d 2 of 1, 2",
+        ("local",): "not all combinations of d and target and seed",
+    }
+
+
+def test_the_average_over_targets_is_a_cell_of_its_own() -> None:
+    assert marked(USES, ["target", "d"]) == {
+        ("local", AVERAGE, 1): "target a of a, b",
+        ("local", AVERAGE, 2): "target b of a, b",
+    }
+    assert marked([use for use in USES if use["method"] == "fedavg"], ["target"]) == {}
+
+
+def test_plan_says_so(project: Path) -> None:
+    tiny: dict[str, Any] = {
+        "title": "Tiny", "protocol": "digits", "methods": {"fedavg": None, "fedprox": None},
+        "axes": {"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
+        "only": {"fedprox": {"local.epochs": [2]}}, "tables": {"summary": {}, "by_epochs": {"columns": ["epochs"]}},
+    }  # fmt: skip
+    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(tiny))
+    lines = [line for line in done(fedshift(project, "plan", "tiny")).splitlines() if "mean over" in line]
+    assert lines == ["tiny, table 'summary': 'fedprox' is a mean over epochs 2 of 1, 2; the table marks it."]

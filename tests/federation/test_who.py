@@ -1,0 +1,96 @@
+"""Whose is whose where not everybody takes part: messages, slots, weights, and models for a domain that no client has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation.batches import participants
+from fedshift.federation.local import Client
+from fedshift.federation.method import Message, Method, Slot
+from fedshift.federation.state import Server
+from tests.federation.toys import SIZES, finish, method, small, spec
+
+RUN = spec(federation={"rounds": 4, "participation": 0.67})
+ACTIVE = [participants(3, 0.67, 0, t) for t in range(4)]
+
+
+class Post(Method):
+    """FedAvg that numbers what it sends: a client's number and visits up before and after training, and back."""
+
+    name = "post"
+    slots = (
+        Slot("turns", lambda L, N: (1,), "client"),
+        Slot("first", "model", "client", init="received"),
+        Slot("round", lambda L, N: (1,), "server", travels="down"),
+    )
+    messages = (Message("mine"), Message("yours", "down"), Message("after"))
+
+    def __init__(self, begins: Any) -> None:
+        super().__init__()
+        self.begins = begins
+        self.seen: list[tuple[int, int, int, int]] = []
+        self.p: list[list[float]] = []
+        self.first: dict[int, Tensor] = {}
+
+    def exchanges(self, t: int) -> bool:
+        return True
+
+    def begin(self, C: Client) -> Mapping[str, Tensor]:
+        return {"mine": torch.tensor([10 * C.k + C.visits])}
+
+    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        began = [0, 1, 2] if self.begins == "all" else S.active
+        assert up["mine"][:, 0].tolist() == [10 * k + sum(k in who for who in ACTIVE[: S.t]) for k in began]
+        S.slot.round.fill_(S.t)
+        return {"yours": 100 + up["mine"]}
+
+    def end(self, C: Client) -> Mapping[str, Tensor]:
+        self.seen.append((C.t, C.k, int(C.down.yours.item()), int(C.slot.turns.item())))
+        assert C.down.round.item() == C.t
+        assert len(SIZES) == 3 and C.n == SIZES[C.k][0] and C.held == sum(SIZES[C.k])
+        assert C.slot.first.equal(self.first.setdefault(C.k, C.received.clone()))
+        C.slot.turns.add_(1)
+        return {"after": torch.tensor(C.k)}
+
+    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+        assert up["after"].tolist() == S.active == ACTIVE[S.t]
+        self.p.append(p.tolist())
+        super().aggregate(S, rows, p, up)
+
+
+@pytest.mark.parametrize("begins", ["active", "all"])
+def test_a_client_gets_its_own_message_whichever_place_it_has(begins: str) -> None:
+    chosen = Post(begins)
+    finish(small(RUN, chosen))
+    assert [1, 2] in ACTIVE and [0, 2] in ACTIVE  # places are not numbers
+    visits = [0, 0, 0]
+    expected = []
+    for t, active in enumerate(ACTIVE):
+        expected += [(t, k, 100 + 10 * k + visits[k], visits[k]) for k in active]
+        for k in active:
+            visits[k] += 1
+    assert chosen.seen == expected
+    for active, p in zip(ACTIVE, chosen.p, strict=True):
+        total = sum(SIZES[k][0] for k in active)
+        assert p == pytest.approx([SIZES[k][0] / total for k in active])
+
+
+@pytest.mark.parametrize("name", ["hfedf", "pfedhn", "local", "lgfedavg"])
+def test_the_unseen_domain_is_tested_with_the_models_of_all_clients(name: str) -> None:
+    """Those that rest, too, each as it stands."""
+    f = finish(small(RUN, method(name)))
+    rows = f.method.unseen(f.server)
+    assert len(rows) == 3 > len(f.server.active)
+    assert all(not rows[a].equal(rows[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    tested = [row["row"] for row in f.records.rows if (row["round"], row["split"], row["metric"]) == (4, "target", "loss")]  # fmt: skip
+    assert tested == [0, 1, 2]
+    if f.method.generates:
+        for k, row in enumerate(rows):
+            assert row.equal(f.method.broadcast(f.server, [k])[0])
+    else:
+        assert rows[:, f.state.local.at].equal(f.state.own)

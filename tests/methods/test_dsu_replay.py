@@ -1,0 +1,45 @@
+"""Three rounds of DSU, one of three unequal clients at rest, against the same rounds written out; what is drawn, in the same order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedshift.federation.rng import key
+from tests.federation.toys import method, spec
+from tests.methods.plain import (
+    PARTIAL,
+    Tensors,
+    averaged,
+    cross_entropy,
+    differs,
+    doubles,
+    feature,
+    federation,
+    head,
+    trained,
+)
+
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
+
+
+def layer(s: int, x: Tensor) -> Tensor:
+    if float(torch.rand(())) >= 0.5:
+        return x
+    mu, sigma = x.mean((2, 3)), (x.var((2, 3)) + 1e-6).sqrt()
+    noise = torch.randn(2, *mu.shape)
+    new_mu = mu + noise[0] * (mu.var(0) + 1e-6).sqrt()
+    new_sigma = sigma + noise[1] * (sigma.var(0) + 1e-6).sqrt()
+    mu, sigma, new_mu, new_sigma = (one[:, :, None, None] for one in (mu, sigma, new_mu, new_sigma))
+    return (x - mu) / sigma * new_sigma + new_mu
+
+
+@doubles()
+def test_three_rounds() -> None:
+    f = federation(spec(local=LOCAL, federation=PARTIAL), method("dsu"))
+
+    def turn(G: Tensors, k: int, t: int) -> Tensors:
+        torch.manual_seed(key(0, "dropout", t, k))
+        return trained(f, G, k, t, lambda P, x, y: cross_entropy(head(P, feature(P, x, True, layer)), y))
+
+    assert differs(f, averaged(f, turn)) < 1e-8

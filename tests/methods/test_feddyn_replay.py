@@ -1,0 +1,49 @@
+"""Three rounds of FedDyn, one of three unequal clients at rest, against Algorithm 1 written out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tests.federation.toys import method, spec
+from tests.methods.plain import (
+    PARTIAL,
+    SIZES,
+    Tensors,
+    active,
+    average,
+    differs,
+    doubles,
+    equal,
+    federation,
+    named,
+    trainable,
+    trained,
+)
+
+LOCAL = {"batch": 5, "lr": 0.05, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}
+ALPHA = 0.3
+
+
+@doubles()
+def test_three_rounds() -> None:
+    f = federation(spec(local=LOCAL, federation=PARTIAL), method("feddyn", alpha=ALPHA))
+    G = named(f, f.state.row)
+    W = trainable(G)
+    h = {name: torch.zeros_like(G[name]) for name in W}
+    own = [dict(h) for _ in SIZES]
+    for t in range(PARTIAL["rounds"]):
+        chosen, up = active(f, t), []
+        for k in chosen:
+            mine: Tensors = own[k]
+
+            def change(name: str, w: Tensor, g: Tensor, G: Tensors = G, mine: Tensors = mine) -> Tensor:
+                return g - mine[name] + ALPHA * (w - G[name])
+
+            P = trained(f, G, k, t, before=change)
+            own[k] = {name: mine[name] - ALPHA * (P[name] - G[name]) for name in W}
+            up.append(P)
+        h = {name: h[name] - ALPHA / len(SIZES) * sum(P[name] - G[name] for P in up) for name in W}
+        mean = average(up, equal(chosen))
+        G = mean | {name: mean[name] - h[name] / ALPHA for name in W}
+    assert differs(f, G) < 1e-8

@@ -1,0 +1,50 @@
+"""Three rounds of MixStyle, one of three unequal clients at rest, against the same rounds written out; what is drawn, in the same order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Beta
+
+from fedshift.federation.rng import generator, key
+from tests.federation.toys import method, spec
+from tests.methods.plain import (
+    PARTIAL,
+    Tensors,
+    averaged,
+    cross_entropy,
+    differs,
+    doubles,
+    feature,
+    federation,
+    head,
+    trained,
+)
+
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
+
+
+def mixed(x: Tensor) -> Tensor:
+    """The styles are constants for the gradient."""
+    beta = torch.full((1,), 0.3)
+    share, other = Beta(beta, beta).sample((len(x),))[:, :, None, None], torch.randperm(len(x))
+    mu = x.detach().mean((2, 3), keepdim=True)
+    sigma = (x.detach().var((2, 3), keepdim=True) + 1e-6).sqrt()
+    new_mu, new_sigma = (share * one + (1 - share) * one[other] for one in (mu, sigma))
+    return (x - mu) / sigma * new_sigma + new_mu
+
+
+@doubles()
+def test_three_rounds() -> None:
+    f = federation(spec(local=LOCAL, federation=PARTIAL), method("mixstyle", beta=0.3, p=0.6))
+
+    def turn(G: Tensors, k: int, t: int) -> Tensors:
+        torch.manual_seed(key(0, "dropout", t, k))
+        coins = generator(0, "method", t, k)
+
+        def after(s: int, x: Tensor) -> Tensor:
+            return mixed(x) if s < 4 and float(torch.rand((), generator=coins)) < 0.6 else x
+
+        return trained(f, G, k, t, lambda P, x, y: cross_entropy(head(P, feature(P, x, True, after)), y))
+
+    assert differs(f, averaged(f, turn)) < 1e-8

@@ -1,0 +1,89 @@
+"""Four rounds of PartialFed, one of three unequal clients at rest, against the same rounds written out.
+
+A layer is mixed as s W_global + (1 - s) W_own, where s is 0 or 1 and has the gate's derivative: autograd does the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedshift.federation.loop import Federation
+from fedshift.federation.rng import generator
+from tests.federation.toys import finish, method, spec
+from tests.methods.plain import (
+    SIZES,
+    Tensors,
+    active,
+    average,
+    by_size,
+    cross_entropy,
+    doubles,
+    far,
+    federation,
+    logits,
+    named,
+    pixels,
+    trained,
+)
+
+LOCAL: dict[str, Any] = {"batch": 5, "lr": 0.1, "momentum": 0.9, "epochs": 2}
+RUN = spec(local=LOCAL, federation={"rounds": 5, "participation": 0.67})
+HP: dict[str, Any] = {"lr": 20.0, "warm": 4.0, "cold": 0.5, "rounds": 3}
+UNITS = [*(f"stages.stage{s}." for s in (1, 2, 3, 4)), "head."]
+
+
+def chosen_layers(G: Tensors, own: Tensors, gates: Tensor) -> Tensors:
+    """Each unit from the global model or the client's own, by gates [5] of 1 or 0."""
+    unit = {name: next(i for i, prefix in enumerate(UNITS) if name.startswith(prefix)) for name in G}
+    return {name: gates[unit[name]] * G[name] + (1 - gates[unit[name]]) * own[name] for name in G}
+
+
+def gate_phase(f: Federation, G: Tensors, own: Tensors, gates: Tensor, k: int, t: int) -> Tensor:
+    """One epoch over the client's images, both models fixed and in eval mode."""
+    tau = HP["warm"] * math.exp(math.log(HP["cold"] / HP["warm"]) * min(1.0, t / HP["rounds"]))
+    rng, train = generator(0, "method", t, k), f.clients[k].train
+    order = train[torch.randperm(len(train), generator=generator(0, "begin", t, k))]
+    for part in (one for one in order.split(LOCAL["batch"]) if len(one) > 1):
+        x, y = f.turn.samples.take(part)
+        gumbel = -torch.log(-torch.log(torch.rand(5, 2, generator=rng)))
+        leaf = gates.clone().requires_grad_()
+        soft = torch.softmax((leaf + gumbel) / tau, 1)[:, 0]
+        hard = (soft >= 0.5).double() + soft - soft.detach()
+        mixed = chosen_layers(G, own, hard)
+        fixed = chosen_layers(G, own, hard.detach())
+        mixed = {name: fixed[name] if "running" in name else value for name, value in mixed.items()}
+        (slope,) = torch.autograd.grad(cross_entropy(logits(mixed, pixels(x), False), y), leaf)
+        gates = gates - HP["lr"] * slope
+    return gates
+
+
+@doubles()
+def test_five_rounds() -> None:
+    f = federation(RUN, method("partialfed", **HP))
+    G = named(f, f.state.row)
+    own: list[Tensors | None] = [None for _ in SIZES]
+    gates = [torch.zeros(5, 2) for _ in SIZES]
+    taken: list[list[bool]] = []
+    for t in range(5):
+        chosen, up = active(f, t), []
+        for k in chosen:
+            start, mine = G, own[k]
+            if mine is not None:
+                gates[k] = gate_phase(f, G, mine, gates[k], k, t)
+                of_global = gates[k][:, 0] >= gates[k][:, 1]
+                taken.append(of_global.tolist())
+                start = chosen_layers(G, mine, of_global.double())
+            up.append(trained(f, start, k, t))
+            own[k] = up[-1]
+        G = average(up, by_size(chosen))
+    assert any(any(one) and not all(one) for one in taken)
+    finish(f)
+    assert (f.state.slots["gates"] - torch.stack(gates)).abs().max() < 1e-7
+    assert far(named(f, f.state.row), G) < 1e-8
+    for k, mine in enumerate(own):
+        assert mine is not None
+        assert far(named(f, f.state.slots["last"][k]), mine) < 1e-8

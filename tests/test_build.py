@@ -1,0 +1,52 @@
+"""One door from a declaration to objects: parameters decide what a method declares, and nobody asks its class."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from fedshift.build import method_of, model_of, rendering_of
+from fedshift.resolve import resolve
+from tests.conftest import ROOT
+from tests.federation import toys
+from tests.test_identity import closure
+
+SOURCES = ROOT / "src" / "fedshift"
+# Who may ask the registry for a class: what builds from a declaration, what checks one, and what lists all published weights.
+MAY = {"build.py", "resolve.py", "experiments/mentioned.py", "weights.py"}
+
+
+def test_a_parameter_changes_what_the_method_declares() -> None:
+    run = toys.spec(method={"name": "dsu", "params": {"centralized": True}})
+    assert method_of(run).clients == "pooled"
+    assert method_of(toys.spec(method={"name": "dsu"})).clients == "partition"
+    assert method_of(run) is not method_of(run)  # a run keeps its own
+
+
+def test_network_and_rendering_are_the_declared_ones() -> None:
+    with torch.device("meta"):
+        assert model_of(toys.spec(), 7)(torch.empty(2, 3, 32, 32)).logits.shape == (2, 7)
+    assert rendering_of(toys.spec()) is None
+    made = rendering_of(resolve(toys.spec(method={"name": "ccst", "params": {"styles": 2}})))
+    assert made is not None and made.copies == 2
+
+
+def test_nobody_else_asks_for_a_methods_class() -> None:
+    calls = {
+        path.relative_to(SOURCES).as_posix()
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "get"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value in ("methods", "renderings")
+    }
+    assert calls == MAY
+
+
+def test_what_builds_a_run_is_in_its_code_and_rendered_images_are_named_by_no_more_than_before() -> None:
+    assert "fedshift.build" in closure("fedshift.assemble")
+    images = closure("fedshift.data.renderings.ccst", "fedshift.data.partition")
+    assert not any(name.startswith(("fedshift.federation", "fedshift.build")) for name in images)
