@@ -19,7 +19,7 @@ from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from fedshift import identity, registry
 from fedshift.errors import FedshiftError
-from fedshift.federation.ledger import macs_per_image
+from fedshift.federation.cost import macs_per_image
 from fedshift.resolve import params
 from tests.conftest import ROOT
 from tests.federation.toys import finish, method, quadratics, small, spec, trained

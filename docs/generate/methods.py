@@ -16,7 +16,7 @@ from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, told
 
 from fedshift.experiments.load import read
-from fedshift.federation.ledger import state_dict_bytes
+from fedshift.federation.cost import state_dict_bytes
 from fedshift.registry import get, own
 
 ROOT = Path(__file__).parents[2]

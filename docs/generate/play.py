@@ -128,7 +128,7 @@ def play(name: str) -> Played:
         setattr(chosen, hook, passes.outside(getattr(chosen, hook)))
     federation = Federation(run, chosen, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
     passes.notice(samples)
-    passes.engine = federation.turn.passes
+    passes.engine = federation.worker.passes
     floats = _rounds(federation, passes)
     rounds = LAST - FIRST + 1
     sizes = {split: sum(len(one.split(split)) for one in held) for split in ("train", "val", "test")}

@@ -72,7 +72,7 @@ def _adapted(
             cure = "Train the run again by the code that is installed: rerun: code."
             raise FedshiftError(run, f"was trained on another {kind_of} than lies here now", cure)
     rows = kept.unseen(federation, run, summary, task.selection)
-    samples = federation.turn.samples
+    samples = federation.worker.samples
     index = target(workspace, spec, task).to(samples.home)
     network = Network(federation.build(), federation.layout, device)
     before = _tested(federation, network, rows, index)
@@ -108,7 +108,7 @@ class Images:
 
 
 def _tested(federation: Federation, network: Network, rows: Tensor, index: Tensor) -> dict[str, float]:
-    turn = federation.turn
+    worker = federation.worker
     sets = [(TARGET, "target", index)]
-    scored = [evaluate(network, row, turn.samples, sets, turn.precision)[0] for row in rows]
+    scored = [evaluate(network, row, worker.samples, sets, worker.precision)[0] for row in rows]
     return {name: sum(getattr(one, name) for one in scored) / len(scored) for name in ("accuracy", "loss")}

@@ -29,7 +29,7 @@ DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
         "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "weights", "workspace",
-        "federation.checkpoint", "federation.ledger", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
+        "federation.checkpoint", "federation.cost", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip
 

@@ -157,7 +157,7 @@ class Evaluation(Closed):
     """Every how many rounds to evaluate (the last round always is), and which weights to keep of the best and the last round."""
 
     every: int = Field(1, ge=1)
-    keep: Literal["none", "post_agg", "post_train"] = "post_agg"
+    keep: Literal["none", "post_agg"] = "post_agg"
 
 
 class RunSpec(Division):

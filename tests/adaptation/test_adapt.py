@@ -128,7 +128,7 @@ def test_a_run_of_another_partition_is_refused(project):
 def test_batches_keep_their_order_and_leave_out_a_single_image(project):
     run = spec("fedavg")
     partition(Workspace(project), run)
-    samples = assemble(Workspace(project), run, CPU)[0].turn.samples
+    samples = assemble(Workspace(project), run, CPU)[0].worker.samples
     index = torch.arange(40, 53)
     images = Images(samples, index)
     first, again = list(images(6)), list(images(6))
@@ -163,14 +163,14 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participati
     rows = kept.rows(directory, summary, "last", state.layout)
     assert rows.keys() == {"shared", "own"}
     assert torch.equal(rows["shared"][state.shared.at], state.row[state.shared.at])
-    assert rows["shared"][state.kept.mask].isnan().all()
-    assert torch.equal(rows["own"][:, state.kept.at], state.own)
+    assert rows["shared"][state.private.mask].isnan().all()
+    assert torch.equal(rows["own"][:, state.private.at], state.own)
     federation, _, _ = assemble(Workspace(project), run, CPU)
     (row,) = kept.unseen(federation, directory, summary, "last")
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
     drawn = [k for k, visits in enumerate(state.visits) if visits]
     assert len(drawn) == (3 if participation == 1 else 1)
-    torch.testing.assert_close(row[state.kept.at], state.own[drawn].mean(0))
+    torch.testing.assert_close(row[state.private.at], state.own[drawn].mean(0))
 
 
 def test_generated_models_come_back(project):

@@ -24,7 +24,7 @@ def decomposed() -> tuple[Network, Layout]:
     """An FDSE network whose statistics are not those of the start."""
     net, layout = network(lambda: method("fdse").model(get("models", "digits_cnn")(4, 32)))
     rng = torch.Generator().manual_seed(5)
-    statistics = layout.where("bn_statistic").mask
+    statistics = layout.kind("bn_statistic").mask
     net.row[statistics] += torch.rand(int(statistics.sum()), generator=rng)
     return net, layout
 

@@ -10,15 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation import checkpoint
+from fedshift.federation import checkpoint, local, loop
 from fedshift.federation.batches import schedule
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.federation.transfer import Transfer
 from fedshift.registry import names
 from fedshift.tracking.points import points
 from fedshift.workspace import Workspace
-from tests.federation.toys import aliased, finish, method, small, spec
+from tests.federation.toys import aliased, finish, method, small, spec, tensors
 
 METHODS = names("methods")
 RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})
@@ -35,7 +36,7 @@ class Poisoned(Transfer):
 
 
 def state_of(federation: Federation) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in federation.state.tensors().items()}
+    return {name: value.clone() for name, value in tensors(federation).items()}
 
 
 def numbers(federation: Federation) -> list[tuple[object, ...]]:
@@ -46,17 +47,20 @@ def numbers(federation: Federation) -> list[tuple[object, ...]]:
 
 def everything(federation: Federation) -> dict[str, object]:
     """All that the rest of a run, and its summary, depend on; every field of the selection and of the open round, tensors as bytes."""
-    open_round, transfer = federation.open, federation.transfer
-    told: dict[str, object] = {**federation.state.tensors(), "records": numbers(federation)}
+    progress, transfer = federation.progress, federation.transfer
+    state = federation.state
+    told: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
+    told |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
+    told |= {"records": numbers(federation)}
     told |= {"round": federation.round, "visits": federation.state.visits}
     told |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
     told |= {f"selection.{name}": value for name, value in vars(federation.scores.selection).items()}
-    if open_round:
+    if progress:
         done = {
-            "rows": open_round.rows[: open_round.done],
-            "measured": open_round.measured[: open_round.done],
+            "rows": progress.rows[: progress.done],
+            "measured": progress.measured[: progress.done],
         }
-        told |= {f"open.{name}": value for name, value in {**vars(open_round), **done}.items()}
+        told |= {f"open.{name}": value for name, value in {**vars(progress), **done}.items()}
     return {name: plain(value) for name, value in told.items()}
 
 
@@ -116,21 +120,21 @@ def test_gradients_stay_in_the_flat_vector(
     run = spec(local={"precision": precision}, federation={"rounds": 1})
     federation = small(run, method(name))
     steps: list[bool] = []
-    descend = Client._descend
+    descend = local._descend
 
-    def spy(self: Client, *args: object) -> None:
-        descend(self, *args)  # type: ignore[arg-type]
-        steps.append(all(aliased(network) for network in self._turn.networks.values()))
-        steps.append(bool(self._network.g.any()))
+    def spy(client: Client, *args: object) -> None:
+        descend(client, *args)  # type: ignore[arg-type]
+        steps.append(all(aliased(network) for network in client.worker._networks.values()))
+        steps.append(bool(client.network.g.any()))
 
-    monkeypatch.setattr(Client, "_descend", spy)
+    monkeypatch.setattr(local, "_descend", spy)
     finish(federation)
     assert steps
     assert all(steps)
     assert all(
         value.isfinite().all()
         for name, value in state_of(federation).items()
-        if name != "own" or federation.state.kept.size
+        if name != "own" or federation.state.private.size
     )
 
 
@@ -191,22 +195,22 @@ def test_partial_participation_and_a_client_smaller_than_a_batch(name: str) -> N
 def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     Turn = tuple[list[int], int, list[int]]  # training samples, steps, order of batches
     seen: dict[str, dict[tuple[int, int], Turn]] = {}
-    trained = Client.train
+    trained = loop.train
     run = spec(federation={"rounds": 3, "participation": 0.67})
     for name in METHODS:
         turns: dict[tuple[int, int], Turn] = {}
 
-        def spy(self: Client, turns: dict[tuple[int, int], Turn] = turns) -> Tensor:
-            result = trained(self)
+        def spy(self: Client, hooks: Method, turns: dict[tuple[int, int], Turn] = turns) -> Tensor:
+            result = trained(self, hooks)
             order = schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist()
-            turns[self.t, self.k] = (self._turn.clients[self.k].train.tolist(), self.steps, order)
+            turns[self.t, self.k] = (self.worker.clients[self.k].train.tolist(), self.steps, order)
             return result
 
         federation = small(run, method(name))
         if federation.method.clients == "pooled":
             continue
         with monkeypatch.context() as patch:
-            patch.setattr(Client, "train", spy)
+            patch.setattr(loop, "train", spy)
             finish(federation)
         seen[name] = turns
     assert len(seen) >= 6

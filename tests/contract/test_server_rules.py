@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.registry import names
-from tests.federation.toys import finish, method, small, spec
+from tests.federation.toys import finish, method, small, spec, tensors
 
 METHODS = names("methods")
 
@@ -48,7 +49,7 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
     aggregate = type(federation.method).aggregate
 
     def spy(self: Method, S: Any, rows: Tensor, p: Tensor, up: dict[str, Tensor]) -> None:
-        before = {name: value.clone() for name, value in federation.state.tensors().items()}
+        before = {name: value.clone() for name, value in tensors(federation).items()}
         rounds.append(Round(S, rows.clone(), p.clone(), {k: v.clone() for k, v in up.items()}, before))
         aggregate(self, S, rows, p, up)
 
@@ -118,13 +119,13 @@ def test_one_client_alone_gets_its_own_model_back(name: str, monkeypatch: pytest
 def test_all_clients_receive_the_same_shared_entries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     federation = rule(name)
     received: dict[int, list[Tensor]] = {}
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         received.setdefault(self.t, []).append(self.received[federation.state.shared.at].clone())
-        return train(self)
+        return train(self, hooks)
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     finish(federation)
     assert all(one.equal(rows[0]) for rows in received.values() for one in rows)
 

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.federation import scores
-from fedshift.federation.local import Client
+from fedshift.federation import loop, scores
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import Samples
-from fedshift.federation.state import Server
-from fedshift.federation.turn import Turn
+from fedshift.federation.server import Server
+from fedshift.federation.worker import Role, Worker
 from fedshift.registry import get, names
 from tests.federation.meta import META, Mixed, Operations, Sends, place
 from tests.federation.toys import images, method, spec
@@ -85,13 +85,13 @@ class Played:
             self._within = before
 
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
-        take, train, batches, network = Samples.take, Client.train, Client.batches, Turn.network
+        take, train, batches, network = Samples.take, loop.train, Client.batches, Worker.network
         evaluate, autocast = scores.evaluate, torch.autocast
 
-        def training(client: Client) -> Tensor:
+        def training(client: Client, hooks: Method) -> Tensor:
             self._training = True
             with self._step(False):  # until the first batch is taken
-                result = train(client)
+                result = train(client, hooks)
             self._training = False
             return result
 
@@ -104,19 +104,19 @@ class Played:
                 with self._step(True):
                     yield batch
 
-        def building(turn: Turn, role: str) -> Any:
+        def building(worker: Worker, role: Role) -> Any:
             with self._step(False):
-                return network(turn, role)
+                return network(worker, role)
 
         def testing(*args: Any) -> Any:
             scored = evaluate(*args)
             self.tested[self.round] += bool(scored)
             return scored
 
-        patch.setattr(Client, "train", training)
+        patch.setattr(loop, "train", training)
         patch.setattr(Samples, "take", taking)
         patch.setattr(Client, "batches", passing)
-        patch.setattr(Turn, "network", building)
+        patch.setattr(Worker, "network", building)
         patch.setattr(scores, "evaluate", testing)
         patch.setattr(torch, "autocast", lambda kind, *rest, **options: autocast("cpu", *rest, **options))
         supported = "_get_fused_kernels_supported_devices"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedshift.errors import FedshiftError
 from fedshift.federation import precision
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.precision import arithmetic
 from fedshift.training.environment import environment

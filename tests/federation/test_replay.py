@@ -46,7 +46,7 @@ def federation() -> tuple[Federation, list[Tensor]]:
 
 
 def measured(f: Federation, P: Tensors, at: Tensor) -> tuple[float, float]:
-    x, y = f.turn.samples.take(at)
+    x, y = f.worker.samples.take(at)
     out = logits(P, pixels(x), False)
     return float((out.argmax(1) == y).double().mean()), float(cross_entropy(out, y))
 
@@ -100,5 +100,5 @@ def test_records_and_the_chosen_round() -> None:
         best = [finished for finished, value in choice.items() if math.isclose(value, max(choice.values()))]
         assert f.scores.selection.round[tie] == best[place]
         assert f.scores.selection.value[tie] == pytest.approx(max(choice.values()), abs=1e-9)
-        kept = named(f, f.scores.selection.weights(tie)["row"])
+        kept = named(f, f.scores.selection.best_weights[tie]["row"])
         assert far(kept, models[best[place]]) < 1e-8

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.errors import FedshiftError
-from fedshift.federation import checkpoint
+from fedshift.federation import checkpoint, loop
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Message, Method, Slot
+from fedshift.federation.method import Method
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
 from fedshift.registry import get
 from tests.federation.toys import finish, images, method, quadratics, small, spec
@@ -177,15 +178,15 @@ class Mixer(Method):
 
 def test_what_the_server_mixes_reaches_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[Tensor] = []
-    trained = Client.train
+    trained = loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         before = self.received[federation.state.personal.at].clone()
-        result = trained(self)
+        result = trained(self, hooks)
         heads.extend([before, self.row[federation.state.personal.at].clone()])
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     federation = small(spec(federation={"rounds": 2}), Mixer())
     finish(federation)
     (_, a, _, b, _, c), received = heads[:6], heads[6::2]

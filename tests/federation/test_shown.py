@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from fedshift.federation import checkpoint
 from fedshift.federation.batches import participants
@@ -82,12 +81,12 @@ def test_a_client_that_rests_is_tested_as_it_stands(name: str) -> None:
         for k in {0, 1, 2} - {active}:
             row = federation.state.row.clone()
             if slot == "model":
-                row[federation.state.kept.at] = federation.state.own[k]
+                row[federation.state.private.at] = federation.state.own[k]
             elif federation.state.visits[k]:
                 row = federation.state.slots[slot][k].clone()
             sets = [(k, split, federation.clients[k].split(split)) for split in ("val", "test")]
-            turn = federation.turn
-            for one in evaluate(turn.network("first"), row, turn.samples, sets, turn.precision):
+            worker = federation.worker
+            for one in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
                 wanted[finished, k, one.split] = one.accuracy, one.loss
         assert next(events) == "round"
         by_round.append(active)
@@ -147,7 +146,8 @@ def test_resume_with_resting_clients(name: str, tmp_path: Path) -> None:
         assert (len(rest) < len(unbroken)) == (place == 2)  # a closed round is in its segment
         ours, theirs = second.scores.selection, whole.scores.selection
         assert (ours.value, ours.round) == (theirs.value, theirs.round)
-        assert all(torch.equal(value, theirs.kept[kept]) for kept, value in ours.kept.items())
+        for tie, weights in theirs.best_weights.items():
+            assert all(value.equal(weights[name]) for name, value in ours.best_weights[tie].items())
 
 
 def without_time(federation: Federation) -> list[dict[str, Any]]:

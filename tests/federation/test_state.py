@@ -56,7 +56,7 @@ def test_a_network_on_a_row_computes_what_the_model_computes(name: str) -> None:
 
 def test_index_sets() -> None:
     layout = Layout(build())
-    bn = layout.where("bn_affine", "bn_statistic")
+    bn = layout.kind("bn_affine", "bn_statistic")
     assert isinstance(layout.everything.at, slice)
     assert isinstance(bn.at, torch.Tensor)
     assert bn.size + (~bn).size == layout.size
@@ -97,7 +97,7 @@ def test_bytes(name: str, extra_down: int, extra_up: int, bn_travels: bool) -> N
     """Per round and client 4 bytes for each travelling float; SCAFFOLD adds one control each way."""
     federation = finish(small(spec(), method(name)))
     layout = federation.layout
-    floats = layout.size - (0 if bn_travels else layout.where("bn_affine", "bn_statistic").size)
+    floats = layout.size - (0 if bn_travels else layout.kind("bn_affine", "bn_statistic").size)
     cost = [row for row in federation.records.rows if row["stage"] == "cost" and row["round"] == 1]
     counted = {row["metric"]: row["value"] for row in cost}
     assert counted["bytes_down"] == 3 * 4 * (floats + extra_down * layout.P)
@@ -120,14 +120,14 @@ def test_evaluation_is_the_mean_over_each_set() -> None:
         (2, "val", torch.empty(0, dtype=torch.int64)),
     ]
     scored = evaluate(
-        federation.turn.network("first"), federation.state.row, samples, sets, federation.turn.precision
+        federation.worker.network("model"), federation.state.row, samples, sets, federation.worker.precision
     )
     assert [(one.client, one.split, one.n) for one in scored] == [
         (0, "val", 3),
         (1, "test", 4),
         (-1, "target", 12),
     ]
-    model = federation.turn.network("first").bind(federation.state.row).model.eval()
+    model = federation.worker.network("model").bind(federation.state.row).model.eval()
     for one, (_, _, positions) in zip(scored, sets, strict=False):
         pixels, y = samples.take(positions)
         with torch.no_grad():
@@ -152,14 +152,9 @@ def test_training_learns() -> None:
 
 @pytest.mark.parametrize(
     ("keep", "names"),
-    [("none", set()), ("post_agg", {"row", "own"}), ("post_train", {"row", "own", "trained"})],
+    [("none", set()), ("post_agg", {"row", "own"})],
 )
 def test_kept_weights(keep: str, names: set[str]) -> None:
     federation = finish(small(spec(evaluation={"keep": keep}), method("fedbn")))
     assert set(federation.scores.weights()) == names
-    assert {name.partition("/")[2] for name in federation.scores.selection.kept} == names
-    if keep == "post_train":
-        trained = federation.scores.weights()["trained"]
-        assert trained.isfinite().all()
-        assert trained[:, federation.state.kept.at].equal(federation.state.own)
-        assert not trained[0].equal(trained[1])
+    assert all(set(weights) == names for weights in federation.scores.selection.best_weights.values())

@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.checkpoint import flat
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.network import Network
@@ -187,6 +189,11 @@ def small(
     return Federation(run, chosen, lambda: model(2, 32), samples, held, target, **options)
 
 
+def tensors(federation: Federation) -> dict[str, Tensor]:
+    """Every tensor of the state by its joined name, sharing memory with it."""
+    return {name: value for name, value in flat(federation.state.state_dict()) if isinstance(value, Tensor)}
+
+
 def finish(federation: Federation) -> Federation:
     """Run to the end."""
     for _ in federation.run():
@@ -211,14 +218,14 @@ def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tup
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
     """(received, trained) rows of every later turn of a client."""
     seen: list[tuple[Tensor, Tensor]] = []
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
-        result = train(self)
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
         seen.append((self.received.clone(), self.row.clone()))
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     return seen
 
 

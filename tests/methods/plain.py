@@ -87,9 +87,9 @@ def copied(P: Tensors) -> Tensors:
 def batches(f: Federation, k: int, t: int) -> Iterator[tuple[bool, Tensor, Tensor]]:
     """(first of its epoch, x, y) of client k's round t: who sees which image is the engine's to say."""
     train, previous = f.clients[k].train, -1
-    plan = schedule(len(train), f.turn.spec.local, f.turn.spec.seed, t, k, True)
+    plan = schedule(len(train), f.worker.spec.local, f.worker.spec.seed, t, k, True)
     for epoch, start, stop in plan.cuts:
-        x, y = f.turn.samples.take(train[plan.order[start:stop]])
+        x, y = f.worker.samples.take(train[plan.order[start:stop]])
         yield epoch != previous, pixels(x), y
         previous = epoch
 

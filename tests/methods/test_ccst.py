@@ -79,7 +79,7 @@ def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> No
     assert hashes["rendered"] == content
     plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
     fedavg, _, _ = assemble(workspace, plain, torch.device("cpu"))
-    n = len(fedavg.turn.samples.labels)
+    n = len(fedavg.worker.samples.labels)
     assert set(made_from.tolist()) == {int(i) for one in fedavg.clients for i in one.train}
     for ours, theirs in zip(federation.clients, fedavg.clients, strict=True):
         assert len(ours.train) == 2 * len(theirs.train)
@@ -87,9 +87,9 @@ def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> No
         assert set(made_from[ours.train - n].tolist()) == set(theirs.train.tolist())
         assert ours.val.equal(theirs.val)
         assert ours.test.equal(theirs.test)
-        labels = federation.turn.samples.labels
+        labels = federation.worker.samples.labels
         assert labels[ours.train].equal(labels[torch.from_numpy(made_from)[ours.train - n]])
-    assert federation.turn.samples.pixels[n:].equal(torch.from_numpy(rendered))
+    assert federation.worker.samples.pixels[n:].equal(torch.from_numpy(rendered))
     before = (folder / "images.npy").stat().st_mtime_ns
     assert render(workspace, run) == folder
     assert (folder / "images.npy").stat().st_mtime_ns == before
@@ -100,7 +100,7 @@ def test_an_image_in_its_own_clients_style_is_kept_and_others_are_not(project: P
     partition(workspace, run)
     federation, _, _ = assemble(workspace, run, torch.device("cpu"))
     rendered, made_from, _ = load_rendered(workspace.rendered(run))
-    originals = federation.turn.samples.pixels[torch.from_numpy(made_from)].numpy()
+    originals = federation.worker.samples.pixels[torch.from_numpy(made_from)].numpy()
     kept = (rendered == originals).all((1, 2, 3))
     samples, counts = np.unique(made_from, return_counts=True)
     assert (counts == 3).all()  # of three clients three styles, without replacement

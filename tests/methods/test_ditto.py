@@ -102,7 +102,7 @@ def test_the_personal_model_is_evaluated_and_kept() -> None:
     }
     for k, v in enumerate(run.state.slots["v"]):
         (one,) = evaluate(
-            run.turn.network("first"), v, samples, [(k, "test", clients[k].test)], run.turn.precision
+            run.worker.network("model"), v, samples, [(k, "test", clients[k].test)], run.worker.precision
         )
         assert recorded[k, "loss"] == pytest.approx(one.loss)
         assert recorded[k, "accuracy"] == one.accuracy

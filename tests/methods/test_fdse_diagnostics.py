@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor
 
 from fedshift.errors import FedshiftError
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods.fdse import FDSE
 from tests.federation.toys import finish, method, small, spec
 

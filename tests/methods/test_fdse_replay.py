@@ -98,7 +98,7 @@ class Term:
 
 def trained(f: Federation, P: Tensors, k: int, t: int, lam: float, beta: float, form: str) -> Tensors:
     """Algorithm 1, lines 6-9."""
-    term, local = Term(P, beta, form), f.turn.spec.local
+    term, local = Term(P, beta, form), f.worker.spec.local
     for _, x, y in batches(f, k, t):
         leaves(P)
         out, deskewed = forward(P, x)
@@ -190,7 +190,7 @@ def test_three_rounds(unit: str, personal: str, form: str, lam: float) -> None:
     finish(f)
     for k, mine in enumerate(own):
         row = f.state.row.clone()
-        row[f.state.kept.at] = f.state.own[k]
+        row[f.state.private.at] = f.state.own[k]
         assert far(named(f, row), G | mine) < 1e-9
     for (
         name

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from fedshift.errors import FedshiftError
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods import fdse
 from fedshift.methods.fdse import consensus, similarity
 from fedshift.registry import get
@@ -128,15 +130,15 @@ def test_clients_get_the_mixed_values_and_keep_their_statistics(monkeypatch: pyt
     federation = small(RUN, method("fdse"))
     received: dict[tuple[int, int], Tensor] = {}
     left: dict[tuple[int, int], Tensor] = {}
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         received[self.t, self.k] = self.received.clone()
-        result = train(self)
+        result = train(self, hooks)
         left[self.t, self.k] = self.row.clone()
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     first = spied(federation, monkeypatch)[0]
     state = federation.state
     for k in range(3):

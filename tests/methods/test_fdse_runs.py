@@ -48,7 +48,9 @@ def test_all_switched_off_is_fedavg_of_the_decomposed_network() -> None:
     fedavg = finish(Federation(run, method("fedavg"), build, samples, held, target)).state.row
     state = finish(small(run, off)).state
     assert state.row[state.shared.at].equal(fedavg[state.shared.at])
-    assert state.own[:, state.personal.mask[state.kept.mask]].equal(fedavg[state.personal.at].expand(3, -1))
+    assert state.own[:, state.personal.mask[state.private.mask]].equal(
+        fedavg[state.personal.at].expand(3, -1)
+    )
 
 
 def test_one_client_and_twins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +106,11 @@ def test_unseen_domain() -> None:
     start = small(RUN, method("fdse")).state.row
     state, row = federation.state, federation.method.unseen(federation.server)[0]
     assert row[state.shared.at].equal(state.row[state.shared.at])
-    torch.testing.assert_close(row[state.kept.at], state.own.mean(0))
-    assert not row[state.kept.at].equal(start[state.kept.at])
+    torch.testing.assert_close(row[state.private.at], state.own.mean(0))
+    assert not row[state.private.at].equal(start[state.private.at])
     first = small(RUN, method("fdse", unseen_dse="init"))
-    kept = finish(first).method.unseen(first.server)[0][state.kept.at]
-    assert kept.equal(start[state.kept.at])
+    kept = finish(first).method.unseen(first.server)[0][state.private.at]
+    assert kept.equal(start[state.private.at])
 
 
 def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
@@ -117,7 +119,7 @@ def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
     state, (row,) = federation.state, federation.method.unseen(federation.server)
     drawn = [k for k, visits in enumerate(state.visits) if visits]
     assert len(drawn) == 2
-    torch.testing.assert_close(row[state.kept.at], state.own[drawn].mean(0))
+    torch.testing.assert_close(row[state.private.at], state.own[drawn].mean(0))
 
 
 def test_it_learns_two_brightnesses() -> None:

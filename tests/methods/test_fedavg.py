@@ -48,10 +48,11 @@ def test_weights_count_training_samples_only() -> None:
     made = quadratics(method("fedavg"), *PLACE, rounds=1, sizes=[4, 4])
     nobody = torch.empty(0, dtype=torch.int64)
     clients = [
-        ClientData(one.train[:n], one.train[n:], nobody) for one, n in zip(made.held, (1, 3), strict=True)
+        ClientData(one.train[:n], one.train[n:], nobody)
+        for one, n in zip(made.evaluated_clients, (1, 3), strict=True)
     ]
     run = Federation(
-        made.spec, made.method, lambda: Point(1.0), made.turn.samples, clients, nobody, quadratic
+        made.spec, made.method, lambda: Point(1.0), made.worker.samples, clients, nobody, quadratic
     )
     assert finish(run).server.row.item() == pytest.approx(1.66425)
 

@@ -40,7 +40,7 @@ def test_statistics_follow_the_reference() -> None:
     made = Federation(run, method("fedbn"), Normed, samples, [ClientData(index, nobody, nobody)], nobody)
     finish(made)
     own = dict(zip(("weight", "bias", "mean", "var"), made.state.own[0].split(2), strict=True))
-    ref.equals("momentum", made.turn.networks["first"].model.norm.momentum)
+    ref.equals("momentum", made.worker.network("model").model.norm.momentum)
     ref.equals("running_mean_after_1_epoch", own["mean"])
     ref.equals("running_var_after_1_epoch", own["var"])
 
@@ -58,7 +58,7 @@ def test_what_stays_and_what_is_averaged(monkeypatch: pytest.MonkeyPatch) -> Non
     """Clients of 16 and 6 images: each goes on with its own normalisation, everything else is the average by size."""
     run = small(spec(federation={"rounds": 2}), method("fedbn"), clients=2)
     first, second = (turns for turns in zip(*[iter(trained(run, monkeypatch))] * 2, strict=True))
-    affine, statistics = (run.layout.where(kind) for kind in ("bn_affine", "bn_statistic"))
+    affine, statistics = (run.layout.kind(kind) for kind in ("bn_affine", "bn_statistic"))
     shared = (~(affine | statistics)).at
     average = (16 * first[0][1] + 6 * first[1][1])[shared] / 22
     for (_, before), (received, after) in zip(first, second, strict=True):
@@ -94,7 +94,7 @@ def test_an_unseen_domain_gets_the_plain_mean() -> None:
     run = small(spec(), method("fedbn"))
     run.state.own.copy_(torch.tensor([[1.0], [2.0], [6.0]]).expand_as(run.state.own))
     (row,) = run.method.unseen(run.server)
-    kept = run.layout.where("bn_affine", "bn_statistic")
+    kept = run.layout.kind("bn_affine", "bn_statistic")
     assert row[kept.at].eq(3).all()
     assert row[(~kept).at].equal(run.server.row[(~kept).at])
     assert run.server.peeked == 3 * kept.size
@@ -107,5 +107,5 @@ def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
         if event == "round":
             drawn = [k for k, visits in enumerate(run.state.visits) if visits]
             (row,) = run.method.unseen(run.server)
-            torch.testing.assert_close(row[run.state.kept.at], run.state.own[drawn].mean(0))
+            torch.testing.assert_close(row[run.state.private.at], run.state.own[drawn].mean(0))
     assert len(drawn) == 2

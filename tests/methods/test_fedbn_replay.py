@@ -36,7 +36,7 @@ def test_three_rounds() -> None:
     finish(f)
     for k, mine in enumerate(own):
         row = f.state.row.clone()
-        row[f.state.kept.at] = f.state.own[k]
+        row[f.state.private.at] = f.state.own[k]
         assert far(named(f, row), G | mine) < 1e-9
     unseen = {name: torch.stack([mine[name] for mine in own]).mean(0) for name in kept}
     assert far(named(f, f.method.unseen(f.server)[0]), G | unseen) < 1e-9

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedshift.experiments.load import read
 from fedshift.federation import checkpoint
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods import feddg
 from fedshift.methods.feddg import draw_amplitudes, half_width, inner_step, low_amplitudes, mix_amplitudes
 from tests.conftest import ROOT
@@ -131,7 +131,7 @@ def test_amplitudes_of_all_training_images_travel_once() -> None:
     federation = finish(small(spec(federation={"rounds": 2}), method("feddg")))
     bank = federation.server.slot.bank
     assert bank.shape == (36, 3, 3, 3)
-    samples = federation.turn.samples
+    samples = federation.worker.samples
     first = samples.pixels[federation.clients[0].train[:1]].permute(0, 3, 1, 2).float() / 255
     assert bank[:1].allclose(low_amplitudes(first, 1), rtol=1e-4)
     cost = {
@@ -154,7 +154,7 @@ def test_everybodys_amplitudes_are_there_from_the_first_round_whoever_takes_part
     places = tmp_path / "checkpoint", tmp_path / "segments", "run"
     checkpoint.save(federation, *places)  # killed while clients begin: two have
     resumed = small(spec(federation={"rounds": 6, "participation": 0.34}), method("feddg"))
-    assert checkpoint.resume(resumed, *places) and resumed.open.begun == 2
+    assert checkpoint.resume(resumed, *places) and resumed.progress.begun == 2
     for run in (federation, resumed):
         finish(run)
         assert run.server.slot.bank.shape == (36, 3, 3, 3)

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.evaluate import evaluate
-from fedshift.federation.local import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
 from tests.federation.toys import finish, method, quadratics, small, spec
@@ -70,10 +72,10 @@ def watched(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[li
     """Run to the end; (received, trained) of every turn, and (p, gap, step, weights) of every adjustment."""
     turns: list[tuple[Tensor, Tensor]] = []
     calls: list[Any] = []
-    train, function = Client.train, feddg_ga.adjusted
+    train, function = loop.train, feddg_ga.adjusted
 
-    def spy(self: Client) -> Tensor:
-        result = train(self)
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
         turns.append((self.received.clone(), self.row.clone()))
         return result
 
@@ -82,16 +84,16 @@ def watched(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[li
         calls.append((p.clone(), gap.clone(), step, weights.clone()))
         return weights
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     monkeypatch.setattr(feddg_ga, "adjusted", spied)
     finish(federation)
     return turns, calls
 
 
 def validation(federation: Federation, k: int, row: Tensor, fair: str) -> float:
-    turn = federation.turn
+    worker = federation.worker
     sets = [(k, "val", federation.clients[k].val)]
-    scored = evaluate(turn.network("first"), row.clone(), turn.samples, sets, turn.precision)[0]
+    scored = evaluate(worker.network("model"), row.clone(), worker.samples, sets, worker.precision)[0]
     return scored.loss if fair == "loss" else 1 - scored.accuracy
 
 

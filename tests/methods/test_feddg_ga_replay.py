@@ -28,7 +28,7 @@ ROUNDS = 4
 
 
 def measured(f: Federation, P: Tensors, k: int, fair: str) -> float:
-    x, y = f.turn.samples.take(f.clients[k].val)
+    x, y = f.worker.samples.take(f.clients[k].val)
     out = logits(P, pixels(x), False)
     return float(cross_entropy(out, y) if fair == "loss" else (out.argmax(1) != y).double().mean())
 

@@ -58,7 +58,7 @@ def mixed(u: NDArray[Any], other: NDArray[Any], r: NDArray[Any], half: int) -> N
 
 def bank(f: Federation, half: int) -> list[NDArray[Any]]:
     """The amplitudes of every client's training images in [0, 1]."""
-    stored = [f.turn.samples.take(client.train)[0].double() / 255 for client in f.clients]
+    stored = [f.worker.samples.take(client.train)[0].double() / 255 for client in f.clients]
     return [np.abs(square(one.permute(0, 3, 1, 2).numpy(), half)) for one in stored]
 
 
@@ -75,7 +75,7 @@ def drawn(amplitudes: list[NDArray[Any]], k: int, count: int) -> NDArray[Any]:
 def test_three_rounds(released: bool, width: float, half: int) -> None:
     hp = {"released": released, "width": width, "inner": INNER, "clamp": CLAMP}
     f = federation(spec(local=LOCAL, federation=PARTIAL), method("feddg", **hp))
-    f.turn.samples.unit = lambda x: (x + 1) / 2  # type: ignore[method-assign]  # the engine's own is in fp32
+    f.worker.samples.unit = lambda x: (x + 1) / 2  # type: ignore[method-assign]  # the engine's own is in fp32
     amplitudes = bank(f, half)
     assert [len(one) for one in amplitudes] == list(SIZES)
     G = named(f, f.state.row)
@@ -103,7 +103,7 @@ def test_three_rounds(released: bool, width: float, half: int) -> None:
                 def both(name: str, w: Tensor, g: Tensor, added: Tensors = added) -> Tensor:
                     return g + added[name]
 
-                descend(P, inner, LOCAL["lr"], momentum, f.turn.spec.local, before=both)
+                descend(P, inner, LOCAL["lr"], momentum, f.worker.spec.local, before=both)
             up.append(P)
         G = average(up, by_size(chosen))
     assert differs(f, G) < 1e-8

@@ -56,7 +56,7 @@ def test_the_average_is_uniform_whatever_clients_hold() -> None:
 def test_clipping_acts_on_the_whole_objective(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradient 3 at w = 1 is clipped to 0.5; at lr 0.1 two steps move 0.1 whatever alpha."""
     federation = quadratics(method("feddyn", alpha=50.0), [3.0], [0.0], 1.0, 0.1, 2, 1)
-    federation.turn.spec = federation.turn.spec.model_copy(
+    federation.worker.spec = federation.worker.spec.model_copy(
         update={"local": federation.spec.local.model_copy(update={"clip": 0.5})}
     )
     (_, row), *_ = trained(federation, monkeypatch)

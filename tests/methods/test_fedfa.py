@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
 from fedshift.methods import fedfa as module
 from fedshift.methods.fedfa import FFA, augmented, over_clients, running_mean, share
 from fedshift.models.layers.style import Style, style
@@ -97,15 +99,15 @@ def test_a_layer_follows_every_stage_and_no_name_changes() -> None:
 def test_round_averages_buffers_and_then_takes_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
     uploaded: list[Tensor] = []
     received: list[dict[str, Tensor]] = []
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         received.append({name: value.clone() for name, value in self.named(self.row).items()})
-        result = train(self)
+        result = train(self, hooks)
         uploaded.append(self.row.clone())
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     federation = finish(small(spec(federation={"rounds": 2}), method("fedfa", p=1.0)))
     named = federation.layout.named
     rows = [named(row) for row in uploaded[:3]]

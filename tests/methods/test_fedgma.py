@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from tests.federation.toys import finish, method, small, spec
 from tests.reference import Reference
@@ -58,14 +60,14 @@ def test_step_by_hand() -> None:
 
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
     """Run one round: the row before it, and the clients' rows."""
-    before, rows, train = federation.server.row.clone(), [], Client.train
+    before, rows, train = federation.server.row.clone(), [], loop.train
 
-    def spy(self: Client) -> Tensor:
-        result = train(self)
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
         rows.append(self.row.clone())
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     finish(federation)
     return before, torch.stack(rows)
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods.fedheal import aggregated, consistent, distance, history, momentum
 from tests.federation.toys import finish, method, quadratics, small, spec
 
@@ -68,14 +70,14 @@ def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tupl
     """Run to the end; the row before, the clients' rows and their numbers, of every round; last the final row."""
     rounds: list[tuple[Tensor, Tensor, list[int]]] = []
     turns: list[Tensor] = []
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
-        result = train(self)
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
         turns.append(self.row.clone())
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     before = federation.server.row.clone()
     for event in federation.run():
         if event == "round":
@@ -109,7 +111,7 @@ def test_rounds_follow_a_plain_retelling(participation: float, monkeypatch: pyte
             masks.append((alike / len(signs[k]) > tau).float() if signs[k] else torch.ones_like(D))
             signs[k].append(rises)
             named = federation.layout.named(D * masks[-1])
-            distance.append(sum(named[name].norm().item() for name, _ in federation.turn.networks["first"].model.named_parameters()))  # fmt: skip
+            distance.append(sum(named[name].norm().item() for name, _ in federation.worker.network("model").model.named_parameters()))  # fmt: skip
         last |= dict(zip(active, distance, strict=True))
         away += len(set(last) - set(active))
         for k in active:

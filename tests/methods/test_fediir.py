@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods import fediir
 from fedshift.methods.fediir import alignment, head_gradient, moving_average
 from tests.federation.toys import finish, method, small, spec
@@ -58,9 +58,9 @@ def test_moving_average() -> None:
 def test_the_mean_gradient_is_over_all_samples_of_all_clients() -> None:
     """Against one pass over everybody's training samples with the received model in eval mode."""
     federation = small(spec(federation={"rounds": 1}), method("fediir", ema=0.0))
-    start, samples = federation.state.row.clone(), federation.turn.samples
+    start, samples = federation.state.row.clone(), federation.worker.samples
     everybody = torch.cat([client.train for client in federation.clients])
-    network = federation.turn.network("first").bind(start)
+    network = federation.worker.network("model").bind(start)
     network.model.eval()
     pixels, y = samples.take(everybody)
     with torch.no_grad():

@@ -41,7 +41,7 @@ def measured(f: Federation, G: Tensors, k: int) -> Tensor:
     """Of all training images of client k, with the received model in eval mode."""
     P = copied(G)
     leaves(P)
-    x, y = f.turn.samples.take(f.clients[k].train)
+    x, y = f.worker.samples.take(f.clients[k].train)
     return gradient(cross_entropy(head(P, feature(P, pixels(x), False)), y), P).detach()
 
 

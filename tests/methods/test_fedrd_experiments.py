@@ -65,7 +65,7 @@ def test_drawn_classes_reach_the_loss_and_no_other_class_does(
         debiased = [fedrd.debiased_cross_entropy(*one, alpha, "sum") for one in zip(logits.split(1), y.split(1), strict=True)]  # fmt: skip
         differ = (torch.stack(debiased) != plain).nonzero().flatten()
         assert tuple(differ.tolist()) == labels
-        held = federation.turn.samples.host_labels[client.train].bincount(minlength=10)
+        held = federation.worker.samples.host_labels[client.train].bincount(minlength=10)
         assert held[list(labels)].max() < held[[label for label in range(10) if label not in labels]].min()
 
 

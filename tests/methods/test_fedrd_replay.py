@@ -40,7 +40,7 @@ def losses(out: Tensor, y: Tensor) -> Tensor:
 
 def validation(f: Federation, P: Tensors, k: int) -> Tensor:
     """F(D_i; w) of Eq. 3."""
-    x, y = f.turn.samples.take(f.clients[k].val)
+    x, y = f.worker.samples.take(f.clients[k].val)
     return losses(logits(P, pixels(x).double(), train=False), y).mean()
 
 
@@ -77,7 +77,7 @@ def test_three_rounds(hp: dict[str, Any], counted: int) -> None:
                 leaves(P)
                 weighted = losses(logits(P, x.double(), train=True), y) * alpha[y]
                 count = {"weighted_mean": alpha[y].sum(), "batch_mean": len(y), "sum": 1}[hp["ce_norm"]]
-                descend(P, weighted.sum() / count, LOCAL["lr"], momenta[k], f.turn.spec.local)
+                descend(P, weighted.sum() / count, LOCAL["lr"], momenta[k], f.worker.spec.local)
             last[k] = P[HEAD]
             gap[i] -= validation(f, P, k)
             d[i] = (P[INDICATOR] - G[INDICATOR]).square().sum().sqrt()

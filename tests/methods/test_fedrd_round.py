@@ -161,9 +161,9 @@ def test_the_indicator_of_a_resnet_is_the_released_code_s(name: str) -> None:
 
 
 def validation_loss(federation: Federation, k: int, row: Tensor) -> float:
-    turn = federation.turn
+    worker = federation.worker
     sets = [(k, "val", federation.clients[k].val)]
-    return evaluate(turn.network("first"), row.clone(), turn.samples, sets, turn.precision)[0].loss
+    return evaluate(worker.network("model"), row.clone(), worker.samples, sets, worker.precision)[0].loss
 
 
 def test_the_released_weights_shrink_the_model() -> None:
@@ -208,7 +208,7 @@ def test_it_learns_and_shows_the_global_model() -> None:
     federation = finish(small(spec(local={"epochs": 2}, federation={"rounds": 3}), method("fedrd")))  # fmt: skip
     target = [row for row in federation.records.rows if row["split"] == "target" and row["metric"] == "accuracy"]  # fmt: skip
     assert target[-1]["model"] == "global" and target[-1]["value"] > 0.9
-    assert federation.state.kept.size == 0
+    assert federation.state.private.size == 0
 
 
 # ---- what a user can get wrong

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods import fedsr
 from fedshift.methods.fedsr import SAMPLES, StochasticHead, conditional_mutual_information, l2_regulariser
 from tests.federation.toys import finish, method, small, spec
@@ -127,7 +127,7 @@ def test_references_are_not_clipped_and_have_momentum() -> None:
     assert moved < 1e-6
     start = before[layout.under("head.reference").at]
     assert (federation.state.own[0] - start).abs().max() > 1e-4
-    assert federation.turn.optimizer("first", 0, federation.turn.network("first"))._tail is not None
+    assert federation.worker.optimizer("model", 0, federation.worker.network("model"))._tail is not None
 
 
 def test_the_representation_replaces_the_last_layer() -> None:

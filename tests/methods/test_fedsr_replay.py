@@ -80,5 +80,5 @@ def test_three_rounds(squared: bool) -> None:
     finish(f)
     for k, mine in enumerate(own):
         row = f.state.row.clone()
-        row[f.state.kept.at] = f.state.own[k]
+        row[f.state.private.at] = f.state.own[k]
         assert far(named(f, row), G | mine) < 5e-5  # the engine is in fp32 here

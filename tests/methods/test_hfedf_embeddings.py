@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedshift.errors import FedshiftError
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.rng import generator
 from fedshift.methods import _generated, hfedf
@@ -98,7 +98,7 @@ def test_latents_are_those_of_100_training_images_and_all_of_validation_written_
     start = federation.state.slots["autoencoder"][0].clone()
     finish(federation)
     latents = chosen.net(federation.layout, 3).embeddings(federation.server.slot.h)
-    samples = federation.turn.samples
+    samples = federation.worker.samples
     for k, client in enumerate(federation.clients):
         order = client.train[torch.randperm(len(client.train), generator=generator(0, "begin", 0, k))]
         images = to_float(samples.pixels[order[:100]])

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fedshift.federation.batches import participants
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 from fedshift.methods import _generated, hfedf
 from fedshift.models.layers.hypernet import Pullback, generate
-from tests.federation.toys import finish, method, recorded, small, spec, turns
+from tests.federation.toys import finish, method, recorded, small, spec, tensors, turns
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 
@@ -147,4 +147,4 @@ def test_the_round_uses_the_marked_equations(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_server_keeps_no_graph() -> None:
     federation = finish(small(RUN, method("hfedf")))
     assert isinstance(federation.server, Server)
-    assert not any(slot.requires_grad for slot in federation.state.tensors().values())
+    assert not any(slot.requires_grad for slot in tensors(federation).values())

@@ -27,7 +27,7 @@ def test_bodies_stay_apart_and_are_trained() -> None:
     assert start[0].equal(start[1])
     assert not own.equal(start)
     assert not own[0].equal(own[1]) and not own[1].equal(own[2])
-    statistics = federation.layout.where("bn_statistic").mask[federation.state.local.mask]
+    statistics = federation.layout.kind("bn_statistic").mask[federation.state.local.mask]
     assert not own[0, statistics].equal(own[1, statistics])
 
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods import moon
 from fedshift.methods.moon import contrast
 from fedshift.models.base import Model
@@ -54,7 +56,7 @@ def test_frozen_models_are_the_received_and_the_last_trained_one(monkeypatch: py
     asked: list[tuple[int, int, Tensor]] = []
     turns: list[Tensor] = []
     terms: list[tuple[Any, ...]] = []
-    frozen, train = Client.frozen, Client.train
+    frozen, train = Client.frozen, loop.train
 
     def spy(self: Client, row: Tensor) -> Model:
         asked.append((self.t, self.k, row.clone()))
@@ -62,9 +64,9 @@ def test_frozen_models_are_the_received_and_the_last_trained_one(monkeypatch: py
         assert not model.training
         return model
 
-    def trained(self: Client) -> Tensor:
+    def trained(self: Client, hooks: Method) -> Tensor:
         before = self.received.clone()
-        result = train(self)
+        result = train(self, hooks)
         assert self.received.equal(before)
         turns.extend((before, self.row.clone()))
         return result
@@ -74,7 +76,7 @@ def test_frozen_models_are_the_received_and_the_last_trained_one(monkeypatch: py
         return contrast(*args)
 
     monkeypatch.setattr(Client, "frozen", spy)
-    monkeypatch.setattr(Client, "train", trained)
+    monkeypatch.setattr(loop, "train", trained)
     monkeypatch.setattr(moon, "contrast", term)
     finish(small(RUN, method("moon", tau=0.25)))
     assert len(turns) == 12 and len(asked) == 2 * 5 and len(terms) == 5  # batches of the second round

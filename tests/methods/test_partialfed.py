@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods import partialfed
 from fedshift.methods.partialfed import gumbel_gate, temperature
 from tests.federation.toys import finish, method, small, spec

@@ -48,7 +48,7 @@ def gate_phase(f: Federation, G: Tensors, own: Tensors, gates: Tensor, k: int, t
     rng, train = generator(0, "method", t, k), f.clients[k].train
     order = train[torch.randperm(len(train), generator=generator(0, "begin", t, k))]
     for part in (one for one in order.split(LOCAL["batch"]) if len(one) > 1):
-        x, y = f.turn.samples.take(part)
+        x, y = f.worker.samples.take(part)
         gumbel = -torch.log(-torch.log(torch.rand(5, 2, generator=rng)))
         leaf = gates.clone().requires_grad_()
         soft = torch.softmax((leaf + gumbel) / tau, 1)[:, 0]

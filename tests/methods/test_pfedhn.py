@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.federation import loop
 from fedshift.federation.batches import shuffled
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
 from fedshift.methods import _generated
 from fedshift.models.layers.hypernet import Pullback, generate
 from tests.federation.toys import finish, method, recorded, small, spec
@@ -37,13 +39,13 @@ def test_with_one_client_and_adam_it_is_hfedf(rounds: int) -> None:
 
 def test_the_server_steps_after_every_client_in_random_order(monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[tuple[int, Tensor]] = []
-    pulled, train = recorded(_generated, "pullback", monkeypatch), Client.train
+    pulled, train = recorded(_generated, "pullback", monkeypatch), loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         received.append((self.k, self.received.clone()))
-        return train(self)
+        return train(self, hooks)
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     federation = finish(small(RUN, method("pfedhn")))
     order = [k for t in range(2) for k in shuffled([0, 1, 2], RUN.seed, t)]
     assert [k for k, _ in received] == order
@@ -89,14 +91,14 @@ def test_the_gradient_is_clipped_over_everything(monkeypatch: pytest.MonkeyPatch
 
 def test_statistics_move_towards_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Tensor] = []
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
-        result = train(self)
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
         trained.append(self.row.clone())
         return result
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     federation = small(RUN, method("pfedhn"))
     B = federation.layout.B
     expected = federation.server.row[B].clone()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.federation.network import begin
 from fedshift.methods import stablefdg
@@ -135,7 +135,7 @@ def test_attention_trains() -> None:
 
 def test_evaluation_is_self_attention_with_doubled_features() -> None:
     made = federation([0, 1, 0, 2, 1, 0])
-    model = made.turn.networks["first"].bind(made.state.row).model.eval()
+    model = made.worker.network("model").bind(made.state.row).model.eval()
     x = torch.randn(5, 3, 32, 32, generator=rng())
     z, out = model.body(x), model(x)
     assert out.feature.shape == (5, 128)

@@ -66,7 +66,7 @@ def information(f: Federation, G: Tensors, k: int, t: int, form: str) -> Tensor:
     P, train = {name: value.clone() for name, value in G.items()}, f.clients[k].train
     order = train[torch.randperm(len(train), generator=generator(SEED, "begin", t, k))]
     parts = [part for part in order.split(4) if len(part) > 1]
-    styles = [style(stage(P, 1, pixels(f.turn.samples.take(part)[0]), True), form) for part in parts]
+    styles = [style(stage(P, 1, pixels(f.worker.samples.take(part)[0]), True), form) for part in parts]
     mu, sigma = (torch.cat(one) for one in zip(*styles, strict=True))
     spread = [one.var(0, correction=int(form == "official")) + 1e-6 * (form == "official") for one in (mu, sigma)]  # fmt: skip
     return torch.stack([mu.mean(0), sigma.mean(0), *spread])
@@ -149,11 +149,11 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
     }
     if any(len(shown) == 1 for shown in images.values()):
         one.seen.append("auxiliary")
-        of = f.turn.samples.labels[train]
+        of = f.worker.samples.labels[train]
         held = sorted(set(of.tolist()))
         members = [train[of == label] for label in held]
         chosen = [m[torch.randint(len(m), (), generator=one.rng)] for m in members]
-        a = pixels(f.turn.samples.take(torch.stack(chosen))[0])
+        a = pixels(f.worker.samples.take(torch.stack(chosen))[0])
         for s in range(1, 5):
             a = stage(P, s, a, True)
         auxiliary = dict(zip(held, projected(P, "query", a, one.hp["similarity"]), strict=True))

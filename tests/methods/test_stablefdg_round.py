@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.local import Client
+from fedshift.federation import loop
+from fedshift.federation.client import Client
 from fedshift.federation.loop import cross_entropy
+from fedshift.federation.method import Method
 from fedshift.methods.stablefdg import Steps, shares
 from fedshift.models.layers.style import Style
 from tests.federation.toys import finish, method, small, spec
@@ -21,7 +23,7 @@ def test_styles_travel_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) ->
     events: list[str] = []
     taken: list[Tensor] = []
     kind = type(method("stablefdg"))
-    begin_, exchange, train = kind.begin, kind.exchange, Client.train
+    begin_, exchange, train = kind.begin, kind.exchange, loop.train
 
     def begun(self: Any, C: Client) -> Any:
         events.append(f"begin {C.k}")
@@ -48,15 +50,15 @@ def test_styles_travel_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) ->
         taken.extend(down["style"])
         return down
 
-    def trained(self: Client) -> Any:
+    def trained(self: Client, hooks: Method) -> Any:
         events.append(f"train {self.k}")
         assert self.down.style.equal(taken[-3 + self.k])
         assert self.row.equal(run.state.row)
-        return train(self)
+        return train(self, hooks)
 
     monkeypatch.setattr(kind, "begin", begun)
     monkeypatch.setattr(kind, "exchange", exchanged)
-    monkeypatch.setattr(Client, "train", trained)
+    monkeypatch.setattr(loop, "train", trained)
     run = small(spec(), method("stablefdg"))
     finish(run)
     one = ["begin 0", "begin 1", "begin 2", "exchange", "train 0", "train 1", "train 2"]
@@ -87,13 +89,13 @@ def test_bytes_are_the_model_and_one_style() -> None:
 def test_no_style_arrives(
     hp: dict[str, Any], clients: int, participation: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = Client.train
+    train = loop.train
 
-    def spy(self: Client) -> Tensor:
+    def spy(self: Client, hooks: Method) -> Tensor:
         assert not hasattr(self.down, "style")
-        return train(self)
+        return train(self, hooks)
 
-    monkeypatch.setattr(Client, "train", spy)
+    monkeypatch.setattr(loop, "train", spy)
     run = spec(federation={"rounds": 2, "participation": participation})
     made = finish(small(run, method("stablefdg", **hp), clients=clients))
     assert made.state.row.isfinite().all()

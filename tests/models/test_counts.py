@@ -7,7 +7,7 @@ import torch
 
 from fedshift import registry
 from fedshift.errors import FedshiftError
-from fedshift.federation.ledger import macs_per_image, state_dict_bytes
+from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.models.layers.dse import DSEBlock
 from tests.federation.toys import method
 

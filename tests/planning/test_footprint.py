@@ -45,7 +45,6 @@ def saved(run: RunSpec, folder: Path) -> tuple[int, int]:
     ("name", "blocks"),
     [
         ("fedavg", {}),
-        ("fedavg", {"evaluation": {"keep": "post_train"}}),
         ("fedavg", {"evaluation": {"keep": "none"}, "local": {"optimizer": "adam", "optimizer_state": "persist"}}),
         ("fedbn", {}),
         ("ditto", {"local": {"momentum": 0.9, "optimizer_state": "persist"}}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +11,27 @@ import torch
 from torch import Tensor
 
 from fedshift.errors import FedshiftError
-from fedshift.federation.loop import Federation, OpenRound
+from fedshift.federation.loop import Federation
 from fedshift.files import write_bytes
 from fedshift.tensors import read_tensors, write_tensors
+
+RECORDS = "records"
 
 
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
     """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
-    tensors = federation.state.tensors() | _open_tensors(federation.open)
-    tensors |= {f"kept/{name}": tensor for name, tensor in federation.scores.selection.kept.items()}
+    entries = dict(flat(federation.state_dict()))
+    tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
+    values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
     rows = federation.records.rows
-    segment = (
-        f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
-    )
+    closes = federation.progress is None and rows
+    segment = f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if closes else ""
     data = federation.records.pack()
-    tensors["records"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-    counters = {
-        "round": federation.round, "visits": federation.state.visits, "peeked": federation.server.peeked, "segment": segment,
-        "validation": federation.scores.selection.validation,
-        "best_value": federation.scores.selection.value, "best_round": federation.scores.selection.round,
-        "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
-        "passes": [federation.turn.passes.forward, federation.turn.passes.backward],
-        "done": federation.open.done if federation.open else None,
-        "begun": federation.open.begun if federation.open else None,
-        "exchanged": federation.open is not None and federation.open.exchanged is not None,
-        "clients_in_round": len(federation.open.rows) if federation.open else None,
+    tensors[RECORDS] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    metadata = {
+        "values": json.dumps(values), "segment": segment, "identity": identity, "layout": federation.layout.hash,
     }  # fmt: skip
-    metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
-    write_tensors(path, {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    write_tensors(path, tensors, metadata)
     if segment:
         write_bytes(segments / segment, data)
         federation.records.rows = []
@@ -52,69 +46,36 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
         return False
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
-        raise FedshiftError(
-            path,
-            f"belongs to run {metadata.get('identity')}, not to {identity}",
-            "Move it away; this run then starts anew.",
-        )
-    counters: dict[str, Any] = json.loads(metadata["counters"])
-    federation.turn.passes.forward, federation.turn.passes.backward = counters["passes"]
-    federation.state.load(tensors)
-    federation.round, federation.state.visits = counters["round"], counters["visits"]
-    _resume_selection(federation, counters, tensors)
-    federation.server.peeked = counters["peeked"]
-    federation.transfer.bytes_down, federation.transfer.bytes_up = counters["bytes"]
+        what = f"belongs to run {metadata.get('identity')}, not to {identity}"
+        raise FedshiftError(path, what, "Move it away; this run then starts anew.")
+    data = tensors.pop(RECORDS).numpy().tobytes()
+    federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
     for segment in segments.glob("*.parquet"):
         if int(segment.stem.rpartition("-")[2]) > federation.round:
             segment.unlink()  # of a second writer that was further on: the checkpoint is what holds
-    data = tensors["records"].numpy().tobytes()
-    if counters["segment"]:
-        write_bytes(segments / counters["segment"], data)
+    if metadata["segment"]:
+        write_bytes(segments / metadata["segment"], data)
     else:
         federation.records.unpack(data)
-    if counters["done"] is not None:
-        federation.open = _open_round(federation, tensors, counters)
     return True
 
 
-def _resume_selection(federation: Federation, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    selection, prefix = federation.scores.selection, "kept/"
-    selection.value, selection.round = counters["best_value"], counters["best_round"]
-    selection.validation = {int(k): accuracy for k, accuracy in counters["validation"].items()}
-    kept = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    selection.kept = {name: value.to(federation.device) for name, value in kept.items()}
+def flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a nested dictionary by their joined names; empty dictionaries leave no trace."""
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", value
 
 
-def _open_tensors(open_round: OpenRound | None) -> dict[str, Tensor]:
-    if open_round is None:
-        return {}
-    done = open_round.done
-    named = {"round/rows": open_round.rows[:done], "round/measured": open_round.measured[:done]}
-    for kind, messages in (("message", open_round.messages), ("first", open_round.first)):
-        for name, values in messages.items():
-            named |= {f"round/{kind}/{name}/{i}": value for i, value in enumerate(values)}
-    return named | {f"round/exchanged/{name}": value for name, value in (open_round.exchanged or {}).items()}
-
-
-def _open_round(federation: Federation, tensors: dict[str, Tensor], counters: dict[str, Any]) -> OpenRound:
-    open_round, device = federation.new_round(counters["clients_in_round"]), federation.device
-    done = open_round.done = counters["done"]
-    open_round.begun = counters["begun"]
-    open_round.rows[:done] = tensors["round/rows"].to(device)
-    open_round.measured[:done] = tensors["round/measured"].to(device)
-    open_round.messages = _messages("round/message/", tensors, device)
-    open_round.first = _messages("round/first/", tensors, device)
-    if counters["exchanged"]:
-        prefix = "round/exchanged/"
-        named = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
-        open_round.exchanged = {name: value.to(device) for name, value in named.items()}
-    return open_round
-
-
-def _messages(prefix: str, tensors: dict[str, Tensor], device: torch.device) -> dict[str, list[Tensor]]:
-    messages: dict[str, dict[int, Tensor]] = {}
-    for name, value in tensors.items():
-        if name.startswith(prefix):
-            message, _, place = name.removeprefix(prefix).rpartition("/")
-            messages.setdefault(message, {})[int(place)] = value.to(device)
-    return {message: [values[i] for i in sorted(values)] for message, values in messages.items()}
+def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested dictionary of which `flat` gives these leaves."""
+    tree: dict[str, Any] = {}
+    for path, value in leaves.items():
+        *branches, name = path.split("/")
+        at = tree
+        for branch in branches:
+            at = at.setdefault(branch, {})
+        at[name] = value
+    return tree

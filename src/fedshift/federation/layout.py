@@ -38,10 +38,11 @@ class Index:
         return torch.zeros(self.total, dtype=torch.bool).index_fill_(0, self._positions, True)
 
     def to(self, device: torch.device) -> Index:
-        """The same set with its positions on `device`."""
-        if isinstance(self.at, Tensor):
-            self.at = self.at.to(device)
-        return self
+        """The same set, to index tensors on `device` with."""
+        moved = Index(self._positions, self.total)
+        if isinstance(moved.at, Tensor):
+            moved.at = moved.at.to(device)
+        return moved
 
     def __and__(self, other: Index) -> Index:
         return Index.where(self.mask & other.mask)
@@ -114,7 +115,7 @@ class Layout:
         """The positions of `W`."""
         return Index(torch.arange(self.P), self.size)
 
-    def where(self, *kinds: str) -> Index:
+    def kind(self, *kinds: str) -> Index:
         """The positions of all entries of these kinds."""
         return self.select(lambda entry: entry.kind in kinds)
 

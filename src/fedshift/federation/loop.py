@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.federation.batches import participants, shuffled
+from fedshift.federation.client import Client
+from fedshift.federation.cost import peak_memory_mb
 from fedshift.federation.layout import Layout
-from fedshift.federation.ledger import peak_memory_mb
-from fedshift.federation.local import Client
+from fedshift.federation.local import train
 from fedshift.federation.method import Method
 from fedshift.federation.network import begin
 from fedshift.federation.precision import arithmetic
+from fedshift.federation.progress import Messages, RoundProgress, gather
 from fedshift.federation.records import Records
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
 from fedshift.federation.scores import TARGET, Scores
-from fedshift.federation.state import Server, State
+from fedshift.federation.server import Server
+from fedshift.federation.state import State
 from fedshift.federation.transfer import Transfer
-from fedshift.federation.turn import Criterion, Turn
+from fedshift.federation.worker import Criterion, Worker
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 
@@ -35,28 +37,20 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), y)
 
 
-@dataclass
-class OpenRound:
-    """What clients have left behind in the round under way: everything a resume between two clients needs.
-
-    done: clients that have trained; begun: clients that have begun, where all do before the first trains; first: their messages;
-    exchanged: what `exchange` gave, None before it; measured: of each client the sum of its losses, the samples it has seen, and the
-    method's diagnostics, NaN where it has recorded none.
-    """
-
-    rows: Tensor
-    measured: Tensor
-    done: int = 0
-    messages: dict[str, list[Tensor]] = field(default_factory=dict)
-    begun: int = 0
-    first: dict[str, list[Tensor]] = field(default_factory=dict)
-    exchanged: dict[str, Tensor] | None = None
-
-
 class Federation:
     """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved.
 
-    clients: who holds which samples; target: the samples of the held-out domain, or of each of several; start: the first row [P + Q], where it is not drawn.
+    spec, method: what is run.
+    device: where it is computed.
+    evaluated_clients: who holds which samples; the models are tested on theirs.
+    clients: who trains: these, or one that holds all their samples.
+    layout: what a row holds.
+    state: what outlives the round.
+    server, worker, transfer: the server, what clients train with, and the only way between them.
+    scores: tests the models and keeps the best weights.
+    records: the metrics since they were last written.
+    round: rounds finished.
+    progress: how far the round under way is; None between rounds.
     """
 
     def __init__(
@@ -64,22 +58,29 @@ class Federation:
         target: Tensor | list[Tensor], criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
+        """target: positions of the held-out domain's samples, or of each of several; start: the first row [P + Q], from the drawn one."""
         self.spec, self.method = spec, method
-        self._build, self.device, self.held = build, samples.device, clients
+        self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
         model, self.layout, row = begin(self.build, spec.seed)
         row = start(self.layout, row).to(self.device)
-        keep_trained = spec.evaluation.keep == "post_train"
-        self.state = State(method, self.layout, row, len(self.clients), spec.seed, keep_trained)
+        self.state = State(
+            self.layout, row, len(self.clients), spec.seed, method.slots, method.personal(self.layout),
+            method.local(self.layout),
+        )  # fmt: skip
         indicator = self.layout.under(model.indicator).to(self.device)
-        self.server = Server(self.state, method, self._weights(row), spec.federation.rounds, indicator)
+        self.server = Server(self.state, self._weights(row), spec.federation.rounds, indicator)
         self.transfer = transfer(method, self.state)
-        self.turn = Turn(spec, method, self.state, samples, self.clients, model, self.build, criterion)
+        self.worker = Worker(
+            spec, self.state, samples, self.clients, model, self.build, criterion,
+            diagnostics=method.diagnostics, own=method.own,
+            persist=(method.optimizer_state or spec.local.optimizer_state) == "persist",
+        )  # fmt: skip
         self.records = Records()
         targets = [target] if isinstance(target, Tensor) else target
-        self.scores = Scores(self.state, self.server, self.turn, self.records, clients, targets)
+        self.scores = Scores(method, self.state, self.server, self.worker, self.records, clients, targets)
         self.round = 0
-        self.open: OpenRound | None = None
+        self.progress: RoundProgress | None = None
 
     def build(self) -> Model:
         """The network as the method wants it."""
@@ -93,44 +94,65 @@ class Federation:
     def run(self) -> Iterator[Literal["client", "round"]]:
         """Train to the last round, from wherever the state stands."""
         with arithmetic(self.spec.local.precision, self.device):
-            if self.round == 0 and self.open is None:
+            if self.round == 0 and self.progress is None:
                 self.scores.start()
             while self.round < self.spec.federation.rounds:
-                yield from self._play()
+                yield from self._round()
                 yield "round"
 
-    def new_round(self, clients: int) -> OpenRound:
-        """A round of which no client is done yet."""
-        rows = torch.empty(clients, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        measured = torch.zeros(
-            clients, 2 + len(self.method.diagnostics), dtype=torch.float64, device=self.device
-        )
-        return OpenRound(rows, measured)
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the run needs, nested by owner."""
+        return {
+            "round": self.round,
+            **{name: owner.state_dict() for name, owner in self._owners.items()},
+            **({} if self.progress is None else {"progress": self.progress.state_dict()}),
+        }
 
-    def _play(self) -> Iterator[Literal["client"]]:
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave, into a new Federation of the same run."""
+        self.round = saved["round"]
+        for name, owner in self._owners.items():
+            owner.load_state_dict(saved.get(name, {}))
+        if "progress" in saved:
+            self.progress = self.new_round(saved["progress"]["clients"])
+            self.progress.load_state_dict(saved["progress"])
+
+    @property
+    def _owners(self) -> dict[str, Any]:
+        return {
+            "state": self.state, "server": self.server, "transfer": self.transfer, "passes": self.worker.passes,
+            "selection": self.scores.selection,
+        }  # fmt: skip
+
+    def new_round(self, clients: int) -> RoundProgress:
+        """The progress of a round of `clients` clients of which none has trained yet."""
+        rows = torch.empty(clients, self.layout.size, dtype=self.layout.dtype, device=self.device)
+        return RoundProgress(rows, len(self.method.diagnostics))
+
+    def _round(self) -> Iterator[Literal["client"]]:
         began, t, seed = time.perf_counter(), self.round, self.spec.seed
         active = participants(len(self.clients), self.spec.federation.participation, seed, t)
         if self.method.sequential:
             active = shuffled(active, seed, t)
         self.server.start_round(t, active)
-        self.open = self.open or self.new_round(len(active))
-        if self.method.exchanges(t) and self.open.exchanged is None:
+        self.progress = self.progress or self.new_round(len(active))
+        if self.method.exchanges(t) and self.progress.exchanged is None:
             everybody = list(range(len(self.clients)))
-            yield from self._begin(self.open, everybody if self.method.begins == "all" else active)
-        for position in range(self.open.done, len(active)):
+            yield from self._begin(self.progress, everybody if self.method.begins == "all" else active)
+        for position in range(self.progress.done, len(active)):
             if self.method.sequential:
                 self.server.start_round(t, active[position : position + 1])
-            self._train(self.open, position, active[position])
+            self._train(self.progress, position, active[position])
             if self.method.sequential:
-                self._aggregate(self.open, slice(position, position + 1))
-            self.open.done += 1
-            if self.open.done < len(active):
+                self._aggregate(self.progress, slice(position, position + 1))
+            self.progress.done += 1
+            if self.progress.done < len(active):
                 yield "client"
         self.scores.resting(active, self.round + 1)
         if not self.method.sequential:
-            self._aggregate(self.open, slice(0, len(active)))
-        self._close(self.open, active)
-        self.open = None
+            self._aggregate(self.progress, slice(0, len(active)))
+        self._close(self.progress, active)
+        self.progress = None
         seconds = time.perf_counter() - began
         memory = peak_memory_mb(self.device)
         measured = {"seconds": seconds, "peak_memory_mb": memory}
@@ -140,18 +162,18 @@ class Federation:
         """What client k receives [P + Q]."""
         return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
-    def _begin(self, open_round: OpenRound, beginning: list[int]) -> Iterator[Literal["client"]]:
-        row = open_round.rows[0]  # every client receives anew before it trains
-        for k in beginning[open_round.begun :]:
+    def _begin(self, progress: RoundProgress, beginning: list[int]) -> Iterator[Literal["client"]]:
+        row = progress.rows[0]  # every client receives anew before it trains
+        for k in beginning[progress.begun :]:
             self.transfer.down(row, k, self._source(k))
-            client = Client(self.turn, k, self.round, row, {})
-            _gather(open_round.first, self._begun(client))
-            open_round.begun += 1
+            client = Client(self.worker, k, self.round, row, {})
+            gather(progress.first, self._begun(client))
+            progress.begun += 1
             yield "client"
-        up = self._together(open_round.first)
-        open_round.exchanged = dict(self.method.exchange(self.server, up))
+        up = self._together(progress.first)
+        progress.exchanged = dict(self.method.exchange(self.server, up))
 
-    def _together(self, messages: dict[str, list[Tensor]]) -> dict[str, Tensor]:
+    def _together(self, messages: Messages) -> dict[str, Tensor]:
         joined = {message.name for message in self.method.messages if message.joined}
         return {
             name: torch.cat(values) if name in joined else torch.stack(values)
@@ -161,37 +183,35 @@ class Federation:
     def _begun(self, client: Client) -> dict[str, Tensor]:
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
-        with self.turn.passes, self.turn.precision():
+        with self.worker.passes, self.worker.precision():
             return self.transfer.up_messages(self.method.begin(client))
 
-    def _train(self, open_round: OpenRound, position: int, k: int) -> None:
-        row, exchanged = open_round.rows[position], open_round.exchanged
+    def _train(self, progress: RoundProgress, position: int, k: int) -> None:
+        row, exchanged = progress.rows[position], progress.exchanged
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
         place = k if self.method.begins == "all" else position
         own = {name: value[place] for name, value in (exchanged or {}).items()}
-        client = Client(self.turn, k, self.round, row, self.transfer.down_slots(k, own))
+        client = Client(self.worker, k, self.round, row, self.transfer.down_slots(k, own))
         messages = {} if exchanged is not None else self._begun(client)
-        with self.turn.passes:
-            open_round.measured[position] = torch.cat([client.train(), client.diagnostics()])
+        with self.worker.passes:
+            progress.measured[position] = torch.cat([train(client, self.method), client.diagnostics()])
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
         self.scores.trained(k, row, self.round + 1)
-        if self.state.trained is not None:
-            self.state.trained[k] = row
         self.transfer.up(row, k)
-        _gather(open_round.messages, messages)
+        gather(progress.messages, messages)
 
-    def _aggregate(self, open_round: OpenRound, chosen: slice) -> None:
-        rows = open_round.rows[chosen]
-        self.method.aggregate(self.server, rows, self.server.p, self._together(open_round.messages))
-        open_round.messages.clear()
+    def _aggregate(self, progress: RoundProgress, chosen: slice) -> None:
+        rows = progress.rows[chosen]
+        self.method.aggregate(self.server, rows, self.server.p, self._together(progress.messages))
+        progress.messages.clear()
         if self.state.personal.size:
             for row, k in zip(rows, self.server.active, strict=True):
                 self.state.receive(k, row)
 
-    def _close(self, open_round: OpenRound, active: list[int]) -> None:
+    def _close(self, progress: RoundProgress, active: list[int]) -> None:
         self.round += 1
-        measured = open_round.measured.tolist()
+        measured = progress.measured.tolist()
         for k, (loss, seen, *values) in sorted(zip(active, measured, strict=True)):
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
@@ -203,13 +223,8 @@ class Federation:
             "bytes_down": transfer.bytes_down,
             "bytes_up": transfer.bytes_up,
             "images": sum(seen for _, seen, *_ in measured),
-            **self.turn.passes.take(),
+            **self.worker.passes.take(),
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         transfer.bytes_down = transfer.bytes_up = 0
         self.scores.aggregated(self.round)
-
-
-def _gather(messages: dict[str, list[Tensor]], sent: dict[str, Tensor]) -> None:
-    for name, value in sent.items():
-        messages.setdefault(name, []).append(value)

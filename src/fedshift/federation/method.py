@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from fedshift.federation.aggregate import mean
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
-
-if TYPE_CHECKING:
-    from fedshift.federation.local import Client
-    from fedshift.federation.state import Server
-
-Shape = Callable[[Layout, int], tuple[int, ...]]
-Draw = Callable[[Layout, int, torch.Generator], Tensor]
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A tensor that outlives the round, beside the model.
-
-    like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the shape; owner: one for the
-    server, or one for each client; travels: a server slot with "down" reaches the clients as `C.down.<name>` in every round, with "once"
-    they keep what reached them on their first visit; init: zeros, the row that the client receives on its first visit, or a function of
-    layout, N and a seeded generator that returns the (server's) tensor.
-    """
-
-    name: str
-    like: Literal["model", "w"] | Shape
-    owner: Literal["server", "client"]
-    travels: Literal["", "down", "once"] = ""
-    init: Literal["zeros", "received"] | Draw = "zeros"
-
-
-@dataclass(frozen=True)
-class Message:
-    """A tensor that lives one round: "up" with a client's `begin` or `end`, "down" from `exchange`. What is not declared cannot be sent.
-
-    The server sees those of all clients stacked, [K, ..], or with `joined` one after the other, where clients send different numbers.
-    """
-
-    name: str
-    way: Literal["up", "down"] = "up"
-    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,13 +24,25 @@ class NoParams:
 class Method:
     """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
 
-    weights: overrides the protocol's weights of the average; clients: "pooled" trains one client on everybody's data; evaluates: the
-    model, "shared" where what clients keep is no part of it, or the name of a client slot that holds the client's own one; clip_first: `grad` comes after clipping; generates: the server
-    makes each client's model anew in `broadcast`; sequential: one client after the other, in random order, with an aggregation after
-    each; begins: who begins a round of `exchanges`, those that take part or everybody, who then get what they are sent when they first
-    take part; diagnostics: scalars that a client may `record` in a round, kept in the metrics; rendering: images made before training
-    take the place of the training images; waits: how often in a round its hooks at most wait for a value of the device, which `loss`,
-    `grad` and `step` never do; own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
+    name: of the registry.
+    version: counts up when results change.
+    Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
+    slots: tensors that outlive the round.
+    messages: tensors that live one round.
+    diagnostics: scalars that a client may `record` in a round, kept in the metrics.
+    clients: "pooled" trains one client on everybody's data.
+    weights: overrides the protocol's weights of the average.
+    optimizer_state: overrides whether clients keep their optimiser's memory between rounds.
+    evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client slot
+        that holds the client's own model.
+    clip_first: `grad` comes after clipping.
+    generates: the server makes each client's model anew in `broadcast`.
+    sequential: one client after the other, in random order, with an aggregation after each.
+    begins: who begins a round of `exchanges`: those that take part, or everybody, who then get what they are
+        sent when they first take part.
+    rendering: images made before training take the place of the training images.
+    waits: how often in a round its hooks at most wait for a value of the device; `loss`, `grad` and `step` never do.
+    own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]

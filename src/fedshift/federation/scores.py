@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.evaluate import evaluate
+from fedshift.federation.method import Method
 from fedshift.federation.records import Records
 from fedshift.federation.samples import ClientData
 from fedshift.federation.selection import Selection
+from fedshift.federation.server import Server
 from fedshift.federation.shown import COMMON, OWN, RECEIVED, Tested, shown
-from fedshift.federation.state import Server, State
-from fedshift.federation.turn import Turn
+from fedshift.federation.state import State
+from fedshift.federation.worker import Worker
 
 TARGET = -1
 Set = tuple[int, str, Tensor]
@@ -27,12 +29,12 @@ class Scores:
     """
 
     def __init__(
-        self, state: State, server: Server, turn: Turn, records: Records, held: list[ClientData],
-        targets: list[Tensor],
+        self, method: Method, state: State, server: Server, worker: Worker, records: Records,
+        held: list[ClientData], targets: list[Tensor],
     ) -> None:  # fmt: skip
-        self._state, self._server, self._turn, self._records = state, server, turn, records
-        self._method, self._evaluation, self._last = turn.method, turn.spec.evaluation, server.T
-        home = turn.samples.home
+        self._state, self._server, self._worker, self._records = state, server, worker, records
+        self._method, self._evaluation, self._last = method, worker.spec.evaluation, server.T
+        home = worker.samples.home
         self._sets: list[Set] = [
             (k, split, client.split(split).to(home))
             for k, client in enumerate(held)
@@ -42,13 +44,13 @@ class Scores:
             (TARGET - place, "target", target.to(home)) for place, target in enumerate(targets) if len(target)
         ]
         self._sizes = {k: len(client.train) for k, client in enumerate(held)}
-        self.selection = Selection()
+        self.selection = Selection(worker.samples.device)
 
     @property
     def keeps_own(self) -> bool:
         """Whether clients hold a model of their own: kept entries that are part of it, or a slot."""
         evaluates = self._method.evaluates
-        return evaluates != "shared" and (self._state.kept.size > 0 or evaluates != "model")
+        return evaluates != "shared" and (self._state.private.size > 0 or evaluates != "model")
 
     @property
     def shown(self) -> Tested:
@@ -73,7 +75,7 @@ class Scores:
         """Test the own models of clients that are not `active` in the round, as they stand: what each keeps, in what was broadcast."""
         if self._due_own(finished):
             for k in sorted({*range(self._server.N)}.difference(active)):
-                self.trained(k, self._own_row(k), finished)
+                self.trained(k, self._state.private_row(k), finished)
 
     def aggregated(self, finished: int) -> None:
         """Test what the server holds, and keep its weights if this round is the best."""
@@ -91,23 +93,21 @@ class Scores:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server makes it; <slot>: the
-        slot that is evaluated; trained: every client's row after its training.
+        slot that is evaluated.
         """
         if self._evaluation.keep == "none":
             return {}
         kept = {"generated": self._generated()} if self._method.generates else {"row": self._state.row}
-        if self._state.kept.size:
+        if self._state.private.size:
             kept["own"] = self._state.own
         if self._method.evaluates not in ("model", "shared"):
             kept[self._method.evaluates] = self._state.slots[self._method.evaluates]
-        if self._state.trained is not None:
-            kept["trained"] = self._state.trained
         return kept
 
     @property
     def _differ(self) -> bool:
         """Whether clients receive models that differ."""
-        return self._state.kept.size > 0 and self._method.evaluates != "shared"
+        return self._state.private.size > 0 and self._method.evaluates != "shared"
 
     @property
     def _after_aggregation(self) -> Tested:
@@ -123,11 +123,6 @@ class Scores:
     def _sets_of(self, k: int) -> list[Set]:
         return [one for one in self._sets if one[0] == k]
 
-    def _own_row(self, k: int) -> Tensor:
-        row = self._state.row.clone()
-        row[self._state.kept.at] = self._state.own[k]
-        return row
-
     @torch.no_grad()
     def _generated(self) -> Tensor:
         return self._method.broadcast(self._server, list(range(self._server.N)))
@@ -137,11 +132,11 @@ class Scores:
         if self._method.generates:
             yield from self._generated()
         elif self._differ and self._state.shared.size:
-            yield from (self._own_row(k) for k in range(self._server.N))
+            yield from (self._state.private_row(k) for k in range(self._server.N))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], m: int = 0) -> None:
-        turn, (model, stage) = self._turn, tested
-        for one in evaluate(turn.network("first"), row, turn.samples, sets, turn.precision):
+        worker, (model, stage) = self._worker, tested
+        for one in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.shown and one.split == "val":
                 self.selection.validation[one.client] = one.accuracy
             values = {"accuracy": one.accuracy, "loss": one.loss}

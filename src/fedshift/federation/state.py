@@ -1,37 +1,51 @@
-"""Everything that outlives a round: the global row, what each client keeps, the slots, the optimisers' memories, kept weights."""
+"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers' memories."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method, Slot
-from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.rng import generator
+from fedshift.federation.slots import Slot
 
 
 class State:
-    """The persistent tensors of a run. `own` [N, |kept|] holds each client's personal and local entries."""
+    """The persistent tensors of a run.
+
+    layout: what a row holds.
+    clients: N.
+    personal: entries of which every client has its own, and which travel.
+    local: entries of which every client has its own, and which never leave it.
+    private: both of these; shared: all others.
+    row: the global row [P + Q]; only its shared entries have a meaning.
+    own: the clients' private entries [N, |private|].
+    slots: name -> tensor, with a first axis over clients where these own it.
+    optimizers: (role of a network, client) -> an optimiser's memory by name.
+    visits: how many rounds each client has trained in.
+    """
 
     def __init__(
-        self, method: Method, layout: Layout, start: Tensor, clients: int, seed: int, keep_trained: bool = False
+        self, layout: Layout, start: Tensor, clients: int, seed: int, slots: Sequence[Slot] = (),
+        personal: Index | None = None, local: Index | None = None,
     ) -> None:  # fmt: skip
         device = start.device
+        personal, local = personal or layout.nothing, local or layout.nothing
         self.layout, self.clients, self.seed = layout, clients, seed
-        self.personal, self.local = method.personal(layout).to(device), method.local(layout).to(device)
-        self.shared = (~(method.personal(layout) | method.local(layout))).to(device)
-        self.kept = (method.personal(layout) | method.local(layout)).to(device)
-        self._mixed = self.personal.mask[self.kept.mask].nonzero().flatten().to(device)
+        self.personal, self.local = personal.to(device), local.to(device)
+        self.private = (personal | local).to(device)
+        self.shared = (~(personal | local)).to(device)
+        self._mixed = personal.mask[self.private.mask].nonzero().flatten().to(device)
         self.row = start.clone()
-        self.own = start[self.kept.at].repeat(clients, 1)
-        self.slots = {slot.name: self._slot(slot, start) for slot in method.slots}
+        self.own = start[self.private.at].repeat(clients, 1)
+        self._declared = tuple(slots)
+        self.slots = {slot.name: self._slot(slot, start) for slot in slots}
         self.optimizers: dict[tuple[str, int], dict[str, Tensor]] = defaultdict(dict)
         self.visits = [0] * clients
-        self.trained = start.repeat(clients, 1) if keep_trained else None
 
     def _slot(self, slot: Slot, start: Tensor) -> Tensor:
         if callable(slot.init):
@@ -39,90 +53,55 @@ class State:
             return drawn.to(start.device)
         sizes = {"model": (self.layout.size,), "w": (self.layout.P,)}
         shape = slot.like(self.layout, self.clients) if callable(slot.like) else sizes[slot.like]
-        each = (self.clients,) if slot.owner == "client" else ()
-        return torch.zeros(*each, *shape, dtype=start.dtype, device=start.device)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All of it by name, for a checkpoint; shares memory with the state."""
-        named = {"row": self.row, "own": self.own} | {
-            f"slot/{name}": value for name, value in self.slots.items()
-        }
-        if self.trained is not None:
-            named["trained"] = self.trained
-        for (network, client), memory in self.optimizers.items():
-            named |= {f"optimizer/{network}/{client}/{name}": value for name, value in memory.items()}
-        return named
+        axis = (self.clients,) if slot.owner == "client" else ()
+        return torch.zeros(*axis, *shape, dtype=start.dtype, device=start.device)
 
     def receive(self, client: int, row: Tensor) -> None:
         """Store the personal entries of a `row` that the server mixed: what this client gets next."""
         self.own[client, self._mixed] = row[self.personal.at]
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take back what `tensors()` gave."""
-        self.row.copy_(tensors["row"])
-        self.own.copy_(tensors["own"])
-        if self.trained is not None:
-            self.trained.copy_(tensors["trained"])
+    def private_row(self, client: int) -> Tensor:
+        """The client's private entries inside the global row [P + Q], a copy."""
+        row = self.row.clone()
+        row[self.private.at] = self.own[client]
+        return row
+
+    def within_private(self, index: Index) -> Tensor:
+        """Where the entries of `index` that are private lie in a row of `own`."""
+        return index.mask[self.private.mask].nonzero().flatten().to(self.row.device)
+
+    def server_slots(self) -> dict[str, Tensor]:
+        """The server's slots by name."""
+        return {slot.name: self.slots[slot.name] for slot in self._declared if slot.owner == "server"}
+
+    def client_slots(self, client: int, row: Tensor) -> dict[str, Tensor]:
+        """The client's slots by name; on its first visit those that start from the received `row` are filled."""
+        owned = {slot.name: slot for slot in self._declared if slot.owner == "client"}
+        tensors = {name: self.slots[name][client] for name in owned}
+        if not self.visits[client]:
+            for name, slot in owned.items():
+                if slot.init == "received":
+                    tensors[name].copy_(row[: tensors[name].numel()])
+        return tensors
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, nested by name; tensors share memory with the state."""
+        memories: dict[str, dict[str, dict[str, Tensor]]] = {}
+        for (role, client), memory in self.optimizers.items():
+            memories.setdefault(role, {})[str(client)] = dict(memory)
+        return {
+            "row": self.row, "own": self.own, "slots": dict(self.slots), "optimizers": memories,
+            "visits": list(self.visits),
+        }  # fmt: skip
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave, in place: views of hooks stay views."""
+        self.row.copy_(saved["row"])
+        self.own.copy_(saved["own"])
         for name, slot in self.slots.items():
-            self.slots[name] = slot.resize_(tensors[f"slot/{name}"].shape).copy_(tensors[f"slot/{name}"])
-        for name, tensor in tensors.items():
-            kind, *rest = name.split("/")
-            if kind == "optimizer":
-                network, client, memory = rest
-                self.optimizers[network, int(client)][memory] = tensor.to(self.row.device)
-
-
-class Server:
-    """What a method's server hooks see.
-
-    t, T: the round from 0, all rounds; N: all clients; active: those of this round; p [K]: their weights, by the protocol or the method,
-    which sum to 1; share [K]: the same as parts of the weights of all N clients;
-    row: the global row; slot.<name>: the server's slots (clients' slots never show here); indicator: the weight that FedRD measures;
-    rng: this round's generator, on the CPU.
-    """
-
-    def __init__(self, state: State, method: Method, weights: Tensor, rounds: int, indicator: Index) -> None:
-        self._state, self._sizes = state, weights
-        self.T, self.N, self.indicator = rounds, state.clients, indicator
-        self.layout = state.layout
-        self.shared, self.personal, self.local = state.shared, state.personal, state.local
-        owned = [slot.name for slot in method.slots if slot.owner == "server"]
-        self.slot = SimpleNamespace(**{name: state.slots[name] for name in owned})
-        self.peeked = 0
-        self.start_round(0, list(range(state.clients)))
-
-    @property
-    def row(self) -> Tensor:
-        """The global row [P + Q]; its personal and local entries are meaningless."""
-        return self._state.row
-
-    def start_round(self, t: int, active: list[int]) -> None:
-        """Round t with these clients."""
-        chosen = self._sizes[active]
-        self.t, self.active, self.p = t, active, chosen / chosen.sum()
-        self.share = chosen / self._sizes.sum()
-        self.rng = generator(self._state.seed, "server", t, *active)
-
-    @property
-    def trained(self) -> list[int]:
-        """The clients that have taken part in a round so far; all of them before anybody has."""
-        visited = [k for k, visits in enumerate(self._state.visits) if visits]
-        return visited or list(range(self.N))
-
-    def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is kept with the run."""
-        w = getattr(self.slot, name)
-        optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
-        optimizer.clip()
-        optimizer.step(rule.lr)
-
-    def keep(self, name: str, value: Tensor) -> None:
-        """Fill the server's slot `name` with a value of any shape."""
-        slot: Tensor = getattr(self.slot, name)
-        slot.resize_(value.shape).copy_(value)
-
-    def peek(self, index: Index) -> Tensor:
-        """Kept entries of all clients [N, |index|]: a declared exception for analysis (unseen domains), counted in floats."""
-        inside = index.mask[self._state.kept.mask].nonzero().flatten().to(self.row.device)
-        self.peeked += self.N * index.size
-        return self._state.own[:, inside]
+            slot.resize_(saved["slots"][name].shape).copy_(saved["slots"][name])
+        for role, clients in saved.get("optimizers", {}).items():
+            for client, memory in clients.items():
+                entries = {name: tensor.to(self.row.device) for name, tensor in memory.items()}
+                self.optimizers[role, int(client)].update(entries)
+        self.visits[:] = saved["visits"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ class Transfer:
         """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has it already."""
         state = self._state
         row[state.shared.at] = source[state.shared.at]
-        row[state.kept.at] = state.own[client]
+        row[state.private.at] = state.own[client]
         if not again:
             self.bytes_down += (state.shared.size + state.personal.size) * row.element_size()
 
@@ -40,7 +41,7 @@ class Transfer:
     def up(self, row: Tensor, client: int) -> None:
         """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that the server reads."""
         state = self._state
-        state.own[client] = row[state.kept.at]
+        state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
         self.bytes_up += (state.shared.size + state.personal.size) * row.element_size()
 
@@ -49,6 +50,14 @@ class Transfer:
         sent = self._declared(messages or {}, "up")
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent
+
+    def state_dict(self) -> dict[str, Any]:
+        """The bytes of the round under way."""
+        return {"bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self.bytes_down, self.bytes_up = saved["bytes_down"], saved["bytes_up"]
 
     def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
         declared = [message.name for message in self._method.messages if message.way == way]

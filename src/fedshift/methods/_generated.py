@@ -10,8 +10,9 @@ from torch import Tensor
 
 from fedshift.equations import equation
 from fedshift.federation.layout import Layout
-from fedshift.federation.method import Method, Slot
-from fedshift.federation.state import Server
+from fedshift.federation.method import Method
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Slot
 from fedshift.models.layers.hypernet import Hypernetwork, Pullback, generate, pullback
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedshift.equations import equation
-from fedshift.federation.local import Client
-from fedshift.federation.method import Method, Slot
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+from fedshift.federation.slots import Slot
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from torch import Tensor
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.federation.aggregate import mean
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.local import Client
 from fedshift.federation.method import Method
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 from fedshift.methods._fdse_released import consistency_head, consistency_v1
 from fedshift.methods._min_norm import min_norm
 from fedshift.models.base import Model

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 
 
 class FedBN(Method):
@@ -21,7 +21,7 @@ class FedBN(Method):
     version = 2
 
     def local(self, L: Layout) -> Index:
-        return L.where("bn_affine", "bn_statistic")
+        return L.kind("bn_affine", "bn_statistic")
 
     def unseen(self, S: Server) -> Tensor:
         row = S.row.clone()

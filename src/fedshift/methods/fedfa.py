@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from fedshift.equations import equation
 from fedshift.federation.method import Method
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 from fedshift.models.base import Model
 from fedshift.models.layers.insert import channels, insert
 from fedshift.models.layers.style import EPSILON, Style, adain, style, widened

@@ -16,7 +16,7 @@ from torch import Tensor
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.method import Method
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
-from fedshift.federation.method import Method, Slot
-from fedshift.federation.state import Server
+from fedshift.federation.method import Method
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Slot
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from torch.nn import functional as F
 
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
-from fedshift.federation.local import Client
-from fedshift.federation.method import Message, Method, Slot
-from fedshift.federation.state import Server
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message, Slot
 
 HEAD = "head.weight"
 Norm = Literal["weighted_mean", "batch_mean", "sum"]

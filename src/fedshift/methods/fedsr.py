@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedshift.equations import equation
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.local import Client
 from fedshift.federation.method import Method
 from fedshift.models.base import Model
 

@@ -27,11 +27,11 @@ from torch import Tensor
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.federation.aggregate import mean
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Layout
-from fedshift.federation.local import Client
-from fedshift.federation.method import Message, Slot
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message, Slot
 from fedshift.methods._generated import Generated
 from fedshift.models.layers.autoencoder import Autoencoder, unit_range
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 
 
 class Local(Method):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedshift.equations import equation
-from fedshift.federation.local import Client
+from fedshift.federation.client import Client
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model
 from fedshift.models.layers.insert import check_stages

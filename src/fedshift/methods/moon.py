@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.equations import equation
-from fedshift.federation.local import Client
-from fedshift.federation.method import Method, Slot
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+from fedshift.federation.slots import Slot
 
 
 @dataclass(frozen=True)

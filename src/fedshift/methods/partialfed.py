@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from fedshift.equations import equation
+from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.local import Client
-from fedshift.federation.method import Method, Slot
+from fedshift.federation.method import Method
+from fedshift.federation.slots import Slot
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class PartialFed(Method):
 
     def local(self, L: Layout) -> Index:
         if self.hp.rule == "fix_bn_head":
-            return L.where("bn_affine", "bn_statistic") | L.under("head")
+            return L.kind("bn_affine", "bn_statistic") | L.under("head")
         if self.hp.rule == "fix_top":
             kept = L.nothing
             for unit in L.units(L.everything)[-self.hp.top :]:

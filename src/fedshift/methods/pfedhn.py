@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.state import Server
+from fedshift.federation.server import Server
 from fedshift.methods._generated import Generated
 
 

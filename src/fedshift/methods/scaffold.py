@@ -16,9 +16,10 @@ from torch import Tensor
 
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
-from fedshift.federation.local import Client
-from fedshift.federation.method import Message, Method, Slot
-from fedshift.federation.state import Server
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message, Slot
 
 
 @dataclass(frozen=True)

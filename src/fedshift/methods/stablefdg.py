@@ -29,9 +29,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fedshift.federation.local import Client
-from fedshift.federation.method import Message
-from fedshift.federation.state import Server
+from fedshift.federation.client import Client
+from fedshift.federation.server import Server
+from fedshift.federation.slots import Message
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import MapFunction, Model
 from fedshift.models.layers.attention import ConvolutionHighlighter, Highlighter, Similarity, partners

@@ -14,7 +14,7 @@ import torch
 
 from fedshift.build import method_of, model_of
 from fedshift.federation.layout import Layout
-from fedshift.federation.method import Slot
+from fedshift.federation.slots import Slot
 from fedshift.planning.network import by_network
 from fedshift.registry import get
 from fedshift.resolve import params
@@ -39,7 +39,7 @@ class Shapes:
 
     trainable: int
     row: int
-    kept: int
+    private: int
     slots: int
     evaluated: int
     drawn: int
@@ -49,12 +49,11 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     """The state of a resolved spec on `sources` source domains. Raises FedshiftError where the method does not suit the model."""
     method, (active, clients) = method_of(spec), taking_part(spec, sources)
     of = _shapes(spec, classes, clients)
-    trained = clients * of.row if spec.evaluation.keep == "post_train" else 0
     models = clients * of.row if method.generates else of.row
-    weights = models + clients * of.kept + of.evaluated + trained
+    weights = models + clients * of.private + of.evaluated
     if spec.evaluation.keep == "none":
         weights = 0
-    state = of.row + clients * of.kept + of.slots + ADAM * of.drawn + trained + _memories(spec, of, clients)
+    state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
     return Footprint(state + active * of.row + TIES * weights, weights)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 
 from fedshift.build import method_of, model_of
-from fedshift.federation.ledger import macs_per_image
+from fedshift.federation.cost import macs_per_image
 from fedshift.files import canonical_json
 from fedshift.registry import get
 from fedshift.spec import RunSpec

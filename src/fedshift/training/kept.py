@@ -28,7 +28,7 @@ def unseen(federation: Federation, run: Path, summary: dict[str, Any], selection
     if "shared" in kept:
         state.row[state.shared.at] = kept["shared"].to(state.row.device)[state.shared.at]
     if "own" in kept:
-        state.own.copy_(kept["own"].to(state.row.device)[:, state.kept.at])
+        state.own.copy_(kept["own"].to(state.row.device)[:, state.private.at])
     spec = federation.spec
     rounds = summary["best_round"].get(selection.removeprefix("best_"), spec.federation.rounds)
     state.visits = visits(state.clients, spec.federation.participation, spec.seed, rounds)

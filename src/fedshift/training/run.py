@@ -19,7 +19,7 @@ import torch
 from fedshift.assemble import assemble
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
-from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
+from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
@@ -145,7 +145,7 @@ def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, 
     """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
     kept = {"last": (federation.round, federation.scores.weights())}
     for tie, finished in federation.scores.selection.round.items():
-        kept[f"best_{tie}"] = (finished, federation.scores.selection.weights(tie))
+        kept[f"best_{tie}"] = (finished, federation.scores.selection.best_weights[tie])
     written: dict[str, dict[str, str]] = {}
     for selection, (finished, tensors) in kept.items():
         entries = _entries(federation, tensors)
@@ -167,10 +167,10 @@ def _entries(federation: Federation, tensors: dict[str, torch.Tensor]) -> dict[s
         rows = tensor if tensor.dim() == 2 else tensor[None]
         if name == "own":
             rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
-                1, state.kept.mask.nonzero().flatten().to(rows.device), rows
+                1, state.private.mask.nonzero().flatten().to(rows.device), rows
             )
         for entry in layout.entries:
-            kept = bool(state.kept.mask[entry.offset])
+            kept = bool(state.private.mask[entry.offset])
             if (name == "row" and kept) or (name == "own" and not kept):
                 continue
             logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
@@ -185,7 +185,7 @@ def _summary(
     weights: dict[str, dict[str, str]], costs: dict[str, float],
 ) -> dict[str, Any]:  # fmt: skip
     state, layout = federation.state, federation.layout
-    statistics = layout.where("bn_statistic")
+    statistics = layout.kind("bn_statistic")
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
     with torch.device("meta"):
         model = federation.build()
@@ -195,7 +195,7 @@ def _summary(
         "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
         "clients": [
             {"client": k, "domains": list(one.domains), "train": len(one.train), "val": len(one.val), "test": len(one.test)}
-            for k, one in enumerate(federation.held)
+            for k, one in enumerate(federation.evaluated_clients)
         ],
         "classes": classes, "evaluates": model_name, "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},

@@ -1,0 +1,200 @@
+"""What a method's client hooks see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from fedshift.errors import FedshiftError, nearest
+from fedshift.federation.evaluate import BATCH
+from fedshift.federation.network import Network
+from fedshift.federation.optimizer import Optimizer
+from fedshift.federation.rng import generator
+from fedshift.federation.samples import Samples
+from fedshift.federation.worker import Role, Worker
+from fedshift.models.base import Model
+
+
+class Client:
+    """One client in one round.
+
+    k: its number.
+    t: the round, from 0.
+    n: its training samples.
+    visits: rounds it has trained in before.
+    domains: those of its samples.
+    few_shot: the labels that the partition made rare in its training part.
+    layout: what its rows hold.
+    received: the row that it got [P + Q]; its trainable part is `w0`.
+    row: what it trains [P + Q]; its trainable part is `w`.
+    model: its network, whose tensors are views into `row`.
+    criterion: mean loss of logits [B, C] and labels [B].
+    slot: `C.slot.<name>` are its own slots.
+    down: `C.down.<name>` is what the server sent beside the model.
+    tmp: scratch that dies with the round.
+    rng: this round's generator, on the CPU.
+    lr: the current learning rate.
+    lr_sum: the sum of the rates of the steps taken.
+    steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out.
+    new_epoch: this batch is the first of its epoch.
+    labels: the batch's labels, on the host [B].
+    network: `model` with its flat row and gradient.
+    """
+
+    def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
+        state, data = worker.state, worker.clients[k]
+        self.k, self.t, self.n, self.visits = k, t, len(data.train), state.visits[k]
+        self.domains, self.few_shot, self.layout = data.domains, data.few_shot, state.layout
+        self.row, self.received, self.worker = row, row.clone(), worker
+        self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
+        self.labels = torch.empty(0, dtype=torch.int64)
+        self.criterion = worker.criterion
+        self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
+        self.slot = SimpleNamespace(**state.client_slots(k, row))
+        self.rng = generator(worker.spec.seed, "method", t, k)
+        self.network = worker.network("model").bind(row)
+        self.model = self.network.model
+        self._optimizers: dict[Role, Optimizer] = {}
+        self._recorded: dict[str, Tensor] = {}
+
+    @property
+    def w(self) -> Tensor:
+        """The trainable part of what is being trained, [P]."""
+        return self.row[self.layout.W]
+
+    @property
+    def w0(self) -> Tensor:
+        """The trainable part of what was received, [P]."""
+        return self.received[self.layout.W]
+
+    def named(self, row: Tensor) -> dict[str, Tensor]:
+        """The entries of a row [P + Q] by name, sharing memory."""
+        return self.layout.named(row)
+
+    # ---- further weights
+
+    def net(self, row: Tensor) -> Network:
+        """A second network that trains `row` [P + Q] in place, with a gradient of its own; train mode."""
+        network = self.worker.network("personal").bind(row)
+        network.model.train()
+        return network
+
+    def frozen(self, row: Tensor) -> Model:
+        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the next call."""
+        network = self.worker.network("frozen").bind(row)
+        network.model.requires_grad_(False).eval()
+        return network.model
+
+    def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
+        """One step of the round's optimiser on `network`: the gradient of `loss`, plus `add` [P], clipped."""
+        optimizer = self.optimizer("personal", network)
+        network.g.zero_()
+        loss.backward()
+        if add is not None:
+            network.g.add_(add)
+        optimizer.clip()
+        optimizer.step(self.lr)
+
+    def optimizer(self, role: Role, network: Network) -> Optimizer:
+        """This round's optimiser of a network."""
+        if role not in self._optimizers:
+            self._optimizers[role] = self.worker.optimizer(role, self.k, network)
+        return self._optimizers[role]
+
+    def precision(self) -> torch.autocast:
+        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not."""
+        return self.worker.precision()
+
+    # ---- its samples
+
+    @property
+    def samples(self) -> Samples:
+        """All images of the run: for `unit` and `normalised`."""
+        return self.worker.samples
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be smaller, not a single one."""
+        samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
+        rng = generator(seed, "begin", self.t, self.k)
+        order = self.worker.clients[self.k].train[torch.randperm(self.n, generator=rng)]
+        order = order.to(samples.home, non_blocking=True)
+        draws = samples.augment.draw(self.n, rng).to(samples.device, non_blocking=True)
+        for start in range(0, self.n, batch):
+            pixels, y = samples.take(order[start : start + batch])
+            if len(y) > 1:
+                yield samples.augment(pixels, draws[start : start + batch]), y
+
+    @torch.no_grad()
+    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no gradient.
+
+        Raises FedshiftError for a client without a sample in it.
+        """
+        samples = self.worker.samples
+        index = self.worker.clients[self.k].split(split).to(samples.home)
+        if not len(index):
+            cure = f"Give the partition's fractions a larger '{split}' part."
+            raise FedshiftError(f"client {self.k}", f"it holds no {split} sample to measure on", cure)
+        training = self.model.training
+        self.model.eval()
+        total = torch.zeros((), device=samples.device)
+        for start in range(0, len(index), BATCH):
+            pixels, y = samples.take(index[start : start + BATCH])
+            with self.worker.precision():
+                total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
+        self.model.train(training)
+        return total
+
+    def each(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
+        """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no gradient."""
+        samples = self.worker.samples
+        index = self.worker.clients[self.k].split(split).to(samples.home)
+        with torch.no_grad():
+            return torch.cat(
+                [measure(samples.evaluate(samples.take(part)[0])) for part in index.split(BATCH)]
+            )
+
+    def one_per_class(self) -> tuple[Tensor, Tensor]:
+        """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C'] ascending."""
+        samples = self.worker.samples
+        classes = self.worker.by_class(self.k)
+        chosen = torch.stack(
+            [positions[torch.randint(len(positions), (), generator=self.rng)] for positions in classes]
+        )
+        pixels, y = samples.take(chosen.to(samples.home, non_blocking=True))
+        draws = samples.augment.draw(len(chosen), self.rng).to(samples.device, non_blocking=True)
+        return samples.augment(pixels, draws), y
+
+    # ---- diagnostics
+
+    def record(self, name: str, value: Tensor) -> None:
+        """Keep a scalar of this round in the run's metrics; it stays on the device until the round ends, and the last one counts.
+
+        Raises FedshiftError for a name that is none of the method's `diagnostics`.
+        """
+        declared, method = self.worker.diagnostics, self.worker.spec.method.name
+        if name not in declared:
+            cure = nearest(name, declared)
+            raise FedshiftError(f"method {method}", f"records '{name}', which it does not declare", cure)
+        self._recorded[name] = value.detach()
+
+    def gradient(self, value: Tensor) -> Tensor:
+        """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the graph of `value` stays."""
+        entries = dict(self.model.named_parameters())
+        with self.worker.passes.paused():
+            parts = torch.autograd.grad(value, list(entries.values()), retain_graph=True, allow_unused=True)
+        row = torch.zeros_like(self.row)
+        views = self.named(row)
+        for name, part in zip(entries, parts, strict=True):
+            if part is not None:
+                views[name].copy_(part)
+        return row[self.layout.W]
+
+    def diagnostics(self) -> Tensor:
+        """What was recorded, in the order of the method's `diagnostics` [D], NaN for what was not; fp64."""
+        none = torch.full((), torch.nan, device=self.row.device)
+        values = [self._recorded.get(name, none).double() for name in self.worker.diagnostics]
+        return torch.stack(values) if values else none.new_empty(0, dtype=torch.float64)

@@ -1,0 +1,67 @@
+"""How far a round is: what its clients have left behind until the server aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Messages = dict[str, list[Tensor]]
+
+
+class RoundProgress:
+    """Everything that a resume between two clients of a round needs.
+
+    rows: trained rows [K, P + Q], in the order of the round's clients.
+    measured: of each client the sum of its losses, the samples seen, and the method's diagnostics (NaN: not
+        recorded) [K, 2 + D], fp64.
+    done: how many clients have trained.
+    messages: what they sent beside their rows.
+    begun: how many clients have begun, in a round where they do before the first trains.
+    first: their messages.
+    exchanged: what `exchange` gave; None before it.
+    """
+
+    def __init__(self, rows: Tensor, diagnostics: int) -> None:
+        self.rows = rows
+        self.measured = torch.zeros(len(rows), 2 + diagnostics, dtype=torch.float64, device=rows.device)
+        self.done = self.begun = 0
+        self.messages: Messages = {}
+        self.first: Messages = {}
+        self.exchanged: dict[str, Tensor] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nested by name; of rows and measurements those of clients that have trained."""
+        return {
+            "rows": self.rows[: self.done], "measured": self.measured[: self.done], "clients": len(self.rows),
+            "done": self.done, "begun": self.begun, "messages": _numbered(self.messages),
+            "first": _numbered(self.first), "has_exchanged": self.exchanged is not None,
+            "exchanged": dict(self.exchanged or {}),
+        }  # fmt: skip
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave, into a progress made for the same round."""
+        device = self.rows.device
+        self.done, self.begun = saved["done"], saved["begun"]
+        self.rows[: self.done] = saved["rows"].to(device)
+        self.measured[: self.done] = saved["measured"].to(device)
+        self.messages = _listed(saved.get("messages", {}), device)
+        self.first = _listed(saved.get("first", {}), device)
+        if saved["has_exchanged"]:
+            self.exchanged = {name: value.to(device) for name, value in saved.get("exchanged", {}).items()}
+
+
+def gather(messages: Messages, sent: Mapping[str, Tensor]) -> None:
+    """Put one client's messages behind those of the clients before it."""
+    for name, value in sent.items():
+        messages.setdefault(name, []).append(value)
+
+
+def _numbered(messages: Messages) -> dict[str, dict[str, Tensor]]:
+    return {name: {str(i): value for i, value in enumerate(values)} for name, values in messages.items()}
+
+
+def _listed(saved: Mapping[str, Mapping[str, Tensor]], device: torch.device) -> Messages:
+    return {name: [values[str(i)].to(device) for i in range(len(values))] for name, values in saved.items()}
