@@ -120,7 +120,11 @@ def test_the_fingerprint_covers_what_computes_a_run() -> None:
     engine = closure(*identity.ENGINE)
     for name in (
         "loop",
-        "turn",
+        "worker",
+        "client",
+        "server",
+        "slots",
+        "progress",
         "scores",
         "local",
         "aggregate",

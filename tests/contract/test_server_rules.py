@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.registry import names
-from tests.federation.toys import finish, method, small, spec, tensors
+from tests.federation.toys import finish, method, small, spec
 
 METHODS = names("methods")
 
@@ -40,7 +41,7 @@ class Round:
     rows: Tensor
     p: Tensor
     up: dict[str, Tensor]
-    before: dict[str, Tensor]
+    before: dict[str, Any]
 
 
 def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
@@ -49,7 +50,7 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
     aggregate = type(federation.method).aggregate
 
     def spy(self: Method, S: Any, rows: Tensor, p: Tensor, up: dict[str, Tensor]) -> None:
-        before = {name: value.clone() for name, value in tensors(federation).items()}
+        before = copy.deepcopy(federation.state.state_dict())
         rounds.append(Round(S, rows.clone(), p.clone(), {k: v.clone() for k, v in up.items()}, before))
         aggregate(self, S, rows, p, up)
 
@@ -61,7 +62,7 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
 
 def again(federation: Federation, one: Round, order: list[int]) -> tuple[Tensor, Tensor]:
     """Replay a captured aggregation with its clients in another order: the server's row and the personal rows, in the old order."""
-    federation.state.load(one.before)
+    federation.state.load_state_dict(one.before)
     active = one.server.active
     one.server.active = [active[i] for i in order]
     rows = one.rows[order]

@@ -15,7 +15,7 @@ from fedshift.spec import RunSpec
 from fedshift.tensors import read_tensors
 from tests.federation import toys
 
-MESSAGES = ("records", "round/measured", "round/message", "round/first", "round/exchanged")
+MESSAGES = ("records", *(f"progress/{name}" for name in ("measured", "messages", "first", "exchanged")))
 
 
 def spec(name: str, **blocks: Any) -> RunSpec:
