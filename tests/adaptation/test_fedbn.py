@@ -11,7 +11,7 @@ from torch import Tensor
 from fedshift.adaptation.base import Adaptation
 from fedshift.errors import FedshiftError
 from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network, begin
+from fedshift.federation.network import Network, initial
 from fedshift.registry import get
 from fedshift.resolve import params
 from tests.federation.toys import Normed, method
@@ -24,7 +24,7 @@ def adaptation(name: str, trained: str, **chosen: object) -> Adaptation:
 
 
 def network(build) -> tuple[Network, Layout]:
-    model, layout, row = begin(build, seed=0)
+    model, layout, row = initial(build, seed=0)
     return Network(model, layout, torch.device("cpu")).bind(row), layout
 
 

@@ -8,7 +8,7 @@ import torch
 from fedshift.federation.aggregate import mean
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network, begin
+from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
 from fedshift.registry import get, names
 from tests.federation.toys import aliased, finish, images, method, small, spec
@@ -67,13 +67,13 @@ def test_index_sets() -> None:
 
 
 def test_the_start_is_keyed_by_seed_and_module() -> None:
-    _, layout, row = begin(build, 0)
+    _, layout, row = initial(build, 0)
     torch.rand(3)
-    assert begin(build, 0)[2].equal(row)
-    assert not begin(build, 1)[2].equal(row)
+    assert initial(build, 0)[2].equal(row)
+    assert not initial(build, 1)[2].equal(row)
     named = layout.named(row)
     assert all(named[name].eq(1).all() for name in named if name.endswith("running_var"))
-    other = layout.named(begin(lambda: get("models", "digits_cnn")(3, 32), 0)[2])
+    other = layout.named(initial(lambda: get("models", "digits_cnn")(3, 32), 0)[2])
     assert all(other[name].equal(named[name]) for name in named)
 
 

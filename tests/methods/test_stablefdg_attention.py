@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation, cross_entropy
-from fedshift.federation.network import begin
+from fedshift.federation.network import initial
 from fedshift.methods import stablefdg
 from fedshift.models.layers.attention import attention, highlighted, partners
 from fedshift.registry import get
@@ -109,7 +109,7 @@ def test_copies_of_an_image_are_no_company(monkeypatch: pytest.MonkeyPatch) -> N
 def test_embeddings_and_classifier_start_as_in_the_released_code() -> None:
     """One convolution of 3 d outputs there: normal, variance 2 / (3 d), no bias; the classifier is torch's own linear map."""
     build = get("models", "resnet18")
-    model, *_ = begin(lambda: method("stablefdg", d=30).model(build(7, 32)), 0)
+    model, *_ = initial(lambda: method("stablefdg", d=30).model(build(7, 32)), 0)
     for theta in (model.neck.query, model.neck.key):
         assert theta.weight.std().item() == pytest.approx((2 / 90) ** 0.5, rel=0.02)
         assert theta.bias.eq(0).all()

@@ -10,7 +10,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
-from fedshift.federation.network import begin
+from fedshift.federation.network import initial
 from fedshift.registry import get
 from tests.conftest import ROOT
 from tests.federation.toys import finish, images, method, small, spec
@@ -62,8 +62,8 @@ def test_parameters_of_resnet18(hp: dict[str, Any], parameters: int) -> None:
 @pytest.mark.parametrize("name", ["digits_cnn", "hfedf_cnn", "resnet18"])
 def test_all_else_starts_as_in_fedavg(name: str) -> None:
     kind = get("models", name)
-    _, layout, row = begin(lambda: kind(7, 32), 3)
-    _, ours, our_row = begin(lambda: method("stablefdg").model(kind(7, 32)), 3)
+    _, layout, row = initial(lambda: kind(7, 32), 3)
+    _, ours, our_row = initial(lambda: method("stablefdg").model(kind(7, 32)), 3)
     mine, theirs = ours.named(our_row), layout.named(row)
     assert set(theirs) <= set(mine)
     assert all(mine[key].equal(value) for key, value in theirs.items() if not key.startswith("head"))

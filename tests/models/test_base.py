@@ -9,7 +9,7 @@ import torch
 
 from fedshift import registry
 from fedshift.errors import FedshiftError
-from fedshift.federation.network import Network, begin
+from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
 from tests.federation.toys import aliased
 from tests.federation.toys import method as make
@@ -119,7 +119,7 @@ class TestEveryModel:
 
     def test_trains_in_its_flat_vector_and_starts_the_same_for_the_same_seed(self, name):
         cls, px = registry.get("models", name), INPUT.get(name, 32)
-        model, layout, row = begin(lambda: cls(7, px), seed=3)
+        model, layout, row = initial(lambda: cls(7, px), seed=3)
         torch.manual_seed(99)
         assert torch.equal(begin(lambda: cls(7, px), seed=3)[2], row)
         assert not torch.equal(begin(lambda: cls(7, px), seed=4)[2], row)

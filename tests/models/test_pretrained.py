@@ -14,7 +14,7 @@ from fedshift import registry
 from fedshift.assemble import assemble
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
-from fedshift.federation.network import begin
+from fedshift.federation.network import initial
 from fedshift.files import sha256_file
 from fedshift.identity import digest
 from fedshift.models.base import Model
@@ -72,7 +72,7 @@ def test_networks_with_published_weights_declare_torchvisions_files():
 def test_start_is_theirs_but_for_the_head(name, tmp_path, monkeypatch):
     state = theirs(name)
     path = save(tmp_path, name, state, monkeypatch)
-    model, layout, drawn = begin(lambda: registry.get("models", name)(7, 64), seed=0)
+    model, layout, drawn = initial(lambda: registry.get("models", name)(7, 64), seed=0)
     weights = read(meta(name), "imagenet")
     assert weights.sha256 == sha256_file(path)
     row = weights.start(layout, drawn.clone())
@@ -150,7 +150,7 @@ def test_method_that_replaces_a_published_layer_is_told(tmp_path, monkeypatch):
         model.stages["stage4"] = torch.nn.Conv2d(96, 1280, 1)
         return model
 
-    _, layout, row = begin(build, seed=0)
+    _, layout, row = initial(build, seed=0)
     with pytest.raises(FedshiftError, match=r"has 'stages.stage4.14.* which the method replaces"):
         read(meta("mobilenet"), "imagenet").start(layout, row)
 

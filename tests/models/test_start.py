@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fedshift import registry
-from fedshift.federation.network import begin
+from fedshift.federation.network import initial
 from tests.models.test_forward import SIDES
 
 torch.set_num_threads(1)
@@ -22,7 +22,7 @@ NO_BIAS = {"vgg": (nn.Conv2d, nn.Linear), "mobilenet": (nn.Linear,), "densenet":
 @pytest.mark.parametrize("name", SIDES)
 def test_start(name: str) -> None:
     """Deviations within five standard errors of a normal one; a uniform one has its bound besides."""
-    model, layout, row = begin(lambda: registry.get("models", name)(65, SIDES[name][0]), 0)
+    model, layout, row = initial(lambda: registry.get("models", name)(65, SIDES[name][0]), 0)
     start = layout.named(row)
     for prefix, module in model.named_modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm):

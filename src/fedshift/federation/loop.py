@@ -17,7 +17,7 @@ from fedshift.federation.cost import peak_memory_mb
 from fedshift.federation.layout import Layout
 from fedshift.federation.local import train
 from fedshift.federation.method import Method
-from fedshift.federation.network import begin
+from fedshift.federation.network import initial
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.progress import Messages, RoundProgress, gather
 from fedshift.federation.records import Records
@@ -62,7 +62,7 @@ class Federation:
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
-        model, self.layout, row = begin(self.build, spec.seed)
+        model, self.layout, row = initial(self.build, spec.seed)
         row = start(self.layout, row).to(self.device)
         self.state = State(
             self.layout, row, len(self.clients), spec.seed, method.slots, method.personal(self.layout),
@@ -130,6 +130,7 @@ class Federation:
         return RoundProgress(rows, len(self.method.diagnostics))
 
     def _round(self) -> Iterator[Literal["client"]]:
+        """One round, from its first client or from where its progress stands."""
         began, t, seed = time.perf_counter(), self.round, self.spec.seed
         active = participants(len(self.clients), self.spec.federation.participation, seed, t)
         if self.method.sequential:
@@ -138,7 +139,7 @@ class Federation:
         self.progress = self.progress or self.new_round(len(active))
         if self.method.exchanges(t) and self.progress.exchanged is None:
             everybody = list(range(len(self.clients)))
-            yield from self._begin(self.progress, everybody if self.method.begins == "all" else active)
+            yield from self._exchange(self.progress, everybody if self.method.begins == "all" else active)
         for position in range(self.progress.done, len(active)):
             if self.method.sequential:
                 self.server.start_round(t, active[position : position + 1])
@@ -162,12 +163,13 @@ class Federation:
         """What client k receives [P + Q]."""
         return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
-    def _begin(self, progress: RoundProgress, beginning: list[int]) -> Iterator[Literal["client"]]:
+    def _exchange(self, progress: RoundProgress, clients: list[int]) -> Iterator[Literal["client"]]:
+        """Let all `clients` begin before the first of them trains, and make of their messages what they get."""
         row = progress.rows[0]  # every client receives anew before it trains
-        for k in beginning[progress.begun :]:
+        for k in clients[progress.begun :]:
             self.transfer.down(row, k, self._source(k))
             client = Client(self.worker, k, self.round, row, {})
-            gather(progress.first, self._begun(client))
+            gather(progress.first, self._first_messages(client))
             progress.begun += 1
             yield "client"
         up = self._together(progress.first)
@@ -180,19 +182,21 @@ class Federation:
             for name, values in messages.items()
         }
 
-    def _begun(self, client: Client) -> dict[str, Tensor]:
+    def _first_messages(self, client: Client) -> dict[str, Tensor]:
+        """What the client sends before its first step, drawn by a generator of its own."""
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
         with self.worker.passes, self.worker.precision():
             return self.transfer.up_messages(self.method.begin(client))
 
     def _train(self, progress: RoundProgress, position: int, k: int) -> None:
+        """Send, train, test and receive client k, the round's `position`-th."""
         row, exchanged = progress.rows[position], progress.exchanged
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
         place = k if self.method.begins == "all" else position
         own = {name: value[place] for name, value in (exchanged or {}).items()}
         client = Client(self.worker, k, self.round, row, self.transfer.down_slots(k, own))
-        messages = {} if exchanged is not None else self._begun(client)
+        messages = {} if exchanged is not None else self._first_messages(client)
         with self.worker.passes:
             progress.measured[position] = torch.cat([train(client, self.method), client.diagnostics()])
             messages |= self.transfer.up_messages(self.method.end(client))
@@ -210,6 +214,7 @@ class Federation:
                 self.state.receive(k, row)
 
     def _close(self, progress: RoundProgress, active: list[int]) -> None:
+        """Record what the round's clients measured and what it cost, and test what the server holds."""
         self.round += 1
         measured = progress.measured.tolist()
         for k, (loss, seen, *values) in sorted(zip(active, measured, strict=True)):

@@ -44,7 +44,7 @@ class Network:
         return self
 
 
-def begin(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
+def initial(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
     """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded by run seed and its name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))
