@@ -54,7 +54,7 @@ class TestEveryModel:
                 torch.rand(draws)
                 return hook(registry.get("models", name)(7, INPUT.get(name, 32)))
 
-            return begin(built, 0)
+            return initial(built, 0)
 
         hooks = [lambda model: model]
         for method in ("stablefdg", "fdse", "fedsr"):
@@ -121,8 +121,8 @@ class TestEveryModel:
         cls, px = registry.get("models", name), INPUT.get(name, 32)
         model, layout, row = initial(lambda: cls(7, px), seed=3)
         torch.manual_seed(99)
-        assert torch.equal(begin(lambda: cls(7, px), seed=3)[2], row)
-        assert not torch.equal(begin(lambda: cls(7, px), seed=4)[2], row)
+        assert torch.equal(initial(lambda: cls(7, px), seed=3)[2], row)
+        assert not torch.equal(initial(lambda: cls(7, px), seed=4)[2], row)
         network = Network(model.train(), layout, torch.device("cpu")).bind(row)
         x = torch.randn(8, 3, px, px).contiguous(memory_format=torch.channels_last)
         torch.nn.functional.cross_entropy(model(x).logits, torch.arange(8) % 7).backward()
