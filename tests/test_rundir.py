@@ -11,7 +11,9 @@ import pytest
 from fedshift.files import write_json
 from fedshift.rundir import RunDirectory, State
 from fedshift.training.lock import _born, locked
+from tests.conftest import ROOT
 
+FILES = ("summary.json", "failure.json", "lock.json", "mlflow.json", "checkpoint.safetensors")
 FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
 
 
@@ -23,6 +25,12 @@ def run(tmp_path: Path) -> RunDirectory:
 def me(**other: object) -> dict[str, object]:
     mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "job": "12"}
     return {**mine, **other}
+
+
+def test_the_names_of_its_files_stand_in_one_module() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk"), ROOT / "Snakefile"]
+    speakers = {path.name for path in sources if any(name in path.read_text() for name in FILES)}
+    assert speakers == {"rundir.py"}
 
 
 def test_a_run_is_missing_until_something_is_left_of_it(run: RunDirectory) -> None:

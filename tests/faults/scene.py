@@ -123,7 +123,7 @@ class Scene:
         return self.dice.choice(victims)
 
     def due(self) -> bool:
-        """Whether to strike now: three times in four once a run has got on since the last time, else as soon as one is claimed."""
+        """Whether to strike now: three times in four once a run has got on since the last time, else as soon as one is being trained."""
         if not (victims := self.victims()):
             return False
         paths = [victim.path.with_name("checkpoint.safetensors") for victim in victims]

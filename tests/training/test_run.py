@@ -93,7 +93,7 @@ def test_run_that_its_last_holder_finished_is_only_read(
 
     @contextlib.contextmanager
     def late(path: Path) -> Iterator[None]:
-        away.rename(path)
+        away.rename(path.parent)
         yield
 
     monkeypatch.setattr("fedshift.training.run.locked", late)

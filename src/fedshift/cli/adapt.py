@@ -84,7 +84,7 @@ def command(
             workspace,
             load(workspace.root, experiment),
             plan,
-            request(workspace.root, (experiment,), rerun=rerun).rerun,
+            request(workspace, (experiment,), rerun=rerun).rerun,
         )
         _experiment(workspace, experiment, [use for use in uses if use.adaptation], there)
     elif run is not None and adaptation:

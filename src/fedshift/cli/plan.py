@@ -32,16 +32,16 @@ rerun_option = click.option(
 )
 
 
-def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
+def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Request:
     """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError for an unknown experiment."""
-    path = root / "params.yaml"
+    path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
-    asked = Request.of({**config, **given}, root, path.name)
-    known = available(root)
+    asked = Request.of({**config, **given}, workspace.root, path.name)
+    known = available(workspace.root)
     for name in asked.experiments:
         if name not in known:
-            raise unknown(root / "experiments", "experiment", name, known)
+            raise unknown(workspace.experiments, "experiment", name, known)
     return asked
 
 
@@ -74,7 +74,7 @@ def command(
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
     chosen = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
-    asked = request(workspace.root, names, **chosen)
+    asked = request(workspace, names, **chosen)
     path = plan(workspace, asked)
     if retry_failed:
         runs = planfile.runs(path)

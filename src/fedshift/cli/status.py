@@ -26,7 +26,7 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str | None) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
-    asked = request(workspace.root, names, rerun=rerun)
+    asked = request(workspace, names, rerun=rerun)
     path = ready(workspace, asked)
     width = max(map(len, asked.experiments))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))

@@ -72,7 +72,7 @@ def command(
     from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
-        path = ready(workspace, request(workspace.root, names, rerun=rerun))
+        path = ready(workspace, request(workspace, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace))

@@ -18,7 +18,7 @@ def summarize(
     federation: Federation, identity: Identity, hashes: dict[str, str], classes: list[str],
     weights: dict[str, dict[str, str]], metrics: pa.Table, seconds: float,
 ) -> Summary:  # fmt: skip
-    """What a Federation that has trained to the end is, and what its records say it cost; the fields are in docs/runs.md.
+    """What a Federation that has trained to the end is, and what its records say it cost.
 
     hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds: since this process began.
     """
