@@ -55,7 +55,7 @@ rule partitions:
 
 rule metrics:
     input:
-        [f"results/metrics/{experiment}.parquet" for experiment in REQUEST.experiments],
+        [str(WORKSPACE.metrics(experiment)) for experiment in REQUEST.experiments],
 
 
 if "demo" in REQUEST.experiments:

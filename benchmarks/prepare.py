@@ -29,7 +29,8 @@ from fedshift.data.fetch import fetch
 from fedshift.data.prepare import load
 from fedshift.data.verify import verified
 from fedshift.federation.samples import Samples
-from fedshift.spec import Prepare
+from fedshift.identity import prepared_name
+from fedshift.spec import Prepare, Source
 from fedshift.workspace import Workspace
 
 DOMAINS, CLASSES = 4, 10
@@ -155,7 +156,9 @@ def main() -> None:
             fetch(workspace, "folder", "many", [base / "tree"], say=lambda _: None)
         verified(workspace, "folder", "many")
         print(f"taken in and verified in {time.perf_counter() - began:.0f} s", flush=True)
-        folder = workspace.prepared_at("folder", "many", Prepare(px=told.px))
+        folder = workspace.prepared(
+            prepared_name(Source(dataset="folder", release="many", prepare=Prepare(px=told.px)))
+        )
         progress = folder.with_name(f".{folder.name}.part") / "progress.json"
         began = time.perf_counter()
         process = start(workspace, told.px, told.jobs)

@@ -32,6 +32,7 @@ from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.experiments.declared import merge
 from fedshift.experiments.load import protocol
+from fedshift.identity import prepared_name
 from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse
 from fedshift.workspace import Workspace
@@ -90,7 +91,7 @@ def serve(
     if side == "ours":
         events = ours(workspace, spec)
     else:
-        events = Bare(workspace.prepared(spec.data), recipe(spec), fused).rounds()
+        events = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec), fused).rounds()
     while pipe.recv():
         wall, cpu = time.perf_counter(), time.process_time()
         event = next(events)

@@ -19,7 +19,7 @@ from PIL import Image
 
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
-from fedshift.identity import identify
+from fedshift.identity import identify, partition_name, run_name
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.conftest import plant
@@ -154,7 +154,7 @@ def test_an_output_folder_that_cannot_be_written(project: Path) -> None:
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
     identity = identify(spec)
-    run = Workspace(project).run(spec, identity.digest, identity.code)
+    run = Workspace(project).run(run_name(spec, identity)).path
     run.mkdir(parents=True)
     (run / "segments").write_text("a file where a folder must be")
     with pytest.raises(FedshiftError, match=r"segments.*cannot be written: .*\n.*run the same command again"):
@@ -186,7 +186,7 @@ def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Pa
         patch.setattr(Federation, "_aggregate", stop)
         with pytest.raises(KeyboardInterrupt):
             train(Workspace(project), spec, MACHINE)
-    return spec, Workspace(project).run(spec, identity.digest, identity.code)
+    return spec, Workspace(project).run(run_name(spec, identity)).path
 
 
 def cut(path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_cannot_be_used(
 def test_data_that_changed_under_an_interrupted_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another partition under the same name: neither resumed from, nor silently trained on."""
     spec, _ = interrupted(project, monkeypatch)
-    path = Workspace(project).partition(spec)
+    path = Workspace(project).partition(partition_name(spec))
     path.unlink()
     other = spec.model_copy(update={"seed": 1})
     path.symlink_to(partition(Workspace(project), other))

@@ -15,6 +15,7 @@ from fedshift.cli import main
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
+from fedshift.identity import rendered_name
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, needed_weights
 from fedshift.planning.plan import plan
@@ -209,7 +210,7 @@ def test_doctor_knows_it_before_there_is_a_plan(planned) -> None:
 def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planned) -> None:
     """Before it looks for images, which are not divided here; trained after the fetch, when it is asked for again."""
     workspace, runs = planned
-    path = planfile.last(workspace.root, Request(("one",)))
+    path = planfile.last(workspace, Request(("one",)))
     assert path is not None
     needing = [run for run in runs if json.loads(run.spec)["model"]["init"] == "imagenet"]
     done = verb(workspace, "train", "--plan", str(path), needing[0].digest)
@@ -236,7 +237,7 @@ def test_weights_of_a_rendering_are_needed_until_its_images_are_rendered(
     own = lacking(workspace, [spec(space="vgg", encoder="0" * 64)])
     assert [lack.cure.startswith("put the file with SHA-256 000") for lack in own] == [True, False]
     partition(workspace, run)
-    workspace.rendered(run).mkdir(parents=True)
+    workspace.rendered(rendered_name(run)).mkdir(parents=True)
     assert lacking(workspace, [run]) == {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,11 +23,13 @@ from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import Samples
 from fedshift.federation.scores import TARGET
 from fedshift.files import write_json
+from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import get
 from fedshift.resolve import params
+from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task, one_domain, place
-from fedshift.training import kept
+from fedshift.training import weights
 from fedshift.training.environment import environment
 from fedshift.workspace import Workspace
 
@@ -40,8 +41,10 @@ def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> 
     and for one that was trained on other images or another partition than there are now.
     """
     declared = task.declared()
-    summary = json.loads((run / "summary.json").read_text())
-    spec = parse(summary["spec"], str(run / "summary.json"))
+    directory = RunDirectory(run)
+    if (summary := directory.summary()) is None:
+        raise FedshiftError(run, "is not finished", "Train it first; see: fedshift status --runs.")
+    spec = parse(summary["spec"], str(directory.summary_file))
     one_domain(spec, run)
     declared |= {"run": run.name, "weights": summary["hashes"].get(f"weights_{task.selection}")}
     path = place(workspace, declared)
@@ -71,7 +74,7 @@ def _adapted(
         if hashes[what] != summary["hashes"][what]:
             cure = "Train the run again by the code that is installed: rerun: code."
             raise FedshiftError(run, f"was trained on another {kind_of} than lies here now", cure)
-    rows = kept.unseen(federation, run, summary, task.selection)
+    rows = weights.unseen(federation, RunDirectory(run), summary, task.selection)
     samples = federation.worker.samples
     index = target(workspace, spec, task).to(samples.home)
     network = Network(federation.build(), federation.layout, device)
@@ -84,7 +87,8 @@ def _adapted(
 
 def target(workspace: Workspace, spec: RunSpec, task: Task) -> Tensor:
     """Positions of the held-out domain's images that are adapted to and tested on."""
-    table = load_partition(workspace.partition(spec), load_index(workspace.prepared(spec.data)))
+    partition = workspace.partition(partition_name(spec))
+    table = load_partition(partition, load_index(workspace.prepared(prepared_name(spec.data))))
     chosen = (table["domain"] == spec.data.target) & (table["client"] < 0)
     if task.images == "tested":
         chosen &= table["split"] == "target"

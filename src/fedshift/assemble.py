@@ -19,6 +19,7 @@ from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.files import sha256
+from fedshift.identity import partition_name, prepared_name
 from fedshift.models.base import Model
 from fedshift.pretrained import read
 from fedshift.spec import RunSpec
@@ -32,12 +33,13 @@ def assemble(
 
     Raises FedshiftError where these are absent, changed, or leave a client without samples.
     """
-    facts = verify_prepared(workspace.prepared(spec.data))
-    pixels, index = load(workspace.prepared(spec.data))
-    partition = load_partition(workspace.partition(spec), index)
+    folder, divided = workspace.prepared(prepared_name(spec.data)), workspace.partition(partition_name(spec))
+    facts = verify_prepared(folder)
+    pixels, index = load(folder)
+    partition = load_partition(divided, index)
     hashes = {
         "prepared": sha256(facts["images"] + facts["index"]),
-        "partition": partition_hash(workspace.partition(spec)),
+        "partition": partition_hash(divided),
     }
     sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
 
@@ -55,7 +57,7 @@ def assemble(
         clients.append(ClientData(train, val, test, domains, tuple(few_shot[k])))
         if not len(clients[k].train):
             raise FedshiftError(
-                workspace.partition(spec),
+                divided,
                 f"client {k} has no training sample",
                 "Use fewer clients or a larger fraction.",
             )

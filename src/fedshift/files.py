@@ -74,6 +74,15 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, None where there is no file."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return value
+
+
 def canonical_json(value: Any) -> str:
     """One text for one value: sorted keys, no spaces. NaN is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

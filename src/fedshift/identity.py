@@ -1,4 +1,4 @@
-"""A run's name: the digest of what is declared, and the fingerprint of the code that computes it.
+"""What runs and their data are called: the digest of what is declared, and the fingerprint of the code that computes it.
 
 The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and the declared
 versions of engine, method, model, data set and partition scheme. The fingerprint covers the syntax trees - without comments
@@ -18,7 +18,7 @@ from pathlib import Path
 from fedshift.build import method_of, rendering_of
 from fedshift.files import canonical_json, sha256
 from fedshift.registry import get, module
-from fedshift.spec import RunSpec
+from fedshift.spec import Division, RunSpec, Source
 
 ENGINE_VERSION = 1
 
@@ -28,7 +28,7 @@ ENGINE = ("fedshift.assemble",)
 DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
-        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "spec", "weights", "workspace",
+        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "rundir", "spec", "weights", "workspace",
         "federation.checkpoint", "federation.cost", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
     )
 )  # fmt: skip
@@ -81,6 +81,62 @@ def code(spec: RunSpec) -> str:
         *(module("modifiers", name) for name in spec.partition.modify),
         *([module("renderings", rendering.name)] if rendering else []),
     )
+
+
+def run_name(spec: RunSpec, identity: Identity) -> str:
+    """`<data set>/<method>/<target>/seed<seed>/<digest>-<code>`: the directory of a run below results/runs."""
+    target = spec.data.target_name or "none"
+    return f"{spec.data.dataset}/{spec.method.name}/{target}/seed{spec.seed}/{identity}"
+
+
+def prepared_name(data: Source) -> str:
+    """`<data set>/<px>-<recipe>`: the folder of decoded images below data/prepared.
+
+    The recipe covers release, resampling, the data set's version and the code that lists, reads and resizes its images. Not covered
+    is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds the tree's own hash.
+    """
+    version = get("datasets", data.dataset).version
+    made_by = fingerprint("fedshift.data.prepare", module("datasets", data.dataset))
+    recipe = [data.release, data.prepare.model_dump(exclude_defaults=True), version, made_by]
+    return f"{data.dataset}/{data.prepare.px}-{_short(recipe)}"
+
+
+def partition_name(spec: Division) -> str:
+    """`<data set>/<recipe>`: the Parquet file of a partition below data/partitions.
+
+    The recipe covers everything that decides who holds which sample, the code that does it included. The data set's module decides
+    domains, classes, official splits and duplicates.
+    """
+    dataset = spec.data.dataset
+    plugins = [
+        ("partitions", spec.partition.scheme),
+        *(("modifiers", name) for name in spec.partition.modify),
+    ]
+    modules = [module("datasets", dataset), *(module(*plugin) for plugin in plugins)]
+    recipe = [
+        spec.data.release,
+        get("datasets", dataset).version,
+        spec.partition.model_dump(exclude_defaults=True),
+        *(get(*plugin).version for plugin in plugins),
+        fingerprint("fedshift.data.partition", *modules),
+    ]
+    return f"{dataset}/{_short([*recipe, spec.data.target, spec.seed])}"
+
+
+def rendered_name(spec: RunSpec) -> str:
+    """`<data set>/<recipe>`: the folder, below data/rendered, of images that a run's method makes before training.
+
+    The recipe covers what they are made of and how. Only of a spec whose method renders.
+    """
+    rendering = rendering_of(spec)
+    assert rendering is not None
+    made_by = [rendering.name, rendering.version, fingerprint(module("renderings", rendering.name))]
+    sources = [name.rpartition("/")[2] for name in (prepared_name(spec.data), partition_name(spec))]
+    return f"{spec.data.dataset}/{_short([*made_by, spec.method.params, *sources])}"
+
+
+def _short(value: object) -> str:
+    return sha256(canonical_json(value))[:12]
 
 
 @functools.cache

@@ -1,97 +1,108 @@
-"""Where everything lies, below one root: the only place that builds paths of data and results."""
+"""Where everything lies, below one root: the only place that builds paths of data and results.
+
+Standard library only: the Snakefile needs it. What a spec's data and results are called `fedshift.identity` says.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.build import rendering_of
-from fedshift.files import canonical_json, sha256
-from fedshift.identity import fingerprint
-from fedshift.registry import get, module
-from fedshift.spec import Division, Prepare, RunSpec, Source
-
-
-def _short(value: object) -> str:
-    return sha256(canonical_json(value))[:12]
+from fedshift.packstamp import PackStamp
+from fedshift.rundir import RunDirectory
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project folder: `data/` and `results/` below `root`, laid out as docs/runs.md tells."""
+    """A project folder, laid out as docs/runs.md says.
+
+    root: the folder; paths are relative where it is.
+    """
 
     root: Path
 
+    @property
+    def experiments(self) -> Path:
+        """The folder of experiments, one YAML file each."""
+        return self.root / "experiments"
+
+    @property
+    def reference(self) -> Path:
+        """The folder of protocols, presets, manifests and published numbers."""
+        return self.root / "reference"
+
     def raw(self, dataset: str, release: str) -> Path:
+        """The folder of a data set's files as they were published."""
         return self.root / "data" / "raw" / dataset / release
 
-    def prepared_at(self, dataset: str, release: str, prepare: Prepare) -> Path:
-        """The folder of decoded images; named by pixels and a recipe that covers release, resampling, the data set's version and the code
-        that lists, reads and resizes its images.
+    def manifests(self) -> list[Path]:
+        """Every list of a data set's files: those of the project, and those beside raw folders."""
+        beside = (self.root / "data" / "raw").glob("*/*.manifest.json")
+        return sorted([*(self.reference / "datasets").glob("*.json"), *beside])
 
-        Not covered is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds the tree's own hash.
-        """
-        version = get("datasets", dataset).version
-        code = fingerprint("fedshift.data.prepare", module("datasets", dataset))
-        recipe = _short([release, prepare.model_dump(exclude_defaults=True), version, code])
-        return self.root / "data" / "prepared" / dataset / f"{prepare.px}-{recipe}"
+    def prepared(self, name: str) -> Path:
+        """The folder of decoded images, by `identity.prepared_name`."""
+        return self.root / "data" / "prepared" / name
 
-    def prepared(self, data: Source) -> Path:
-        return self.prepared_at(data.dataset, data.release, data.prepare)
+    def partition(self, name: str) -> Path:
+        """The Parquet file of a partition, by `identity.partition_name`."""
+        return self.root / "data" / "partitions" / f"{name}.parquet"
 
-    def partition(self, spec: Division) -> Path:
-        """The partition's Parquet file; named by everything that decides who holds which sample, the code that does it included.
-
-        The data set's module decides domains, classes, official splits and duplicates.
-        """
-        plugins = [
-            ("partitions", spec.partition.scheme),
-            *(("modifiers", name) for name in spec.partition.modify),
-        ]
-        recipe = [
-            spec.data.release,
-            get("datasets", spec.data.dataset).version,
-            spec.partition.model_dump(exclude_defaults=True),
-            *(get(*plugin).version for plugin in plugins),
-            fingerprint(
-                "fedshift.data.partition",
-                module("datasets", spec.data.dataset),
-                *(module(*plugin) for plugin in plugins),
-            ),
-        ]
-        name = _short([*recipe, spec.data.target, spec.seed])
-        return self.root / "data" / "partitions" / spec.data.dataset / f"{name}.parquet"
-
-    def rendered(self, spec: RunSpec) -> Path:
-        """The folder of images that a run's method makes before training, if it does; named by what they are made of and how."""
-        rendering = rendering_of(spec)
-        assert rendering is not None
-        name = rendering.name
-        made_by = [name, rendering.version, fingerprint(module("renderings", name))]
-        made_of = [spec.method.params, self.prepared(spec.data).name, self.partition(spec).stem]
-        return self.root / "data" / "rendered" / spec.data.dataset / _short([*made_by, *made_of])
-
-    def run(self, spec: RunSpec, digest: str, code: str) -> Path:
-        where = (
-            self.results / "runs" / spec.data.dataset / spec.method.name / (spec.data.target_name or "none")
-        )
-        return where / f"seed{spec.seed}" / f"{digest}-{code}"
-
-    def adapted(self, run: str) -> Path:
-        return self.results / "adapted" / run
+    def rendered(self, name: str) -> Path:
+        """The folder of images that a method makes before training, by `identity.rendered_name`."""
+        return self.root / "data" / "rendered" / name
 
     @property
     def results(self) -> Path:
         return self.root / "results"
 
-    def pack(self, pack: str) -> Path:
-        return self.results / "packs" / f"{pack}.json"
+    def plan(self, key: str) -> Path:
+        """The file of a plan, by `planfile.location`'s key."""
+        return self.results / "plan" / f"{key}.db"
+
+    def run(self, name: str) -> RunDirectory:
+        """The directory of a run, by `identity.run_name`."""
+        return RunDirectory(self.results / "runs" / name)
+
+    def runs(self) -> Iterator[RunDirectory]:
+        """The directories of all runs that are here, in order."""
+        for path in sorted((self.results / "runs").glob("*/*/*/*/*/")):
+            yield RunDirectory(path)
+
+    def run_at(self, directory: str) -> RunDirectory:
+        """The directory of a run as plans and tables name it: by its path below the root."""
+        return RunDirectory(self.root / directory)
+
+    def adapted(self, run: str) -> Path:
+        """The folder of the adaptations of run `<digest>-<code>`."""
+        return self.results / "adapted" / run
+
+    def adaptations(self) -> list[Path]:
+        """The folders of adaptations that are here, one a run."""
+        return sorted((self.results / "adapted").glob("*/"))
+
+    def pack(self, pack: str) -> PackStamp:
+        return PackStamp(self.results / "packs" / f"{pack}.json")
+
+    def packs(self) -> list[PackStamp]:
+        """The stamps that are here."""
+        return [PackStamp(path) for path in sorted((self.results / "packs").glob("*.json"))]
 
     def metrics(self, experiment: str) -> Path:
+        """The Parquet file of the records of an experiment's runs."""
         return self.results / "metrics" / f"{experiment}.parquet"
+
+    def adapted_metrics(self, experiment: str) -> Path:
+        """The JSON file of the results of an experiment's adaptations."""
+        return self.results / "metrics" / f"{experiment}.adapted.json"
 
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment
 
     def figures(self, experiment: str) -> Path:
         return self.results / "figures" / experiment
+
+    def report(self, name: str) -> Path:
+        """The folder of the report of an experiment, or of all ("all")."""
+        return self.results / "report" / name

@@ -17,12 +17,13 @@ from fedshift.assemble import assemble
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
-from fedshift.identity import identify
+from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.registry import get, names
 from fedshift.resolve import resolve
+from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
-from fedshift.training import kept
+from fedshift.training import weights
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift, refused
@@ -46,7 +47,7 @@ def trained(root: Path, run: RunSpec) -> Path:
     partition(Workspace(root), run)
     train(Workspace(root), run, Machine(CPU))
     identity = identify(run)
-    return Workspace(root).run(run, identity.digest, identity.code)
+    return Workspace(root).run(run_name(run, identity)).path
 
 
 def results(root: Path) -> list[Path]:
@@ -102,7 +103,7 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     whole = spec("fedavg")
     for one in (run, whole):
         partition(Workspace(project), one)
-    index = load_index(Workspace(project).prepared(run.data))
+    index = load_index(Workspace(project).prepared(prepared_name(run.data)))
     chosen = target(Workspace(project), run, Task("fedbn", {}))
     everybody = divide(index, spec("fedavg", data={"target": None}))
     rows = everybody[(everybody["domain"] == "texture") & (everybody["split"] == "test")]
@@ -119,7 +120,7 @@ def test_a_run_of_another_partition_is_refused(project):
     run = spec("fedavg")
     directory, there = trained(project, run), Workspace(project)
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
-    shutil.copy(there.partition(other), there.partition(run))
+    shutil.copy(there.partition(partition_name(other)), there.partition(partition_name(run)))
     asked = fedshift(project, "adapt", directory.name, "fedbn")
     refused(asked, "was trained on another partition than lies here now", "rerun: code")
     assert not results(project)
@@ -147,26 +148,24 @@ def test_domain_without_a_test_part_is_refused(project):
 @pytest.mark.parametrize("participation", [1.0, 0.34])
 def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participation):
     """Shared entries, and each client's own ones, come back where they were; who never trained stays apart."""
-    from fedshift.training import run as module
-
     ended = []
-    write = module._write_weights
+    write = weights.write
     monkeypatch.setattr(
-        module,
-        "_write_weights",
+        weights,
+        "write",
         lambda federation, folder: ended.append(federation) or write(federation, folder),
     )
     run = spec("fdse", federation={"participation": participation})
     directory = trained(project, run)
     (state,) = (federation.state for federation in ended)
     summary = json.loads((directory / "summary.json").read_text())
-    rows = kept.rows(directory, summary, "last", state.layout)
+    rows = weights.rows(RunDirectory(directory), summary, "last", state.layout)
     assert rows.keys() == {"shared", "own"}
     assert torch.equal(rows["shared"][state.shared.at], state.row[state.shared.at])
     assert rows["shared"][state.private.mask].isnan().all()
     assert torch.equal(rows["own"][:, state.private.at], state.own)
     federation, _, _ = assemble(Workspace(project), run, CPU)
-    (row,) = kept.unseen(federation, directory, summary, "last")
+    (row,) = weights.unseen(federation, RunDirectory(directory), summary, "last")
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
     drawn = [k for k, visits in enumerate(state.visits) if visits]
     assert len(drawn) == (3 if participation == 1 else 1)
@@ -178,7 +177,7 @@ def test_generated_models_come_back(project):
     directory = trained(project, run)
     federation, _, _ = assemble(Workspace(project), run, CPU)
     summary = json.loads((directory / "summary.json").read_text())
-    models = kept.unseen(federation, directory, summary, "last")
+    models = weights.unseen(federation, RunDirectory(directory), summary, "last")
     assert models.shape == (3, federation.layout.size) and models.isfinite().all()
     refused(
         fedshift(project, "adapt", directory.name, "fedbn", "--full-domain"),
@@ -197,12 +196,12 @@ def test_what_cannot_be_adapted_says_why(project):
         fedshift(project, "adapt", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
     )
     refused(fedshift(project, "adapt", run, "fedbn", "--param", "epochs"), "has no '='")
-    weights = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
-    entries = load_file(weights)
+    file = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
+    entries = load_file(file)
     entries["shared/head.bias"] += 1
-    save_file(entries, weights)
+    save_file(entries, file)
     refused(fedshift(project, "adapt", run, "fedbn", "--select", "last"), "has been changed since the run")
-    weights.unlink()
+    file.unlink()
     refused(
         fedshift(project, "adapt", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
     )

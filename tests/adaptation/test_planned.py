@@ -107,7 +107,7 @@ def test_the_published_table_is_complete(project: Path) -> None:
 
 def test_minutes_of_a_job(project: Path) -> None:
     """A minute and ten rounds each: of 20 rounds in 10 minutes, 5."""
-    run = Run("", "", "", "", "", "", 0, "", "", "", 20, 0, 10.0, 0, 0, "", "")
+    run = Run("", "", "", "", "", "", 0, "", "", 20, 0, 10.0, 0, 0, "", "")
     assert job.adapting([run, run], 24) == 5 + 2 * (1 + 5)
     assert job.adapting([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
 

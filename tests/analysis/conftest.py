@@ -17,6 +17,7 @@ from fedshift.analysis.collect import Collected, collect
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.files import canonical_json, sha256
+from fedshift.identity import Identity, run_name
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
@@ -79,7 +80,7 @@ class Project:
             }
         )
         digest = sha256(canonical_json(spec.model_dump(mode="json")))[:16]
-        directory = self.workspace.run(spec, digest, code)
+        directory = self.workspace.run(run_name(spec, Identity(digest, code))).path
         below = directory.relative_to(self.workspace.root).as_posix()
         target = axes.get("target") or "none"
         self.runs.append(
@@ -93,7 +94,6 @@ class Project:
                 spec.seed,
                 spec.model_dump_json(),
                 "pack",
-                "planned",
                 2,
                 0,
                 0,

@@ -188,7 +188,7 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
         run.name: json.loads((project.workspace.root / run.directory / "summary.json").read_text())
         for run in project.runs
     }
-    write_json(project.workspace.pack("0123"), {"pack": "0123", "finished": summaries, "failed": {}})
+    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
     records = {
         run.directory: (project.workspace.root / run.directory / "metrics.parquet") for run in project.runs
     }

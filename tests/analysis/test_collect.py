@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +14,7 @@ from fedshift.analysis.records import RECORDS
 from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
 from fedshift.files import write_json
+from fedshift.rundir import RunDirectory
 
 from .conftest import Project, accuracy
 
@@ -123,9 +123,9 @@ def read_directories(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The seeds whose directories were read."""
     seeds: list[str] = []
 
-    def of_run(directory: Path) -> object:
-        seeds.append(directory.parent.name)
-        return original(directory)
+    def of_run(run: RunDirectory) -> object:
+        seeds.append(run.path.parent.name)
+        return original(run)
 
     original = module.of_run
     monkeypatch.setattr(module, "of_run", of_run)
@@ -180,7 +180,7 @@ def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(project: Proj
     runs = project.workspace.results / "runs"
     summaries = {path: path.read_bytes() for path in runs.rglob("summary.json")}
     finished = {path.parent.name: json.loads(content) for path, content in summaries.items()}
-    write_json(project.workspace.pack("0123"), {"pack": "0123", "finished": finished, "failed": {}})
+    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": finished, "failed": {}})
     shutil.rmtree(runs)
     assert (restore(project.workspace), restore(project.workspace)) == (SEEDS - 1, 0)
     assert {json.loads(path.read_text())["seed"] for path in runs.rglob("summary.json")} == {

@@ -154,7 +154,7 @@ def test_summaries_come_from_pack_stamps_where_run_directories_are_absent(
     project = written[0]
     collected = read(project.workspace, "toy")
     before = summaries(project.workspace, collected)
-    write_json(project.workspace.pack("0123"), {"pack": "0123", "finished": before, "failed": {}})
+    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": before, "failed": {}})
     shutil.rmtree(project.workspace.results / "runs")
     assert len(before) == 6
     assert summaries(project.workspace, collected) == before

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import report
+from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse
 from tests.analysis.conftest import Project, accuracy
@@ -34,7 +35,7 @@ def page(project: Project) -> Path:
                 rounds = {0: accuracy((0.1, 0.1), 0.1), 1: accuracy((0.5, 0.7), 0.25 + seed / 2)}
                 project.add(method, rounds, target=target, seed=seed)
     for run in project.runs:
-        path = project.workspace.partition(RunSpec.model_validate_json(run.spec))
+        path = project.workspace.partition(partition_name(RunSpec.model_validate_json(run.spec)))
         path.parent.mkdir(parents=True, exist_ok=True)
         held = [{"client": k, "class": f"digit {k}", "label": k, "split": "train"} for k in (0, 0, 1)]
         pq.write_table(pa.Table.from_pylist(held), path)

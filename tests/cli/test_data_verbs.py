@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from fedshift.cli import main
 from fedshift.data.columns import read_columns
+from fedshift.identity import partition_name
 from fedshift.spec import Division
-from fedshift.workspace import Workspace
 from tests.data.conftest import plant
 from tests.federation.toys import spec
 
@@ -94,10 +94,10 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
 
 
 def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
-    run, workspace = spec(), Workspace(Path())
+    run = spec()
     data = run.data.model_dump(include={"dataset", "release", "target", "prepare"})
     alone = Division.model_validate({"data": data, "partition": run.partition.model_dump(), "seed": run.seed})
-    assert workspace.partition(run) == workspace.partition(alone)
+    assert partition_name(run) == partition_name(alone)
     other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
-    assert workspace.partition(other) == workspace.partition(run)
-    assert workspace.partition(alone.model_copy(update={"seed": 7})) != workspace.partition(alone)
+    assert partition_name(other) == partition_name(run)
+    assert partition_name(alone.model_copy(update={"seed": 7})) != partition_name(alone)

@@ -16,9 +16,9 @@ from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.transfer import Transfer
+from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import names
 from fedshift.tracking.points import points
-from fedshift.workspace import Workspace
 from tests.federation.toys import aliased, finish, method, small, spec, tensors
 
 METHODS = names("methods")
@@ -220,7 +220,6 @@ def test_participation_and_batches_are_the_same_for_all_methods(monkeypatch: pyt
 
 def test_all_methods_share_the_partition_and_the_prepared_images() -> None:
     runs = [spec(method={"name": name}, data={"target": "ink"}) for name in METHODS]
-    workspace = Workspace(Path("."))
-    assert len({workspace.partition(run) for run in runs}) == 1
-    assert len({workspace.prepared(run.data) for run in runs}) == 1
-    assert workspace.partition(runs[0]) != workspace.partition(spec(data={"target": "ink"}, seed=1))
+    assert len({partition_name(run) for run in runs}) == 1
+    assert len({prepared_name(run.data) for run in runs}) == 1
+    assert partition_name(runs[0]) != partition_name(spec(data={"target": "ink"}, seed=1))

@@ -17,7 +17,7 @@ from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.verify import verify, write_manifest
 from fedshift.errors import FedshiftError
-from fedshift.identity import identify
+from fedshift.identity import identify, run_name
 from fedshift.registry import get
 from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse
@@ -93,4 +93,4 @@ def spec_of(layout: Layout, target: str) -> RunSpec:
 
 def metrics_of(workspace: Workspace, spec: RunSpec) -> pd.DataFrame:
     identity = identify(spec)
-    return pd.read_parquet(workspace.run(spec, identity.digest, identity.code) / "metrics.parquet")
+    return pd.read_parquet(workspace.run(run_name(spec, identity)).path / "metrics.parquet")

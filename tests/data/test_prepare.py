@@ -27,8 +27,9 @@ from fedshift.data.prepare import load, prepare, verify_prepared
 from fedshift.data.verify import write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.federation.samples import Samples
+from fedshift.identity import prepared_name
 from fedshift.registry import get
-from fedshift.spec import Prepare
+from fedshift.spec import Prepare, Source
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.conftest import draw, plant
@@ -89,7 +90,11 @@ def test_unreadable_images_are_all_named_and_nothing_is_left(workspace: Workspac
     with pytest.raises(FedshiftError, match="2 images cannot be read") as error:
         prepare(workspace, "folder", "mine", PX)
     assert "A/x/0.png: " in error.value.what and "B/y/1.png: " in error.value.what
-    assert not any(workspace.prepared_at("folder", "mine", PX).parent.iterdir())
+    assert not any(
+        workspace.prepared(
+            prepared_name(Source(dataset="folder", release="mine", prepare=PX))
+        ).parent.iterdir()
+    )
 
 
 def test_unverified_images_are_refused(workspace: Workspace, tree: Path) -> None:
@@ -217,7 +222,7 @@ def test_a_killed_prepare_goes_on_where_it_was(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
     killed(workspace, jobs)
-    folder = workspace.prepared_at("folder", "mine", PX)
+    folder = workspace.prepared(prepared_name(Source(dataset="folder", release="mine", prepare=PX)))
     assert not folder.exists()
     decoded = counted(monkeypatch)
     assert prepare(workspace, "folder", "mine", PX, jobs=1) == folder
@@ -267,5 +272,8 @@ def test_who_comes_second_waits_and_finds_it_done(workspace: Workspace, tree: Pa
     ]
     told = [process.communicate(timeout=120)[0].strip() for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert told == [str(workspace.prepared_at("folder", "mine", PX))] * 2
+    assert (
+        told
+        == [str(workspace.prepared(prepared_name(Source(dataset="folder", release="mine", prepare=PX))))] * 2
+    )
     assert len(list(Path(told[0]).parent.iterdir())) == 1

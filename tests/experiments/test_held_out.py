@@ -19,6 +19,7 @@ from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
+from fedshift.identity import prepared_name, run_name
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
@@ -53,7 +54,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     accuracies: dict[str, dict[tuple[int, int], float]] = {}
     for cell in cells:
         table = load_partition(
-            partition(workspace, cell.spec), load_index(workspace.prepared(cell.spec.data))
+            partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
         )
         held_out = table[table["split"] == "target"]
         assert set(held_out["domain"]) == {"outline", cell.axes["validation"]}
@@ -64,7 +65,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
             [name] for name in ("plain", "ink", "texture") if name != cell.axes["validation"]
         ]
         name = identity.identify(cell.spec)
-        run = workspace.run(cell.spec, name.digest, name.code)
+        run = workspace.run(run_name(cell.spec, name)).path
         assert run.parent.parent.name == summary["target"]
         rows = pq.read_table(run / "metrics.parquet").to_pylist()
         tested = [row for row in rows if row["split"] == "target" and row["metric"] == "accuracy"]
@@ -120,7 +121,7 @@ def test_two_must_be_two_domains(target: list[str]) -> None:
 def test_an_unseen_client_is_tested_on_its_own_test_part(project: Path) -> None:
     told = spec(data={"target": "outline"}, partition={"target_split": "client"}, seed=3)
     workspace = Workspace(project)
-    index = load_index(workspace.prepared(told.data))
+    index = load_index(workspace.prepared(prepared_name(told.data)))
     held = load_partition(partition(workspace, told), index)
     everybody = spec(seed=3)
     as_client = load_partition(partition(workspace, everybody), index)

@@ -27,6 +27,7 @@ from fedshift.experiments.sources import beside, headline, settings
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Optimizer
+from fedshift.identity import prepared_name
 from fedshift.methods.fedavg import FedAvg
 from fedshift.registry import own
 from fedshift.spec import Model, RunSpec
@@ -202,7 +203,9 @@ def test_fedrd_makes_classes_rare(project: Path) -> None:
     """Of 10 classes round(10 x 3 / 7) = 4 are rare at each client, drawn for each; of their training images a tenth stays."""
     (cell,) = declared(project, "fedrd")
     workspace = Workspace(project)
-    table = load_partition(partition(workspace, cell.spec), load_index(workspace.prepared(cell.spec.data)))
+    table = load_partition(
+        partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
+    )
     clients = table[table["client"] >= 0]
     train = clients[clients["split"] == "train"].groupby(["client", "label"]).size().unstack()
     val = clients[clients["split"] == "val"].groupby("client").size()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.training.claim import holder
+from fedshift.training.lock import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 
@@ -139,7 +139,7 @@ def lose_node(scene: Scene) -> None:
             _kill(pid, signal.SIGSTOP)
         scene.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=fault")
         _start_again(scene, job)
-        scene.until(lambda: (holder(victim.path) or victim.claim)["host"] != victim.claim["host"], 90)
+        scene.until(lambda: (holder(victim.path) or victim.holder)["host"] != victim.holder["host"], 90)
     finally:
         for pid in deaf:
             with contextlib.suppress(ProcessLookupError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedshift.planning import planfile
-from fedshift.training.claim import alive, holder
+from fedshift.training.lock import alive, holder
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until
 from tests.faults.writers import Writers
@@ -46,15 +46,15 @@ class Victim:
     """A living process that trains a run."""
 
     path: Path
-    claim: dict[str, Any]
+    holder: dict[str, Any]
 
     @property
     def pid(self) -> int:
-        return int(self.claim["pid"])
+        return int(self.holder["pid"])
 
     @property
     def job(self) -> str:
-        return str(self.claim["job"])
+        return str(self.holder["job"])
 
 
 def experiment(rounds: int, acts: int) -> str:
@@ -111,10 +111,10 @@ class Scene:
 
     def victims(self) -> list[Victim]:
         """All, in the order of their runs' names."""
-        paths = sorted((self.checkout.root / "results" / "runs").rglob("claim.json"))
-        claims = [(path, holder(path)) for path in paths]
+        paths = sorted((self.checkout.root / "results" / "runs").rglob("lock.json"))
+        holders = [(path, holder(path)) for path in paths]
         here = {"host": socket.gethostname()}  # a pretended node's processes are this machine's
-        return [Victim(path, claim) for path, claim in claims if claim and alive(claim | here)]
+        return [Victim(path, who) for path, who in holders if who and alive(who | here)]
 
     def victim(self, job: str = "") -> Victim:
         """One of them; one of this job's."""
@@ -123,7 +123,7 @@ class Scene:
         return self.dice.choice(victims)
 
     def due(self) -> bool:
-        """Whether to strike now: three times in four once a run has got on since the last time, else as soon as one is claimed."""
+        """Whether to strike now: three times in four once a run has got on since the last time, else as soon as one is being trained."""
         if not (victims := self.victims()):
             return False
         paths = [victim.path.with_name("checkpoint.safetensors") for victim in victims]

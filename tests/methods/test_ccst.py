@@ -21,6 +21,7 @@ from fedshift.data.rendering import render as render_by
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256_file
+from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
@@ -74,7 +75,7 @@ def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> No
     workspace, run = Workspace(project), spec(styles=2)
     partition(workspace, run)
     federation, hashes, _ = assemble(workspace, run, torch.device("cpu"))
-    folder = workspace.rendered(run)
+    folder = workspace.rendered(rendered_name(run))
     rendered, made_from, content = load_rendered(folder)
     assert hashes["rendered"] == content
     plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
@@ -99,7 +100,7 @@ def test_an_image_in_its_own_clients_style_is_kept_and_others_are_not(project: P
     workspace, run = Workspace(project), spec(styles=3)
     partition(workspace, run)
     federation, _, _ = assemble(workspace, run, torch.device("cpu"))
-    rendered, made_from, _ = load_rendered(workspace.rendered(run))
+    rendered, made_from, _ = load_rendered(workspace.rendered(rendered_name(run)))
     originals = federation.worker.samples.pixels[torch.from_numpy(made_from)].numpy()
     kept = (rendered == originals).all((1, 2, 3))
     samples, counts = np.unique(made_from, return_counts=True)
@@ -126,7 +127,7 @@ def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
 ) -> None:
     workspace, run = Workspace(project), spec(styles=1)
     partition(workspace, run)
-    folder, whole = workspace.rendered(run), CCST.render
+    folder, whole = workspace.rendered(rendered_name(run)), CCST.render
 
     def interrupted(self: CCST, *given: Any) -> Iterator[Any]:
         yield next(whole(self, *given))
@@ -150,7 +151,7 @@ def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.Mon
     calls = toys.recorded(CCST, "render", monkeypatch)
     with ThreadPoolExecutor(2) as both:
         folders = set(both.map(lambda one: render(workspace, one), [run, run]))
-    assert folders == {workspace.rendered(run)}
+    assert folders == {workspace.rendered(rendered_name(run))}
     assert len(calls) == 1
 
 
@@ -168,7 +169,7 @@ def test_more_styles_than_clients_and_absent_weights_are_refused(
     for part in ("fedshift fetch weights ccst", "space: rgb"):
         assert part in error.value.cure
     assert not error.value.retry  # only the file in its place helps
-    assert not workspace.rendered(spec(space="vgg")).exists()
+    assert not workspace.rendered(rendered_name(spec(space="vgg"))).exists()
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_another_file_than_declared_is_refused(
         f"{path}: is another file: its SHA-256 is {weights['decoder']}, not {PUBLISHED[1]}\n"
     )
     assert "(decoder: its SHA-256)" in error.value.cure
-    assert not workspace.rendered(run).exists()
+    assert not workspace.rendered(rendered_name(run)).exists()
     torch.save({"0.weight": torch.zeros(3)}, path)
     with pytest.raises(FedshiftError, match="does not hold AdaIN's layers"):
         networks.Stylizer(weights["encoder"], sha256_file(path))
@@ -240,7 +241,7 @@ def test_other_weights_are_another_run_and_another_folder() -> None:
     others = {"encoder": "0" * 64, "decoder": "f" * 64}
     runs = [spec(), spec(space="vgg"), *(spec(space="vgg", **{part: others[part]}) for part in others)]
     assert len({identity.digest(run) for run in runs}) == len(runs)
-    assert len({Workspace(Path()).rendered(run) for run in runs}) == len(runs)
+    assert len({rendered_name(run) for run in runs}) == len(runs)
     # A digest leaves defaults out: no published hash may ever change, and runs without weights keep their names.
     assert spec(space="vgg", encoder=PUBLISHED[0], decoder=PUBLISHED[1]) == runs[1]
     assert [identity.digest(run) for run in runs[:2]] == ["6e6c55950235ed89", "56f27c53c183844b"]

@@ -14,19 +14,22 @@ import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
+from fedshift.cli.status import describe
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
+from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts
+from fedshift.planning.keys import sources_key
 from fedshift.planning.network import plain_macs
 from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Run
 from fedshift.planning.rates import ASSUMED, factors, measured
 from fedshift.planning.request import Request
 from fedshift.resolve import resolve
+from fedshift.rundir import State
 from fedshift.spec import Method, RunSpec, parse
-from fedshift.training import status
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 
@@ -61,8 +64,8 @@ def finish(workspace: Workspace, run: Run) -> None:
 
 
 def test_the_key_of_sources_covers_the_package_and_each_of_its_rooms() -> None:
-    nothing = planfile.sources_key("no such room")
-    assert len({nothing, *map(planfile.sources_key, ("", "analysis", "planning"))}) == 4
+    nothing = sources_key("no such room")
+    assert len({nothing, *map(sources_key, ("", "analysis", "planning"))}) == 4
 
 
 def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> None:
@@ -96,15 +99,15 @@ def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Wo
     first = plan(workspace, request)
     for run in planfile.runs(first):
         finish(workspace, run)
-    assert planfile.location(workspace.root, request) == first
+    assert planfile.location(workspace, request) == first
     (workspace.root / "experiments" / "paper" / "two.yaml").write_text(TWO.replace("Two", "2"))
-    assert planfile.location(workspace.root, request) == first
+    assert planfile.location(workspace, request) == first
     (workspace.root / "reference" / "published.csv").write_text("x")
-    assert planfile.location(workspace.root, request) == first
-    assert planfile.location(workspace.root, Request(("one",), pack=3)) != first
+    assert planfile.location(workspace, request) == first
+    assert planfile.location(workspace, Request(("one",), pack=3)) != first
     (workspace.root / "reference" / "presets").mkdir()
     (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
-    assert planfile.location(workspace.root, request) != first
+    assert planfile.location(workspace, request) != first
 
 
 def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(workspace: Workspace) -> None:
@@ -116,8 +119,8 @@ def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(workspace: Wor
     (workspace.root / "reference" / "presets" / "moon.yaml").write_text("# another day\n")
     (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("[0, 1, 2]", "[0, 1]"))
     (workspace.root / "params.yaml").write_text("experiments: [one, paper/two]\n")
-    assert planfile.location(workspace.root, request) != path  # who starts the workflow plans anew
-    assert planfile.request(workspace.root, path) == request
+    assert planfile.location(workspace, request) != path  # who starts the workflow plans anew
+    assert planfile.request(workspace, path) == request
     assert planfile.runs(path) == before
     told = CliRunner().invoke(
         main, ["--root", str(workspace.root), "train", "--plan", str(path), "--pack", before[0].pack]
@@ -139,7 +142,7 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     assert not packs.exists()
     finish(workspace, members[1])
     again = planfile.runs(plan(workspace, request), pack=full)
-    assert [run.state for run in again] == ["finished", "finished"]
+    assert {run.name for run in again} == {run.name for run in members}
     assert [path.stem for path in packs.iterdir()] == [full]
     assert set(json.loads((packs / f"{full}.json").read_text())["finished"]) == {run.name for run in members}
 
@@ -158,18 +161,19 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
         os.utime(workspace.root / run.directory / "summary.json", (1e9 - age, 1e9 - age))
     (workspace.root / by(second, "0ther001").directory).mkdir(parents=True)
 
-    before = planfile.last(workspace.root, request)
+    before = planfile.last(workspace, request)
     path = ready(workspace, request)
     assert before and before != path  # jobs that hold the plan from before keep it as it is
     assert [run.name for run in planfile.runs(before) if run.digest == first.digest] == [first.name]
-    assert planfile.last(workspace.root, request) == path
+    assert planfile.last(workspace, request) == path
     again = {run.digest: run for run in planfile.runs(path)}
     assert again[first.digest].code == "0ther001" and again[first.digest].installed == first.code
     assert again[first.digest].directory == by(first, "0ther001").directory
-    assert [again[run.digest].state for run in (first, second, third)] == ["finished", "planned", "finished"]
+    states = [workspace.run_at(again[run.digest].directory).outcome() for run in (first, second, third)]
+    assert states == [State.FINISHED, State.MISSING, State.FINISHED]
     assert [again[run.digest].of_other_code for run in (first, second, third)] == [True, False, False]
     assert (workspace.results / "packs" / f"{again[first.digest].pack}.json").is_file()
-    told = status.state(workspace.root, again[first.digest])
+    told = describe(workspace, again[first.digest])
     assert told == ("finished", f"by other code; installed is {first.code}")
     asked = ["--root", str(workspace.root), "status", "one", "paper/two", "--runs", "--rerun", "version"]
     assert f"{again[first.digest].directory}  {told[1]}" in CliRunner().invoke(main, asked).output
@@ -187,13 +191,14 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
     finish(workspace, first)
     failure = {"kind": "diverged", "text": "loss is NaN", "retry": True}
     write_json(workspace.root / second.directory / "failure.json", failure)
-    assert not planfile.stamp(workspace.root, first.pack, [first, second])
+    stamp, members = workspace.pack(first.pack), [workspace.run_at(run.directory) for run in (first, second)]
+    assert not stamp.write(members)
     write_json(workspace.root / second.directory / "failure.json", failure | {"retry": False})
-    assert planfile.stamp(workspace.root, first.pack, [first, second])
+    assert stamp.write(members)
     told = json.loads((workspace.results / "packs" / f"{first.pack}.json").read_text())
     assert list(told["finished"]) == [first.name]
     assert told["failed"][second.name]["text"] == "loss is NaN"
-    assert planfile.retry_failed(workspace.root, [first, second]) == 1
+    assert forget_failures(members, [stamp]) == 1
     assert not list((workspace.results / "packs").iterdir())
 
 
@@ -366,20 +371,20 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
     runs = planfile.runs(plan(workspace, Request(("one",))))
     finished, running, failed, dead, missing = runs[:5]
     finish(workspace, finished)
-    claim = {"host": socket.gethostname(), "pid": os.getpid(), "job": None}
-    write_json(workspace.root / running.directory / "claim.json", claim)
+    writer = {"host": socket.gethostname(), "pid": os.getpid(), "job": None}
+    write_json(workspace.root / running.directory / "lock.json", writer)
     write_json(
-        workspace.root / dead.directory / "claim.json", claim | {"pid": 2**22 + 1}
+        workspace.root / dead.directory / "lock.json", writer | {"pid": 2**22 + 1}
     )  # above the kernel's largest
     write_json(
         workspace.root / failed.directory / "failure.json",
         {"kind": "diverged", "text": "loss is NaN", "retry": False},
     )
-    assert status.state(workspace.root, finished) == ("finished", "")
-    assert status.state(workspace.root, running) == ("running", f"{socket.gethostname()}:{os.getpid()}")
-    assert status.state(workspace.root, failed) == ("failed", "diverged: loss is NaN (a retry does not help)")
-    assert status.state(workspace.root, dead) == ("missing", "")
-    assert status.state(workspace.root, missing) == ("missing", "")
+    assert describe(workspace, finished) == ("finished", "")
+    assert describe(workspace, running) == ("running", f"{socket.gethostname()}:{os.getpid()}")
+    assert describe(workspace, failed) == ("failed", "diverged: loss is NaN (a retry does not help)")
+    assert describe(workspace, dead) == ("missing", "")
+    assert describe(workspace, missing) == ("missing", "")
     shown = CliRunner().invoke(main, ["--root", str(workspace.root), "status", "one"]).output.splitlines()
     assert shown[1].split() == ["one", "12", "1", "1", "1", "9"]
     assert any(failed.directory in line and "loss is NaN" in line for line in shown)

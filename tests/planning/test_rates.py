@@ -14,6 +14,7 @@ from fedshift.planning.network import macs, plain_macs
 from fedshift.planning.rates import factor, factors, measured, speed
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.federation import toys
 
@@ -31,7 +32,7 @@ def rate(root: Path, rows: str, run: RunSpec, device: str = "cpu") -> tuple[floa
     (root / "benchmarks").mkdir(exist_ok=True)
     (root / "benchmarks" / "costs.csv").write_text(HEADER + rows)
     measured.cache_clear()
-    found = speed(root, run, 10, device)
+    found = speed(Workspace(root), run, 10, device)
     return round(found.images_per_second, 3), found.source, found.measured
 
 
@@ -89,19 +90,24 @@ def test_a_method_that_does_not_suit_the_network_is_refused_when_it_is_planned()
 
 def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> None:
     """FDSE's 2.41 of a network of 61,000 parameters was taken for AlexNet too, where 1.19 was measured."""
-    small = {name: factor(ROOT, spec("digits_cnn", method=name, epochs=2)) for name in factors(ROOT)}
+    small = {
+        name: factor(Workspace(ROOT), spec("digits_cnn", method=name, epochs=2))
+        for name in factors(Workspace(ROOT))
+    }
     assert small == {
-        name: pytest.approx(max(1, row.seconds), abs=0.15) for name, row in factors(ROOT).items()
+        name: pytest.approx(max(1, row.seconds), abs=0.15) for name, row in factors(Workspace(ROOT)).items()
     }
     assert small["fdse"] == 2.41
-    assert 1.19 <= factor(ROOT, spec("alexnet_bn", 256, "fdse")) < 1.25
+    assert 1.19 <= factor(Workspace(ROOT), spec("alexnet_bn", 256, "fdse")) < 1.25
     assert (
-        2 <= factor(ROOT, spec("alexnet_bn", 256, "ditto")) < small["ditto"]
+        2 <= factor(Workspace(ROOT), spec("alexnet_bn", 256, "ditto")) < small["ditto"]
     )  # two networks are two anywhere
-    assert factor(ROOT, spec("lenet", method="dsu")) == 1.38  # never more than measured
-    once, often = (factor(ROOT, spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10))
+    assert factor(Workspace(ROOT), spec("lenet", method="dsu")) == 1.38  # never more than measured
+    once, often = (
+        factor(Workspace(ROOT), spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10)
+    )
     assert once - often == pytest.approx(0.9)  # a pass a round, not an epoch
-    assert factor(tmp_path, spec("digits_cnn", method="fdse")) == 1
+    assert factor(Workspace(tmp_path), spec("digits_cnn", method="fdse")) == 1
 
 
 def test_passes_are_those_that_the_methods_page_counts() -> None:
@@ -114,5 +120,5 @@ def test_passes_are_those_that_the_methods_page_counts() -> None:
         pairs = [(forward, backward), outside.groups() if outside else ("0", "0")]
         each = [float(Fraction(f) + 2 * Fraction(b)) / 3 / copies.get(name, 1) for f, b in pairs]
         counted[name] = pytest.approx(each, abs=0.005)
-    assert {name: [row.passes, row.outside] for name, row in factors(ROOT).items()} == counted
+    assert {name: [row.passes, row.outside] for name, row in factors(Workspace(ROOT)).items()} == counted
     assert len(counted) > 20

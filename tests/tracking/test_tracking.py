@@ -17,7 +17,6 @@ from threading import Thread
 import pandas as pd
 import pytest
 
-from fedshift.tracking.publish import SIDECAR
 from tests.tracking.conftest import Trained, complete, finish, names, stored, track, until
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift, refused
@@ -43,7 +42,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
         if place == 0:
             server.start()
         if place == 2:
-            until(lambda: any(project.rglob(SIDECAR)))
+            until(lambda: any(project.rglob("mlflow.json")))
             server.kill()
             time.sleep(1)
             server.start()
@@ -58,8 +57,8 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     target = frame[frame["round"] == frame["round"].max()].query("metric == 'accuracy'")
     assert last[runs[0].digest] == target["value"].mean()
     for run in runs[:3]:
-        (project / run.directory / SIDECAR).unlink()
-    half = project / runs[-1].directory / SIDECAR
+        (project / run.directory / "mlflow.json").unlink()
+    half = project / runs[-1].directory / "mlflow.json"
     half.write_text(json.dumps({**json.loads(half.read_text()), "rounds": 3, "status": "RUNNING"}))
     finish(track(project, server.uri, "seeds", "ablation"))
     assert stored(server.database) == there
@@ -114,7 +113,7 @@ def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
     assert time.monotonic() - began < 40
     assert "Nothing is lost" in output and "fedshift track" in output
     assert {"absent": "refused", "500": "500", "hangs": "timed out"}[trouble] in output
-    assert not list(project.rglob(SIDECAR))
+    assert not list(project.rglob("mlflow.json"))
     if trouble == "500":
         broken.shutdown()
     if trouble == "hangs":

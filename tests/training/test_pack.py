@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from fedshift.planning.planfile import Run
-from fedshift.training import claim, pack
+from fedshift.training import lock, pack
+from fedshift.workspace import Workspace
 
 
 def run_of(name: str) -> Run:
-    return Run(name, "c", f"runs/{name}", "d", "m", "t", 0, "{}", "p", "planned", 1, 1, 1.0, 1, 1, "i", "j")
+    return Run(name, "c", f"runs/{name}", "d", "m", "t", 0, "{}", "p", 1, 1, 1.0, 1, 1, "i", "j")
 
 
 RUNS = [run_of(name) for name in "abcd"]
@@ -44,7 +45,7 @@ def test_at_most_k_at_a_time_and_one_failure_leaves_the_others_alone(tmp_path: P
 
     watcher = threading.Thread(target=count)
     watcher.start()
-    pack.at_once(tmp_path, RUNS, 2, lambda run: script(tmp_path, text.format(run.digest)))
+    pack.at_once(Workspace(tmp_path), RUNS, 2, lambda run: script(tmp_path, text.format(run.digest)))
     done.set()
     watcher.join()
     assert sorted(path.name for path in tmp_path.glob("*.end")) == ["a.end", "c.end", "d.end"]
@@ -61,7 +62,7 @@ def test_sigterm_is_passed_on_and_waited_for(tmp_path: Path) -> None:
 
     threading.Thread(target=kill).start()
     with pytest.raises(SystemExit) as ended:
-        pack.at_once(tmp_path, RUNS, 2, lambda run: script(tmp_path, text))
+        pack.at_once(Workspace(tmp_path), RUNS, 2, lambda run: script(tmp_path, text))
     assert ended.value.code == 128 + signal.SIGTERM
     assert len(list(tmp_path.glob("*.saved"))) == 2
     assert len(list(tmp_path.glob("*.begin"))) == 2  # nothing was started after the signal
@@ -72,11 +73,11 @@ def test_a_run_that_another_process_trains_comes_last(
 ) -> None:
     monkeypatch.setattr(pack, "BUSY_SECONDS", 0.1)
     other = subprocess.Popen(["sleep", "60"])
-    path = tmp_path / RUNS[0].directory / "claim.json"
+    path = tmp_path / RUNS[0].directory / "lock.json"
     path.parent.mkdir(parents=True)
     path.write_text(
         json.dumps(
-            {"host": socket.gethostname(), "pid": other.pid, "born": claim._born(other.pid), "job": None}
+            {"host": socket.gethostname(), "pid": other.pid, "born": lock._born(other.pid), "job": None}
         )
     )
     order: list[str] = []
@@ -87,5 +88,5 @@ def test_a_run_that_another_process_trains_comes_last(
             other.kill()
             other.wait()
 
-    pack.in_turn(tmp_path, RUNS, train)
+    pack.in_turn(Workspace(tmp_path), RUNS, train)
     assert order == ["b", "c", "d", "a"]

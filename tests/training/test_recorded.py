@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedshift.data.partition import partition
-from fedshift.identity import identify
+from fedshift.identity import identify, run_name
 from fedshift.registry import get, names
 from fedshift.resolve import complete, resolve
 from fedshift.spec import parse
@@ -30,7 +30,7 @@ def test_parameters_at_their_default_are_in_the_runs_directory(project: Path) ->
     partition(workspace, spec)
     summary = train(workspace, spec, Machine(torch.device("cpu")))
     identity = identify(spec)
-    written = json.loads((workspace.run(spec, identity.digest, identity.code) / "spec.json").read_text())
+    written = json.loads((workspace.run(run_name(spec, identity)).path / "spec.json").read_text())
     assert written["method"]["params"] == {"mu": 0.01}
     assert written["partition"]["params"] == {"clients": 30}
     assert written["partition"]["modify"]["few_shot_target"].keys() == {"each"}

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
-from fedshift.identity import identify
+from fedshift.identity import identify, run_name
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.training.run import Machine, train
@@ -50,7 +50,7 @@ def results(
 ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]]]:
     """Summary, reproducible metrics and all kept weights of a finished run."""
     identity = identify(spec)
-    run = Workspace(root).run(spec, identity.digest, identity.code)
+    run = Workspace(root).run(run_name(spec, identity)).path
     summary = json.loads((run / "summary.json").read_text())
     metrics = pd.read_parquet(run / "metrics.parquet")
     weights = {path.name: load_file(path) for path in sorted((run / "weights").iterdir())}
@@ -82,10 +82,10 @@ def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
 def test_run_that_its_last_holder_finished_is_only_read(
     project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process finishes between the first look and the claim."""
+    """Another process finishes between the first look and the lock."""
     spec = spec_of("fedavg")
     identity = identify(spec)
-    run = Workspace(project).run(spec, identity.digest, identity.code)
+    run = Workspace(project).run(run_name(spec, identity)).path
     partition(Workspace(project), spec)
     told = train(Workspace(project), spec, MACHINE)
     away = run.with_name("away")
@@ -93,10 +93,10 @@ def test_run_that_its_last_holder_finished_is_only_read(
 
     @contextlib.contextmanager
     def late(path: Path) -> Iterator[None]:
-        away.rename(path)
+        away.rename(path.parent)
         yield
 
-    monkeypatch.setattr("fedshift.training.run.claimed", late)
+    monkeypatch.setattr("fedshift.training.run.locked", late)
     before = (away / "summary.json").stat().st_mtime_ns
     assert train(Workspace(project), spec, MACHINE) == told
     assert (run / "summary.json").stat().st_mtime_ns == before
@@ -124,12 +124,12 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(method: str, project: Path, digi
         died = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert died.returncode == (-signal.SIGTERM if how == "sigterm" else -signal.SIGKILL), died.stderr
         identity = identify(spec)
-        run = Workspace(root).run(spec, identity.digest, identity.code)
+        run = Workspace(root).run(run_name(spec, identity)).path
         assert not (run / "summary.json").exists()
-        assert (run / "claim.json").exists()
+        assert (run / "lock.json").exists()
         train(Workspace(root), spec, MACHINE)
         assert_same(whole, root, spec)
-        assert not (run / "claim.json").exists()
+        assert not (run / "lock.json").exists()
         assert not (run / "checkpoint.safetensors").exists()
 
 
@@ -145,11 +145,11 @@ def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.
 def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None:
     spec = spec_of("fedavg")
     identity = identify(spec)
-    run = Workspace(project).run(spec, identity.digest, identity.code)
+    run = Workspace(project).run(run_name(spec, identity)).path
     run.mkdir(parents=True)
     sleeper = subprocess.Popen(["sleep", "60"])
     claim = {"host": os.uname().nodename, "pid": sleeper.pid, "job": None}
-    (run / "claim.json").write_text(json.dumps(claim))
+    (run / "lock.json").write_text(json.dumps(claim))
     partition(Workspace(project), spec)
     try:
         with pytest.raises(FedshiftError, match=f"is being trained by .*{sleeper.pid}"):
@@ -175,7 +175,7 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
     identity = identify(spec)
-    run = Workspace(project).run(spec, identity.digest, identity.code)
+    run = Workspace(project).run(run_name(spec, identity)).path
     segments = sorted((run / "segments").iterdir())
     assert [path.name for path in segments] == [
         "000000-000001.parquet",

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from fedshift.cli import main
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.identity import partition_name, prepared_name
 from fedshift.planning import job
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -25,7 +26,7 @@ def partitions(workspace: Workspace) -> dict[Path, RunSpec]:
     for path in sorted(folder.rglob("*.yaml")):
         name = path.relative_to(folder).with_suffix("").as_posix()
         for cell in expand(REPOSITORY, load(REPOSITORY, name)):
-            found.setdefault(workspace.partition(cell.spec), cell.spec)
+            found.setdefault(workspace.partition(partition_name(cell.spec)), cell.spec)
     return found
 
 
@@ -40,9 +41,9 @@ def test_options_of_every_experiment_name_its_partitions(
     one = next(iter(found.values()))
     changes = {"few_shot_target": {"each": 3}, "label_shift": {}}
     changed = one.model_copy(update={"partition": one.partition.model_copy(update={"modify": changes})})
-    found[workspace.partition(changed)] = changed  # no experiment of ours asks for changes
+    found[workspace.partition(partition_name(changed))] = changed  # no experiment of ours asks for changes
     for path, spec in found.items():
-        workspace.prepared(spec.data).mkdir(parents=True, exist_ok=True)
+        workspace.prepared(prepared_name(spec.data)).mkdir(parents=True, exist_ok=True)
         words = shlex.split(shlex.join(job.partition(json.dumps(spec.model_dump(mode="json")))))
         told = CliRunner().invoke(main, ["--root", str(tmp_path), "partition", *words])
         assert told.output.strip() == str(path), words

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedshift.planning import planfile
+from fedshift.workspace import Workspace
 from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 
@@ -150,7 +151,7 @@ def test_who_starts_the_workflow_asks_for_what_is_declared_now(checkout: Checkou
     done = checkout.snakemake("--dry-run", "all", "--config", "hours=3", FEDSHIFT_PLAN=str(plan))
     assert done.returncode == 0, done.stdout
     assert checkout.plan != plan
-    assert planfile.request(checkout.root, checkout.plan).hours == 3
+    assert planfile.request(Workspace(checkout.root), checkout.plan).hours == 3
     assert "rule prepare:" not in done.stdout and "rule train:" not in done.stdout  # packs are what they were
 
 

@@ -14,10 +14,11 @@ SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
-from fedshift.planning import job, planfile
+from fedshift.planning import job, keys, planfile
 from fedshift.planning.request import Request
+from fedshift.workspace import Workspace
 
-ROOT = Path.cwd()
+WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in which they run
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
 # re-runs nothing.
 BIN = str(Path(sys.executable).parent)
@@ -32,16 +33,16 @@ def the_plan():
     given = os.environ.get("FEDSHIFT_PLAN")
     if given and not workflow.is_main_process:
         return Path(given)
-    request = Request.of(config, ROOT)
-    path = planfile.last(ROOT, request)
+    request = Request.of(config, WORKSPACE.root)
+    path = planfile.last(WORKSPACE, request)
     if path is None or request.rerun == "version":
         chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
         chosen += ["--parallel", str(request.parallel), "--hours", str(request.hours)]
         chosen += request.experiments
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
-        path = planfile.last(ROOT, request)
-    os.environ.update(FEDSHIFT_PLAN=str(path))
+        path = planfile.last(WORKSPACE, request)
+    os.environ.update(FEDSHIFT_PLAN=str(path.absolute()))
     return path
 
 
@@ -59,7 +60,7 @@ def active_environment(wildcards):
 CLUSTER = the_cluster()
 try:
     PLAN = the_plan()
-    REQUEST = planfile.request(ROOT, PLAN)
+    REQUEST = planfile.request(WORKSPACE, PLAN)
     RUNS = planfile.runs(PLAN)
     CELLS = planfile.cells(PLAN)
     IMAGES = {images.prepared: images for images in planfile.images(PLAN)}
@@ -71,16 +72,16 @@ for run in RUNS:
     PACKS[run.pack].append(run)
 RUN = {run.digest: run for run in RUNS}
 PARTITIONED = {run.partition: run for run in RUNS}
-ANALYSIS = planfile.sources_key("analysis")
+ANALYSIS = keys.sources_key("analysis")
 
 
 def images_of(wildcards):
-    return IMAGES[f"data/prepared/{wildcards.recipe}"]
+    return IMAGES[str(WORKSPACE.prepared(wildcards.recipe))]
 
 
 def run_of(wildcards):
     """A run that trains on this partition."""
-    return PARTITIONED[f"data/partitions/{wildcards.recipe}.parquet"]
+    return PARTITIONED[str(WORKSPACE.partition(wildcards.recipe))]
 
 
 def partition_options(wildcards):
@@ -109,13 +110,10 @@ def mem_mb(wildcards, attempt):
 
 
 def results_of(experiment):
-    tables = f"results/tables/{experiment}"
-    return [
-        f"{tables}/table.csv",
-        f"{tables}/check.passed",
-        f"results/figures/{experiment}",
-        f"results/report/{experiment}/index.html",
-    ]
+    tables = WORKSPACE.tables(experiment)
+    page = WORKSPACE.report(experiment) / "index.html"
+    targets = [tables / "table.csv", tables / "check.passed", WORKSPACE.figures(experiment), page]
+    return [str(path) for path in targets]
 
 
 def cells_of(wildcards):
@@ -123,7 +121,7 @@ def cells_of(wildcards):
 
 
 def stamps(cells):
-    return sorted({f"results/packs/{RUN[cell.digest].pack}.json" for cell in cells})
+    return sorted({str(WORKSPACE.pack(RUN[cell.digest].pack).path) for cell in cells})
 
 
 def packs_of(wildcards):
@@ -147,7 +145,7 @@ def runs_to_adapt(wildcards):
 
 def adapted_of(wildcards):
     """Their results, if there are any to come."""
-    return [f"results/metrics/{wildcards.experiment}.adapted.json"] if adapted_by(wildcards) else []
+    return [str(WORKSPACE.adapted_metrics(wildcards.experiment))] if adapted_by(wildcards) else []
 
 
 def tasks_of(wildcards):
@@ -157,7 +155,7 @@ def tasks_of(wildcards):
 
 def key_of(experiment):
     """Hash of what decides how an experiment's results are shown."""
-    return planfile.inputs_key(ROOT, Request((experiment,)))
+    return keys.inputs_key(WORKSPACE, Request((experiment,)))
 
 
 def shown_by(wildcards):

@@ -3,7 +3,7 @@
 
 rule report:
     input:
-        lambda wildcards: [f"results/metrics/{experiment}.parquet" for experiment in reported(wildcards)],
+        lambda wildcards: [str(WORKSPACE.metrics(experiment)) for experiment in reported(wildcards)],
         lambda wildcards: [f"experiments/{experiment}.yaml" for experiment in reported(wildcards)],
         PUBLISHED,
     output:

@@ -23,7 +23,7 @@ STAGE = "adapted"
 
 def path(workspace: Workspace, name: str) -> Path:
     """results/metrics/<experiment>.adapted.json."""
-    return workspace.metrics(name).with_suffix(".adapted.json")
+    return workspace.adapted_metrics(name)
 
 
 def gather(workspace: Workspace, name: str, results: list[Path]) -> Path:

@@ -25,9 +25,10 @@ from fedshift.experiments.declared import Experiment, Protocol
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
 from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
-from fedshift.identity import identify
+from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
 from fedshift.registry import get
+from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
 CLIENTS = pa.list_(
@@ -129,14 +130,14 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     """Write results/metrics/<experiment>.parquet (one row per run, round, client and metric) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or by `rerun: version`. A run without
-    summary.json is not finished: it is named in both files and contributes no records; nor does an adaptation that was not gathered.
+    a summary is not finished: it is named in both files and contributes no records; nor does an adaptation that was not gathered.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
     before, results = _before(path), adapted.read(workspace, name)
     rows = [
         _row(
-            workspace.root,
+            workspace,
             use,
             before.get((use.name, use.adaptation)),
             results.get((use.name, use.adaptation)),
@@ -151,9 +152,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
     written = Written(path) if before else None
-    sources = [
-        functools.partial(_records, workspace.root, rows[index], written, results) for index in finished
-    ]
+    sources = [functools.partial(_records, workspace, rows[index], written, results) for index in finished]
     places = write(path, constants.take(pa.array(finished, pa.int64())), sources, {"missing": missing})
     for index, place in zip(finished, places, strict=True):
         rows[index] = {**rows[index], **place._asdict()}
@@ -206,10 +205,10 @@ def planned(
 
 def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
     identity = identify(cell.spec)
-    directory = planfile.taken(workspace.run(cell.spec, identity.digest, identity.code), rerun)
-    below, spec = directory.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
+    run = workspace.run(run_name(cell.spec, identity)).reuse(rerun)
+    below, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(cell.label, cell.axes, directory.name, below, spec, identity.code, adaptation)
+    return Use(cell.label, cell.axes, run.name, below, spec, identity.code, adaptation)
 
 
 def _runs_path(path: Path) -> Path:
@@ -243,21 +242,20 @@ def _before(path: Path) -> dict[tuple[str, str], Row]:
     return {(f"{row['digest']}-{row['code']}", row["adaptation"] or ""): row for row in finished}
 
 
-def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
+def _row(workspace: Workspace, use: Use, known: Row | None, result: Result | None) -> Row:
     """The run's row, or that of its adaptation with this result; `known`, the one collected before, stands if they are the same."""
-    directory, (digest, _, code) = root / use.directory, use.name.partition("-")
+    run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
     row |= {"precision": json.loads(use.spec)["local"]["precision"]}
-    try:
-        content = (directory / "summary.json").read_bytes()
-    except FileNotFoundError:
-        failure = directory / "failure.json"
-        if not failure.exists():
-            return {**row, "state": "missing"}
-        return {**row, "state": "failed", "failure": json.loads(failure.read_text()).get("text", "")}
+    outcome = run.outcome()
+    if outcome is State.MISSING:
+        return {**row, "state": outcome}
+    if outcome is State.FAILED:
+        return {**row, "state": outcome, "failure": (run.failure() or {}).get("text", "")}
+    content = run.summary_file.read_bytes()
     if use.adaptation and not adapted.fits(result, content):
-        return {**row, "state": "missing"}
+        return {**row, "state": State.MISSING}
     made_of = sha256(content if result is None else content + canonical_json(result).encode())
     if known and known["summary"] == made_of:
         return {**known, "installed": use.installed, "spec": use.spec}
@@ -270,7 +268,7 @@ def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
         **row,
         **shown,
         **costs,
-        "state": "finished",
+        "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
         "hardware": _hardware((result or summary)["environment"]),
         "summary": made_of,
@@ -278,7 +276,7 @@ def _row(root: Path, use: Use, known: Row | None, result: Result | None) -> Row:
 
 
 def _records(
-    root: Path, row: Row, written: Written | None, results: dict[tuple[str, str], Result]
+    workspace: Workspace, row: Row, written: Written | None, results: dict[tuple[str, str], Result]
 ) -> pa.Table:
     """A finished run's records: where its row was taken over, from the file it was taken from."""
     if written and "group" in row:
@@ -286,7 +284,7 @@ def _records(
         return written.records(place, f"{row['digest']}-{row['code']}")
     if row["adaptation"]:
         return adapted.records(results[f"{row['digest']}-{row['code']}", row["adaptation"]])
-    return of_run(root / row["run"])
+    return of_run(workspace.run_at(row["run"]))
 
 
 def _hardware(environment: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from fedshift.errors import FedshiftError
 from fedshift.files import atomic_path
+from fedshift.rundir import RunDirectory
 
 RUNS_A_GROUP = 64
 RECORDS = pa.schema(
@@ -34,9 +35,9 @@ class Place(NamedTuple):
     length: int
 
 
-def of_run(directory: Path) -> pa.Table:
+def of_run(run: RunDirectory) -> pa.Table:
     """The records that a finished run left."""
-    with pq.ParquetFile(directory / "metrics.parquet") as file:
+    with pq.ParquetFile(run.metrics) as file:
         return file.read(columns=RECORDS.names).select(RECORDS.names).cast(RECORDS)
 
 

@@ -46,7 +46,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         )
     collected = [read(workspace, name) for name in there]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
-    path = workspace.results / "report" / name / "index.html"
+    path = workspace.report(name) / "index.html"
     parts = [_part(workspace, one) for one in collected]
     html = template(TEMPLATE).render(
         number=number, title=title, version=fedshift.__version__, commit=facts.commit(workspace.root), plotly=Markup(get_plotlyjs()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.select import selected
 from fedshift.build import method_of
 from fedshift.data.partition import partition_hash
+from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -27,12 +27,12 @@ MEGA = 1e6
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
     """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp, which a clone has."""
     runs = collected.runs[collected.runs["state"] == "finished"]
-    paths = {Path(run).name: workspace.root / run / "summary.json" for run in runs["run"]}
-    found = {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}
-    if len(found) < len(paths):
-        for stamp in (workspace.results / "packs").glob("*.json"):
-            finished = json.loads(stamp.read_text())["finished"]
-            found |= {name: summary for name, summary in finished.items() if name in paths}
+    directories = [workspace.run_at(run) for run in runs["run"]]
+    found = {run.name: summary for run in directories if (summary := run.summary()) is not None}
+    names = {run.name for run in directories}
+    if len(found) < len(names):
+        for stamp in workspace.packs():
+            found |= {name: summary for name, summary in stamp.finished().items() if name in names}
     return found
 
 
@@ -78,7 +78,7 @@ def partitions(
         summary = found.get(Path(row["run"]).name)
         if summary is None:
             continue
-        path = workspace.partition(RunSpec.model_validate(summary["spec"]))
+        path = workspace.partition(partition_name(RunSpec.model_validate(summary["spec"])))
         split = summary["spec"]["partition"]
         point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
         target = summary["target"] or ""

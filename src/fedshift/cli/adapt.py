@@ -12,6 +12,7 @@ import yaml
 from fedshift.cli.plan import request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.files import canonical_json
+from fedshift.rundir import State
 from fedshift.task import Task
 from fedshift.workspace import Workspace
 
@@ -83,7 +84,7 @@ def command(
             workspace,
             load(workspace.root, experiment),
             plan,
-            request(workspace.root, (experiment,), rerun=rerun).rerun,
+            request(workspace, (experiment,), rerun=rerun).rerun,
         )
         _experiment(workspace, experiment, [use for use in uses if use.adaptation], there)
     elif run is not None and adaptation:
@@ -117,12 +118,12 @@ def _experiment(workspace: Workspace, name: str, uses: list[Use], device: torch.
     results = []
     for number, use in enumerate(uses, 1):
         click.echo(f"{number} of {len(uses)}: {use.label} {json.dumps(use.axes)}")
-        run, task = workspace.root / use.directory, Task(**json.loads(use.adaptation)["task"])
+        run, task = workspace.run_at(use.directory), Task(**json.loads(use.adaptation)["task"])
         if canonical_json(task.declared()) != use.adaptation:
             what, cure = "the code has changed since this was planned", "Run snakemake again: it plans anew."
             raise FedshiftError(f"adaptation {task.adaptation}", what, cure)
-        if (run / "summary.json").is_file():
-            results.append(_one(workspace, run, task, device))
+        if run.outcome() is State.FINISHED:
+            results.append(_one(workspace, run.path, task, device))
         else:
             click.echo(f"not finished: {use.directory}", err=True)
     click.echo(f"{len(results)} of {len(uses)} adaptations: {adapted.gather(workspace, name, results)}")
@@ -136,12 +137,15 @@ def _params(chosen: tuple[str, ...]) -> dict[str, object]:
 
 
 def _run(workspace: Workspace, digest: str) -> Path:
-    runs = workspace.results / "runs"
-    found = [path.parent for path in sorted(runs.glob("*/*/*/*/*/summary.json"))]
-    matching = [path for path in found if path.name.startswith(digest)]
+    runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
+    matching = [run.path for run in runs if run.name.startswith(digest)]
     if not matching:
-        raise FedshiftError(runs, f"no finished run is called '{digest}'", "See: fedshift status --runs.")
+        raise FedshiftError(
+            workspace.results, f"no finished run is called '{digest}'", "See: fedshift status --runs."
+        )
     if len(matching) > 1:
         names = ", ".join(path.name for path in matching)
-        raise FedshiftError(runs, f"'{digest}' begins several finished runs", f"One of: {names}.")
+        raise FedshiftError(
+            workspace.results, f"'{digest}' begins several finished runs", f"One of: {names}."
+        )
     return matching[0]

@@ -23,9 +23,7 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
-    collected = collect(
-        workspace, experiment, plan, request(workspace.root, (experiment,), rerun=rerun).rerun
-    )
+    collected = collect(workspace, experiment, plan, request(workspace, (experiment,), rerun=rerun).rerun)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

@@ -22,7 +22,7 @@ def command(workspace: Workspace, names: tuple[str, ...]) -> None:
     "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says what to do. Exits with 1 where there is a "!!".
     """
     wrong = 0
-    for finding in examine(workspace, request(workspace.root, names)):
+    for finding in examine(workspace, request(workspace, names)):
         mark, colour = MARKS[finding.state]
         click.echo(f"{click.style(mark, fg=colour)}  {finding.part:22} {finding.found}")
         if finding.cure:

@@ -85,7 +85,7 @@ def _asked(workspace: Workspace) -> list[str]:
     from fedshift.planning.lacking import needed_weights
     from fedshift.planning.plan import specs
 
-    runs = specs(workspace, request(workspace.root, ()))
+    runs = specs(workspace, request(workspace, ()))
     owners = {file.owner: None for spec in runs for file in needed_weights(workspace, spec) if file.address}
     if not owners:
         click.echo("The experiments of params.yaml need no published weights.")

@@ -11,7 +11,7 @@ from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import RERUN
-from fedshift.training.leftover import delete, leftovers
+from fedshift.training.gc import delete, garbage
 from fedshift.workspace import Workspace
 
 
@@ -31,12 +31,13 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     These are runs of other code, where the installed code has finished them too, and of what was taken out of all experiments. Going back
     to that code would train them again. What is being trained stays, as do all tables, figures and collected metrics.
     """
-    asked = request(workspace.root, tuple(available(workspace.root)), rerun=rerun)
-    found = list(leftovers(workspace, planfile.runs(plan(workspace, asked))))
+    asked = request(workspace, tuple(available(workspace.root)), rerun=rerun)
+    found = list(garbage(workspace, planfile.runs(plan(workspace, asked))))
     sums: dict[str, list[int]] = defaultdict(list)
-    for one in found:
-        sums[one.why].append(one.size)
-        click.echo(f"{one.size / 1e6:9.1f} MB  {one.why:16}  {one.path.relative_to(workspace.root)}")
+    for directory in found:
+        sums[directory.why].append(directory.size)
+        path = directory.path.relative_to(workspace.root)
+        click.echo(f"{directory.size / 1e6:9.1f} MB  {directory.why:16}  {path}")
     for why, sizes in sums.items():
         click.echo(f"{len(sizes)} {why}: {sum(sizes) / 1e9:.2f} GB")
     if not found:
@@ -44,6 +45,6 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     elif not deleting:
         click.echo("Nothing is deleted. To delete them: the same command with --delete.")
     else:
-        with click.progressbar(delete(workspace, found), label="Deleting", length=len(found)) as each:
-            for _ in each:
+        with click.progressbar(delete(workspace, found), label="Deleting", length=len(found)) as deletions:
+            for _ in deletions:
                 pass

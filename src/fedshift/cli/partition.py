@@ -68,6 +68,7 @@ def command(
     """Write who holds which sample of data set NAME, with a picture of it."""
     from fedshift.data.partition import partition, twins
     from fedshift.errors import FedshiftError
+    from fedshift.identity import prepared_name
     from fedshift.registry import get
     from fedshift.spec import Division, closed
 
@@ -91,7 +92,7 @@ def command(
         "seed": seed,
     }
     declared = closed(Division, division, "fedshift partition")
-    if not (folder := workspace.prepared(declared.data)).exists():
+    if not (folder := workspace.prepared(prepared_name(declared.data))).exists():
         cure = f"Run: fedshift prepare {name} --release {release} --px {px}"
         raise FedshiftError(folder, "no such folder", cure)
     path = partition(workspace, declared)

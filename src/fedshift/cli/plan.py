@@ -12,13 +12,16 @@ import click
 from fedshift.errors import unknown
 from fedshift.experiments import uneven
 from fedshift.experiments.load import available, load, read
+from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts
+from fedshift.planning.keys import COSTS
 from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.rates import speed
 from fedshift.planning.request import DEVICES, RERUN, Request
+from fedshift.rundir import State
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -29,16 +32,16 @@ rerun_option = click.option(
 )
 
 
-def request(root: Path, names: tuple[str, ...], **chosen: Any) -> Request:
+def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Request:
     """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError for an unknown experiment."""
-    path = root / "params.yaml"
+    path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
-    asked = Request.of({**config, **given}, root, path.name)
-    known = available(root)
+    asked = Request.of({**config, **given}, workspace.root, path.name)
+    known = available(workspace.root)
     for name in asked.experiments:
         if name not in known:
-            raise unknown(root / "experiments", "experiment", name, known)
+            raise unknown(workspace.experiments, "experiment", name, known)
     return asked
 
 
@@ -71,10 +74,12 @@ def command(
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
     chosen = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
-    asked = request(workspace.root, names, **chosen)
+    asked = request(workspace, names, **chosen)
     path = plan(workspace, asked)
     if retry_failed:
-        count = planfile.retry_failed(workspace.root, planfile.runs(path))
+        runs = planfile.runs(path)
+        stamps = map(workspace.pack, dict.fromkeys(run.pack for run in runs))
+        count = forget_failures([workspace.run_at(run.directory) for run in runs], stamps)
         click.echo(f"{count} packs with failed runs are asked for again.", err=True)
     if shown == "path":
         click.echo(path)
@@ -87,20 +92,22 @@ def command(
         )
         click.echo("\n".join(rows))
     else:
-        _table(workspace.root, path, asked)
+        _table(workspace, path, asked)
 
 
-def _table(root: Path, path: Path, asked: Request) -> None:
+def _table(workspace: Workspace, path: Path, asked: Request) -> None:
     rows = [(name, planfile.runs(path, experiments=(name,))) for name in asked.experiments]
     every = planfile.runs(path)
     rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]
-    guesses = Guesses(Workspace(root), every, asked.device)
+    guesses = Guesses(workspace, every, asked.device)
     width = max(len(name) for name, _ in rows)
     click.echo(
         f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
     )
+    left = _unfinished(workspace, every)
+    unfinished = {run.name for run in left}
     for name, runs in rows:
-        todo = [run for run in runs if run.state != "finished"]
+        todo = [run for run in runs if run.name in unfinished]
         packs = len({run.pack for run in todo})
         images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
         hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
@@ -114,31 +121,33 @@ def _table(root: Path, path: Path, asked: Request) -> None:
     if other := sum(run.of_other_code for run in every):
         click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
     lines = [
-        *_lacking(Workspace(root), every),
-        *_long(every, asked),
-        *_uneven(root, path, asked),
+        *_lacking(workspace, left),
+        *_long(left, asked),
+        *_uneven(workspace, path, asked),
         *guesses.told(),
     ]
     for line in lines:
         click.echo(line)
 
 
-def _uneven(root: Path, path: Path, asked: Request) -> Iterator[str]:
+def _uneven(workspace: Workspace, path: Path, asked: Request) -> Iterator[str]:
     """Means of tables that are not over the same values."""
     for name in asked.experiments:
         uses = [use for use in planfile.cells(path) if use.experiment == name]
         values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
-        yield from uneven.warnings(load(root, name), values)
+        yield from uneven.warnings(load(workspace.root, name), values)
 
 
-def _lacking(workspace: Workspace, runs: Iterable[Run]) -> list[str]:
-    todo = [RunSpec.model_validate_json(run.spec) for run in runs if run.state != "finished"]
-    return told(lacking(workspace, todo))
+def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if workspace.run_at(run.directory).outcome() is not State.FINISHED]
 
 
-def _long(runs: Iterable[Run], asked: Request) -> Iterator[str]:
+def _lacking(workspace: Workspace, todo: Iterable[Run]) -> list[str]:
+    return told(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo]))
+
+
+def _long(todo: Iterable[Run], asked: Request) -> Iterator[str]:
     """Runs that outlast a job."""
-    todo = [run for run in runs if run.state != "finished"]
     if found := [run for run in todo if job.longer([run], asked.parallel, asked.hours)]:
         longest = max(found, key=lambda run: run.minutes)
         yield (
@@ -157,7 +166,7 @@ class Guesses:
         for run in runs:
             spec = RunSpec.model_validate_json(run.spec)
             counted = counts(workspace, spec.data.dataset, spec.data.release)
-            found = speed(workspace.root, spec, counted.classes, device)
+            found = speed(workspace, spec, counted.classes, device)
             if not found.measured:
                 network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
                 self._speeds[run.digest] = f"{network} (from {found.source})"
@@ -173,6 +182,6 @@ class Guesses:
 
     def told(self) -> Iterator[str]:
         for network in sorted({*self._speeds.values()}):
-            yield f"~ Not measured on {self.device}, reckoned: {network}. Add a line to {planfile.COSTS}."
+            yield f"~ Not measured on {self.device}, reckoned: {network}. Add a line to {COSTS}."
         for source in sorted({*self._uncounted.values()}):
             yield f"~ Nobody has counted the images of {source}"

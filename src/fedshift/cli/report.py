@@ -19,6 +19,6 @@ def command(workspace: Workspace, names: tuple[str, ...], chosen: str | None) ->
     <set> is the name that is given, of an experiment or of a folder of them, or "all" where there are several, unless --set names it. The
     page needs no network.
     """
-    asked = request(workspace.root, names).experiments
+    asked = request(workspace, names).experiments
     alone = [one for one in (names, asked) if len(one) == 1]
     click.echo(report.write(workspace, asked, chosen or (alone[0][0] if alone else "all")))

@@ -10,8 +10,10 @@ from fedshift.cli.plan import request, rerun_option
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import ready
+from fedshift.planning.planfile import Run
+from fedshift.rundir import State
 from fedshift.spec import RunSpec
-from fedshift.training.status import STATES, state
+from fedshift.training.lock import holder
 from fedshift.workspace import Workspace
 
 
@@ -24,19 +26,34 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str | None) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
-    asked = request(workspace.root, names, rerun=rerun)
+    asked = request(workspace, names, rerun=rerun)
     path = ready(workspace, asked)
     width = max(map(len, asked.experiments))
-    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in STATES))
-    lines: dict[str, tuple[str, str]] = {}
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
+    lines: dict[str, tuple[State, str]] = {}
     for name in asked.experiments:
-        found = {run: state(workspace.root, run) for run in planfile.runs(path, experiments=(name,))}
+        found = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in found.values())
-        click.echo(f"{name:{width}} {len(found):6} " + " ".join(f"{counts[kind]:8}" for kind in STATES))
+        click.echo(f"{name:{width}} {len(found):6} " + " ".join(f"{counts[kind]:8}" for kind in State))
         lines |= {run.directory: (kind, why) for run, (kind, why) in found.items()}
-    todo = [run for run in planfile.runs(path) if lines[run.directory][0] != "finished"]
+    todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in told(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
     for directory, (kind, why) in lines.items():
-        if each or kind in ("failed", "running"):
+        if each or kind in (State.FAILED, State.RUNNING):
             click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))
+
+
+def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
+    """How far a run is; its writer where it is running, the reason where it failed, the code where another one finished it."""
+    directory = workspace.run_at(run.directory)
+    state = directory.state()
+    if state is State.FINISHED and run.of_other_code:
+        return state, f"by other code; installed is {run.installed}"
+    if state is State.RUNNING and (writer := holder(directory.lock)):
+        job = f", Slurm job {writer['job']}" if writer["job"] else ""
+        return state, f"{writer['host']}:{writer['pid']}{job}"
+    if state is State.FAILED and (failure := directory.failure()):
+        again = "a retry may help" if failure["retry"] else "a retry does not help"
+        return state, f"{failure['kind']}: {failure['text']} ({again})"
+    return state, ""

@@ -72,10 +72,10 @@ def command(
     from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
-        path = ready(workspace, request(workspace.root, names, rerun=rerun))
+        path = ready(workspace, request(workspace, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
-    follower = Follower(workspace.root, runs, address(workspace.root))
+    follower = Follower(workspace, runs, address(workspace))
     if follow:
         os.nice(19)  # whatever trains on this machine goes first
     with _alone(workspace.results / ".track.lock", beside):

@@ -12,6 +12,7 @@ import click
 from fedshift.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
+from fedshift.rundir import State
 from fedshift.training.pack import at_once, in_turn
 from fedshift.workspace import Workspace
 
@@ -69,9 +70,10 @@ def command(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
     )
     each = max(1, threads // parallel)
-    todo = [run for run in runs if planfile.outcome(workspace.root, run)[0] != "finished"]
+    directories = {run: workspace.run_at(run.directory) for run in runs}
+    todo = [run for run, directory in directories.items() if directory.outcome() is not State.FINISHED]
     if pack:
-        todo = [run for run in todo if not planfile.hopeless(workspace.root, run)]
+        todo = [run for run in todo if not directories[run].failed_for_good]
 
     def one(run: Run) -> None:
         _train(workspace, run, each, device, checkpoint_seconds)
@@ -89,13 +91,13 @@ def command(
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
     if parallel == 1 or len(todo) < 2:
-        in_turn(workspace.root, todo, one)
+        in_turn(workspace, todo, one)
     else:
-        at_once(workspace.root, todo, parallel, in_its_own_process)
-    failed = [run for run in todo if planfile.outcome(workspace.root, run)[0] != "finished"]
-    stamped = pack is not None and planfile.stamp(workspace.root, pack, runs)
+        at_once(workspace, todo, parallel, in_its_own_process)
+    failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
+    stamped = pack is not None and workspace.pack(pack).write(directories.values())
     for run in failed:
-        log.info("failed: %s (see failure.json there)", run.directory)
+        log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
     if failed and not stamped:
         sys.exit(1)
 

@@ -16,6 +16,7 @@ from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator
 from fedshift.data.split import Words, official_split, random_split
 from fedshift.errors import FedshiftError, unknown
+from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import Division, Source
@@ -31,8 +32,8 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown target, a client without
     samples and one with fewer than two training samples.
     """
-    path = workspace.partition(spec)
-    index = load_index(workspace.prepared(spec.data))
+    path = workspace.partition(partition_name(spec))
+    index = load_index(workspace.prepared(prepared_name(spec.data)))
     if not path.exists():
         table = divide(index, spec)
         plot_partition(table, path.with_suffix(".png"))

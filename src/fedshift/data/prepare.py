@@ -34,8 +34,9 @@ from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.errors import FedshiftError
 from fedshift.files import canonical_json, remove_temporary, sha256, sha256_file, write_json
+from fedshift.identity import prepared_name
 from fedshift.registry import get
-from fedshift.spec import Prepare
+from fedshift.spec import Prepare, Source
 from fedshift.workspace import Workspace
 
 SAVE_SECONDS = 2.0
@@ -56,7 +57,7 @@ def prepare(
     left behind; what was done before a full disk or a kill is kept, and taken up again.
     """
     options = options or Prepare()
-    folder = workspace.prepared_at(name, release, options)
+    folder = workspace.prepared(prepared_name(Source(dataset=name, release=release, prepare=options)))
     raw = manifest(workspace, name, release)["hash"]
     if not folder.exists():
         verified(workspace, name, release)

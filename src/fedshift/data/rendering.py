@@ -21,6 +21,7 @@ from fedshift.data.partition import load_partition, partition_hash
 from fedshift.data.prepare import load, publish, unfinished, verify_prepared
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, sha256_file, write_json
+from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.spec import RunSpec
 from fedshift.weights import WeightsFile
 from fedshift.workspace import Workspace
@@ -62,7 +63,7 @@ def render(workspace: Workspace, spec: RunSpec, rendering: Rendering) -> Path:
     Who asks for the same at the same time waits; what a killed process has left is written over. Raises FedshiftError where images or
     partition are absent, or weights that it needs.
     """
-    folder = workspace.rendered(spec)
+    folder = workspace.rendered(rendered_name(spec))
     with unfinished(folder) as part:
         if part is not None:
             _write(part, workspace, spec, rendering)
@@ -82,14 +83,15 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
 
 
 def _write(part: Path, workspace: Workspace, spec: RunSpec, rendering: Rendering) -> None:
-    facts = verify_prepared(workspace.prepared(spec.data))
-    pixels, index = load(workspace.prepared(spec.data))
-    table = load_partition(workspace.partition(spec), index)
+    folder, divided = workspace.prepared(prepared_name(spec.data)), workspace.partition(partition_name(spec))
+    facts = verify_prepared(folder)
+    pixels, index = load(folder)
+    table = load_partition(divided, index)
     images = rendering.render(pixels, table, spec.seed)
     samples = _write_images(part / "images.npy", images, pixels.shape[1])
     hashes = {"images": sha256_file(part / "images.npy"), "prepared": facts["images"]}
     hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
-    write_json(part / "rendered.json", {**hashes, "partition": partition_hash(workspace.partition(spec))})
+    write_json(part / "rendered.json", {**hashes, "partition": partition_hash(divided)})
 
 
 def _write_images(path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], px: int) -> NDArray[np.int32]:

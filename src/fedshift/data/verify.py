@@ -101,11 +101,7 @@ def manifest_path(workspace: Workspace, name: str, release: str) -> Path:
     """reference/datasets/<file> of the project; beside the tree where the release is the user's own."""
     file = get("datasets", name)().release(release).manifest
     raw = workspace.raw(name, release)
-    return (
-        workspace.root / "reference" / "datasets" / file
-        if file
-        else raw.with_name(f"{raw.name}.manifest.json")
-    )
+    return workspace.reference / "datasets" / file if file else raw.with_name(f"{raw.name}.manifest.json")
 
 
 def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -
     if asked.device == "cuda" and not partition.gpus:
         cure = f"Choose another one in {OWN}, or `device: cpu`."
         yield Finding("slurm", "wrong", f"{where} has no GPU, and jobs ask for one", cure)
-    path = planfile.last(workspace.root, asked)
+    path = planfile.last(workspace, asked)
     runs = planfile.runs(path) if path else []
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
     minutes = max((job.minutes(members, asked.parallel, asked.hours) for members in packs), default=0)

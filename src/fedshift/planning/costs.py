@@ -61,8 +61,8 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     active, clients = taking_part(spec, len(sizes))
     trained = rounds * spec.local.epochs * active / clients * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
-    known = speed(workspace.root, spec, counted.classes, device)
-    longer = factor(workspace.root, spec)
+    known = speed(workspace, spec, counted.classes, device)
+    longer = factor(workspace, spec)
     seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
     state = footprint(spec, len(sizes), counted.classes)
     kept_mb = round(SELECTIONS * state.weights * MB_PER_FLOAT) + 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fedshift.build import rendering_of
 from fedshift.data.lists import WORDS, lists_file
 from fedshift.data.tree import ImageTree
+from fedshift.identity import prepared_name, rendered_name
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.weights import WeightsFile, of_model
@@ -42,7 +43,7 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
     start = spec.model.init
     files = [of_model(get("models", spec.model.name), start)] if start != "scratch" else []
     rendering = rendering_of(spec)
-    if rendering is not None and not workspace.rendered(spec).exists():
+    if rendering is not None and not workspace.rendered(rendered_name(spec)).exists():
         files += rendering.weights
     return files
 
@@ -65,7 +66,7 @@ def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
     if not facts.listed_only and (not official or {*WORDS} & {*dataset.levels}):
         return []
     file = lists_file(raw, facts.lists)
-    if (file is not None and file.exists()) or workspace.prepared(spec.data).exists():
+    if (file is not None and file.exists()) or workspace.prepared(prepared_name(spec.data)).exists():
         return []
     command = f"fedshift fetch {name} --release {release} --lists FOLDER"
     return [Lack("lists", f"the official lists of {name} {release}", command)]

@@ -12,11 +12,12 @@ from pathlib import Path
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.files import atomic_path, canonical_json, sha256
-from fedshift.identity import identify
+from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import cost
 from fedshift.planning.planfile import Cell, Images, Run
 from fedshift.planning.request import Request
+from fedshift.rundir import State
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -39,52 +40,50 @@ def plan(workspace: Workspace, request: Request) -> Path:
             cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
     packed = list(_packed(runs.values(), request))
     meta = {"request": canonical_json(asdict(request))}
-    where = planfile.location(workspace.root, request, runs)
+    where = planfile.location(workspace, request, runs)
     with atomic_path(where) as temporary:
         planfile.write(temporary, meta, packed, cells, list(images.values()))
     for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
-        finished = list(members)
-        if all(run.state == "finished" for run in finished):
-            planfile.stamp(workspace.root, pack, finished)
+        directories = [workspace.run_at(run.directory) for run in members]
+        if all(run.outcome() is State.FINISHED for run in directories):
+            workspace.pack(pack).write(directories)
     return where
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     identity, estimate = identify(spec), cost(workspace, spec, request.device)
-    directory = planfile.taken(workspace.run(spec, identity.digest, identity.code), request.rerun)
-    run = Run(
+    directory = workspace.run(run_name(spec, identity)).reuse(request.rerun)
+    return Run(
         digest=identity.digest,
         code=directory.name.partition("-")[2],
-        directory=_below(workspace, directory),
+        directory=_below(workspace, directory.path),
         dataset=spec.data.dataset,
         method=spec.method.name,
         target=spec.data.target_name or "none",
         seed=spec.seed,
         spec=canonical_json(spec.model_dump(mode="json")),
         pack="",
-        state="",
         rounds=spec.federation.rounds,
         images=estimate.images,
         minutes=estimate.minutes,
         mem_mb=estimate.mem_mb,
         disk_mb=estimate.disk_mb,
-        prepared=_below(workspace, workspace.prepared(spec.data)),
-        partition=_below(workspace, workspace.partition(spec)),
+        prepared=_below(workspace, workspace.prepared(prepared_name(spec.data))),
+        partition=_below(workspace, workspace.partition(partition_name(spec))),
         kept_mb=estimate.kept_mb,
         installed=identity.code,
     )
-    return run._replace(state=planfile.outcome(workspace.root, run)[0])
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
     """The plan of a request, made where it is absent, or where finished runs decide which runs there are (rerun: version)."""
-    path = planfile.last(workspace.root, request)
+    path = planfile.last(workspace, request)
     return path if path and request.rerun == "code" else plan(workspace, request)
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
     """The runs of a request: those of its plan where there is one, else expanded now, each use of a run once."""
-    if path := planfile.last(workspace.root, request):
+    if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     root = workspace.root
     return [cell.spec for name in request.experiments for cell in expand(root, load(root, name))]

@@ -1,9 +1,8 @@
 """The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
 
-A plan is an SQLite file results/plan/<key>.db. Its key covers everything that decides which runs there are and what they
-cost: the request, the experiment files that it names, protocols and presets, measured costs, manifests, and the sources of
-the package and of plug-ins. Which runs are finished is not in it, so that a plan stays valid while its runs are trained. Under
-`rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as results/plan/<key>-<runs>.db.
+A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.keys`) covers everything that decides which runs there are
+and what they cost. Which runs are finished their directories say (`fedshift.rundir`): a plan stays valid while its runs are trained.
+Under `rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
 
 A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what to train, a run's name
 says by which code, and a job whose code has changed refuses. Whoever starts the workflow asks for the plan of what is declared now.
@@ -15,22 +14,20 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedshift.errors import FedshiftError
-from fedshift.files import canonical_json, sha256, sha256_file, write_json
+from fedshift.files import sha256
+from fedshift.planning.keys import inputs_key, manifests_key, plugins_key, sources_key
 from fedshift.planning.request import Request
-from fedshift.registry import plugin_sources
+from fedshift.workspace import Workspace
 
-COSTS = "benchmarks/costs.csv"
-FACTORS = "benchmarks/methods.csv"
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE runs (
   digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
-  pack TEXT, state TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
+  pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
   prepared TEXT, partition TEXT, kept_mb INTEGER, installed TEXT,
   PRIMARY KEY (digest, code)
 );
@@ -42,10 +39,17 @@ CREATE INDEX cells_digest ON cells (digest);
 
 
 class Run(NamedTuple):
-    """One row of a plan. Paths are relative to the project's root; `spec` is the resolved RunSpec as JSON.
+    """One run of a plan. Paths are relative to the project's root.
 
-    disk_mb: while it trains; kept_mb: of that, what stays when it is finished; installed: the code when this was planned, which is not
-    `code` where a run of other code is taken (rerun: version).
+    digest, code: its name; directory: where it is trained
+    dataset, method, target, seed: what it is, for a reader; target is "none" where no domain is held out
+    spec: the resolved RunSpec as JSON
+    pack: the job that trains it
+    rounds: of training; images: that it trains on and evaluates, once for each time
+    minutes, mem_mb, disk_mb: estimates of its training; disk_mb is the most that it takes
+    prepared, partition: the images and the partition that it reads
+    kept_mb: of disk_mb, what stays when it is finished
+    installed: the code when this was planned; not `code` where a run of other code is taken (rerun: version)
     """
 
     digest: str
@@ -57,7 +61,6 @@ class Run(NamedTuple):
     seed: int
     spec: str
     pack: str
-    state: str
     rounds: int
     images: int
     minutes: float
@@ -79,7 +82,14 @@ class Run(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One use of a run: the experiment, the label of its row, the axes' values (JSON), the digest, and what is adapted how (JSON, or "")."""
+    """One use of a run.
+
+    experiment: its name
+    label: the row of its tables
+    axes: the values on its axes, as JSON
+    digest: the run's
+    adaptation: what is adapted how, as JSON; "" for the run itself
+    """
 
     experiment: str
     label: str
@@ -97,65 +107,22 @@ class Images(NamedTuple):
     px: int
 
 
-def inputs_key(root: Path, request: Request) -> str:
-    """Hash of what a user declares: the request, the named experiments, protocols, presets and costs."""
-    named = [root / "experiments" / f"{name}.yaml" for name in request.experiments]
-    files = [*named, *sorted((root / "reference").rglob("*.yaml")), root / COSTS, root / FACTORS]
-    content = {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
-    return sha256(canonical_json([asdict(request), content]))
-
-
-def manifests_key(root: Path) -> str:
-    """Hash of all manifests, which tell how many images there are. They decide what runs cost and not which there are, so a job
-    goes on with its plan while another data set is fetched."""
-    files = [
-        *(root / "reference" / "datasets").glob("*.json"),
-        *(root / "data" / "raw").glob("*/*.manifest.json"),
-    ]
-    content = {path.relative_to(root).as_posix(): sha256_file(path) for path in sorted(files)}
-    return sha256(canonical_json(content))
-
-
-def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
-    package = Path(__file__).parents[1] / room
-    return sha256(
-        canonical_json([[str(p.relative_to(package)), sha256_file(p)] for p in sorted(package.rglob("*.py"))])
-    )
-
-
-def plugins_key() -> str:
-    """Hash of the bytes of every module of what is installed as a plug-in."""
-    return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))
-
-
-def location(root: Path, request: Request, names: Iterable[str] = ()) -> Path:
+def location(workspace: Workspace, request: Request, names: Iterable[str] = ()) -> Path:
     """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs with these names."""
-    parts = (inputs_key(root, request), manifests_key(root), sources_key(), plugins_key())
+    parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
     if request.rerun == "version":
         key += "-" + sha256("\n".join(sorted(names)))[:8]
-    return root / "results" / "plan" / f"{key}.db"
+    return workspace.plan(key)
 
 
-def last(root: Path, request: Request) -> Path | None:
+def last(workspace: Workspace, request: Request) -> Path | None:
     """The plan of a request that was made last, if one was."""
-    path = location(root, request)
+    path = location(workspace, request)
     if request.rerun == "code":
         return path if path.is_file() else None
-    made = path.parent.glob(f"{path.stem.partition('-')[0]}-*.db")
-    return max(made, key=lambda one: one.stat().st_mtime_ns, default=None)
-
-
-def taken(directory: Path, rerun: str) -> Path:
-    """A run's directory; by `rerun: version`, where nothing in it is finished, that of the run of the same digest that was finished last."""
-    if rerun == "code" or (directory / "summary.json").is_file():
-        return directory
-    digest = directory.name.partition("-")[0]
-    others = directory.parent.glob(f"{digest}-*/summary.json")
-    return max(
-        others, key=lambda path: (path.stat().st_mtime, path), default=directory / "summary.json"
-    ).parent
+    plans = workspace.plan(f"{path.stem.partition('-')[0]}-*")
+    return max(plans.parent.glob(plans.name), key=lambda plan: plan.stat().st_mtime_ns, default=None)
 
 
 def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images]) -> None:
@@ -183,27 +150,25 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
             ) from None
 
 
-def request(root: Path, path: Path) -> Request:
+def request(workspace: Workspace, path: Path) -> Request:
     """The request that a plan answers."""
     with _open(path) as database:
-        (told,) = database.execute("SELECT value FROM meta WHERE key = 'request'").fetchone()
-    return Request.of(json.loads(told), root, str(path))
+        (text,) = database.execute("SELECT value FROM meta WHERE key = 'request'").fetchone()
+    return Request.of(json.loads(text), workspace.root, str(path))
 
 
 def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
     """The plan's runs in pack order: all, those of one pack, or those that some experiment uses."""
     query = "SELECT * FROM runs"
-    given: list[str] = []
+    values: list[str] = []
     if pack is not None:
-        query, given = f"{query} WHERE pack = ?", [pack]
+        query, values = f"{query} WHERE pack = ?", [pack]
     elif experiments:
         marks = ", ".join("?" * len(experiments))
-        query, given = (
-            f"{query} WHERE digest IN (SELECT digest FROM cells WHERE experiment IN ({marks}))",
-            [*experiments],
-        )
+        query += f" WHERE digest IN (SELECT digest FROM cells WHERE experiment IN ({marks}))"
+        values = [*experiments]
     with _open(path) as database:
-        return [Run(*row) for row in database.execute(f"{query} ORDER BY pack, seed", given)]
+        return [Run(*row) for row in database.execute(f"{query} ORDER BY pack, seed", values)]
 
 
 def cells(path: Path) -> list[Cell]:
@@ -216,53 +181,3 @@ def images(path: Path) -> list[Images]:
     """The decoded images that the plan's runs need."""
     with _open(path) as database:
         return [Images(*row) for row in database.execute("SELECT * FROM images ORDER BY prepared")]
-
-
-def outcome(root: Path, run: Run) -> tuple[str, dict[str, Any]]:
-    """A run's state as its directory tells it: ("finished", summary), ("failed", failure) or ("planned", {})."""
-    for state, file in (("finished", "summary.json"), ("failed", "failure.json")):
-        path = root / run.directory / file
-        if path.is_file():
-            return state, json.loads(path.read_text())
-    return "planned", {}
-
-
-def hopeless(root: Path, run: Run) -> bool:
-    """Whether a run failed in a way that trying again does not change."""
-    state, told = outcome(root, run)
-    return state == "failed" and not told["retry"]
-
-
-def retry_failed(root: Path, members: list[Run]) -> int:
-    """Delete the stamps of packs with members that failed for good, so that they are asked for again; return how many.
-
-    Their failures are forgotten too: a pack leaves out members that failed for good.
-    """
-    for run in members:
-        if hopeless(root, run):
-            (root / run.directory / "failure.json").unlink()
-    paths = {root / "results" / "packs" / f"{run.pack}.json" for run in members}
-    stale = [path for path in paths if path.is_file() and json.loads(path.read_text())["failed"]]
-    for path in stale:
-        path.unlink()
-    return len(stale)
-
-
-def stamp(root: Path, pack: str, members: list[Run]) -> bool:
-    """Write results/packs/<pack>.json once nothing is left to do for its members, and say whether that is so.
-
-    A member that failed for good counts as done; it stands under "failed" with its reason.
-    """
-    outcomes = {run.name: outcome(root, run) for run in members}
-    if any(
-        state == "planned" or (state == "failed" and told.get("retry")) for state, told in outcomes.values()
-    ):
-        return False
-    sides = {
-        side: {name: told for name, (state, told) in outcomes.items() if state == side}
-        for side in ("finished", "failed")
-    }
-    path, told = root / "results" / "packs" / f"{pack}.json", {"pack": pack, **sides}
-    if not path.is_file() or json.loads(path.read_text()) != told:
-        write_json(path, told)
-    return True

@@ -17,9 +17,10 @@ import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedshift.planning.keys import COSTS, FACTORS
 from fedshift.planning.network import macs, plain_macs
-from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 # MACs of forward passes in a second of training, in fp32: one thread of a CPU with AVX2; a data-centre GPU like NVIDIA's A100.
 ASSUMED = {"cpu": 5e9, "cuda": 2e12}
@@ -74,7 +75,7 @@ class Factor:
 
 
 @functools.cache
-def measured(root: Path) -> tuple[Row, ...]:
+def measured(workspace: Workspace) -> tuple[Row, ...]:
     """The rows of benchmarks/costs.csv."""
     return tuple(
         Row(
@@ -84,28 +85,28 @@ def measured(root: Path) -> tuple[Row, ...]:
             row["precision"],
             float(row["images_per_second"]),
         )
-        for row in _rows(root / COSTS)
+        for row in _rows(workspace.root / COSTS)
     )
 
 
 @functools.cache
-def factors(root: Path) -> dict[str, Factor]:
+def factors(workspace: Workspace) -> dict[str, Factor]:
     """The rows of benchmarks/methods.csv by method."""
     return {
         row["method"]: Factor(
             float(row["factor"]), float(row.get("passes") or 1), float(row.get("outside") or 0)
         )
-        for row in _rows(root / FACTORS)
+        for row in _rows(workspace.root / FACTORS)
     }
 
 
-def speed(root: Path, spec: RunSpec, classes: int, device: str) -> Speed:
+def speed(workspace: Workspace, spec: RunSpec, classes: int, device: str) -> Speed:
     """How fast FedAvg would train the network of a run on a device: as measured, else the best that can be reckoned, else assumed.
 
     Raises FedshiftError where the method does not suit the network, or costs.csv names an unknown one.
     """
     work = macs(spec, classes)
-    found = [row.speed(spec, work) for row in measured(root) if row.device == device]
+    found = [row.speed(spec, work) for row in measured(workspace) if row.device == device]
     best = max(found or [_assumed(spec, work, device)], key=lambda one: (one.measured, one.images_per_second))
     if best.measured or not STEP_SECONDS[device]:
         return best
@@ -120,11 +121,11 @@ def _assumed(spec: RunSpec, work: int, device: str) -> Speed:
     return Speed(rate / work, f"{rate / 1e9:,.0f} GMAC/s, assumed", False)
 
 
-def factor(root: Path, spec: RunSpec) -> float:
+def factor(workspace: Workspace, spec: RunSpec) -> float:
     """How many times as long as FedAvg a run's method takes for an image of its network; never less, so that no time limit is."""
-    if spec.method.name not in factors(root):
+    if spec.method.name not in factors(workspace):
         return 1.0
-    row, smaller = factors(root)[spec.method.name], plain_macs(*MEASURED_ON)
+    row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)
     share = min(1.0, smaller / plain_macs(spec.model.name, spec.data.input_px)) ** (1 / 3)
     rest = max(0.0, row.seconds - row.passes - row.outside / MEASURED_EPOCHS)
     return max(1.0, row.passes + row.outside / spec.local.epochs + share * rest)

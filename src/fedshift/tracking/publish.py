@@ -2,7 +2,7 @@
 
 Runs know nothing of it: they write their records, and the follower reads them. Every point carries the time of its record, so
 sending it again adds nothing: whatever was cut off is simply sent once more. What is known to have arrived stands in a small file
-in the run's directory (SIDECAR); without that file the run is found again by its tags `digest` and `code`.
+in the run's directory (RunDirectory.published); without that file the run is found again by its tags `digest` and `code`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import pyarrow.parquet as pq
 
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
+from fedshift.rundir import RunDirectory, State
 from fedshift.tracking.followed import Followed
 from fedshift.tracking.points import COLUMNS, final_points, points
 from fedshift.tracking.views import saved_view
+from fedshift.workspace import Workspace
 
 # Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
 # and the client would send `create_run` again after a timeout, though the server may have done it.
@@ -43,13 +45,12 @@ except ImportError:
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
-SIDECAR = "mlflow.json"
 UNTRUSTED = 2  # errors in a row after which a pass ends: the server is away rather than one run bad
 
 
-def address(root: Path) -> str:
+def address(workspace: Workspace) -> str:
     """Where to publish: MLFLOW_TRACKING_URI, else the SQLite file mlflow.db in the project folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{workspace.root.resolve() / 'mlflow.db'}"
 
 
 def shown_address(uri: str) -> str:
@@ -69,9 +70,9 @@ class Sent:
 
 @dataclass
 class Follower:
-    """Publishes runs below `root` to the store at `uri`, each point once; `sweep` may be called as often as one likes."""
+    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called as often as one likes."""
 
-    root: Path
+    workspace: Workspace
     runs: list[Followed]
     uri: str
     status: dict[str, str] = field(default_factory=dict)
@@ -104,11 +105,10 @@ class Follower:
                     return
 
     def _publish(self, one: Followed) -> int:
-        directory = self.root / one.run.directory
-        if not directory.is_dir():
+        directory = self.workspace.run_at(one.run.directory)
+        if not directory.path.is_dir():
             return 0
-        path = directory / SIDECAR
-        sent = self._sent(path)
+        sent = self._sent(directory.published)
         before = sent.rounds
         status, told = _state(directory)
         if sent.status != "FINISHED":
@@ -117,7 +117,7 @@ class Follower:
                 return 0
             if records is not None or sent.status != status:
                 self._send(one, sent, status, told, records)
-                write_json(path, vars(sent))
+                write_json(directory.published, vars(sent))
         self.status[one.run.name] = sent.status
         self.failures.pop(one.run.name, None)
         return max(0, sent.rounds) - max(0, before)
@@ -178,7 +178,7 @@ class Follower:
             start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
             page = self._page(one.page)
             run_id, there = self.client.create_run(page, start, one.tags, one.name).info.run_id, {}
-        path = self.root / one.run.directory / "spec.json"
+        path = self.workspace.run_at(one.run.directory).spec
         spec = json.loads(path.read_text() if path.is_file() else one.run.spec)
         return run_id, [Param(key, value) for key, value in one.params(spec).items() if key not in there]
 
@@ -201,22 +201,20 @@ class Follower:
         return self.pages[name]
 
 
-def _state(directory: Path) -> tuple[str, dict[str, Any]]:
-    """MLflow's name for where a run stands, with its summary or failure."""
-    if (directory / "summary.json").is_file():
-        return "FINISHED", json.loads((directory / "summary.json").read_text())
-    if (directory / "failure.json").is_file() and not (directory / "claim.json").is_file():
-        return "FAILED", json.loads((directory / "failure.json").read_text())
+def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
+    """MLflow's name for how far a run is, with its summary or failure. Only of a run that failed before the lock's holder is asked for."""
+    if (summary := run.summary()) is not None:
+        return "FINISHED", summary
+    if (failure := run.failure()) is not None and run.state() is State.FAILED:
+        return "FAILED", failure
     return "RUNNING", {}
 
 
-def _records(directory: Path, after: int, *, whole: bool) -> pa.Table | None:
+def _records(run: RunDirectory, after: int, *, whole: bool) -> pa.Table | None:
     """Records of a finished run, or of the segments of a running one that end after round `after`."""
     if whole:
-        return pq.read_table(directory / "metrics.parquet", columns=COLUMNS)
+        return pq.read_table(run.metrics, columns=COLUMNS)
     paths = [
-        path
-        for path in sorted(directory.glob("segments/*.parquet"))
-        if int(path.stem.partition("-")[2]) > after
+        path for path in sorted(run.segments.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after
     ]
     return pa.concat_tables([pq.read_table(path, columns=COLUMNS) for path in paths]) if paths else None

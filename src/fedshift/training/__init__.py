@@ -1,1 +1,1 @@
-"""A run in its directory: one writer, several at once, what it ran on, what it kept, where it stands."""
+"""Training in a run's directory: its lock, the runs of a pack at once, weights and summary, the machine, and garbage."""

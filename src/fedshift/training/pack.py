@@ -9,30 +9,26 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 
 from fedshift.planning.planfile import Run
-from fedshift.training.claim import alive, holder
+from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.pack")
 POLL_SECONDS = 0.2
 BUSY_SECONDS = 5.0
 
 
-def busy(root: Path, run: Run) -> bool:
-    """Whether a living process trains this run: a job that an earlier snakemake left behind."""
-    claim = holder(root / run.directory / "claim.json")
-    return claim is not None and alive(claim)
+def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
+    """Train one after the other in this process.
 
-
-def in_turn(root: Path, runs: list[Run], train: Callable[[Run], None]) -> None:
-    """Train one after the other in this process. A run that another process trains is waited for, and comes last."""
+    A run that another process trains - a job that an earlier snakemake left behind - is waited for, and comes last.
+    """
     waiting = deque(runs)
     stuck = 0
     while waiting:
         run = waiting.popleft()
-        if busy(root, run):
+        if workspace.run_at(run.directory).writer():
             waiting.append(run)
             stuck += 1
             if stuck >= len(waiting):
@@ -43,32 +39,34 @@ def in_turn(root: Path, runs: list[Run], train: Callable[[Run], None]) -> None:
             train(run)
 
 
-def at_once(root: Path, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]) -> None:
+def at_once(
+    workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
+) -> None:
     """Train at most `parallel` at a time, by one command each. One that ends badly leaves the others alone.
 
     SIGTERM is passed on; once all have ended, so does this process.
     """
     living: dict[Run, subprocess.Popen[bytes]] = {}
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        told.append(number)
+        signals.append(number)
         for process in living.values():
             process.send_signal(number)
 
     before = signal.signal(signal.SIGTERM, stop)
     waiting, look = deque(runs), 0.0
     try:
-        while living or (waiting and not told):
-            if waiting and not told and len(living) < parallel and time.monotonic() >= look:
+        while living or (waiting and not signals):
+            if waiting and not signals and len(living) < parallel and time.monotonic() >= look:
                 run = waiting.popleft()
-                if busy(root, run):
+                if workspace.run_at(run.directory).writer():
                     waiting.append(run)
                     look = time.monotonic() + BUSY_SECONDS
                 else:
                     living[run] = subprocess.Popen(command(run))
-                    if told:  # while it was being started
-                        living[run].send_signal(told[0])
+                    if signals:  # while it was being started
+                        living[run].send_signal(signals[0])
                 continue
             time.sleep(POLL_SECONDS)
             for run in [run for run, process in living.items() if process.poll() is not None]:
@@ -77,5 +75,5 @@ def at_once(root: Path, runs: list[Run], parallel: int, command: Callable[[Run],
                     log.error("%s: ended with status %d", run.directory, status)
     finally:
         signal.signal(signal.SIGTERM, before)
-    if told:
-        sys.exit(128 + told[0])
+    if signals:
+        sys.exit(128 + signals[0])

@@ -9,28 +9,27 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
 from fedshift.assemble import assemble
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
-from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
-from fedshift.identity import Identity, identify
+from fedshift.identity import Identity, identify, partition_name, run_name
 from fedshift.planning import job
 from fedshift.planning.lacking import needed_weights
 from fedshift.resolve import complete
+from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
-from fedshift.tensors import write_tensors
-from fedshift.training.claim import claimed
+from fedshift.training import weights
 from fedshift.training.environment import environment
+from fedshift.training.lock import locked
+from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -45,87 +44,68 @@ class Machine:
     checkpoint_seconds: float = 30.0
 
 
-def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> dict[str, Any]:
+def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> Summary:
     """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A finished run is only read.
 
-    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves failure.json with the reason.
+    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in the run's directory.
     """
     identity = identify(spec)
-    run = workspace.run(spec, identity.digest, identity.code)
-    if summary := _finished(run):
+    run = workspace.run(run_name(spec, identity))
+    if summary := run.summary():
         return summary
-    with claimed(run):
-        if summary := _finished(run):  # by the process that held the claim until now
+    with locked(run.lock):
+        if summary := run.summary():  # by the process that held the lock until now
             return summary
         try:
-            summary = _train(workspace, spec, identity, run, machine)
+            return _train(workspace, spec, identity, run, machine)
         except Exception as error:
-            helps = (
-                error.retry
-                if isinstance(error, FedshiftError)
-                else isinstance(error, OSError | torch.OutOfMemoryError)
-            )
-            failure = {
-                "kind": type(error).__name__,
-                "text": str(error),
-                "retry": helps,
-                "trace": traceback.format_exc(),
-            }
-            write_json(run / "failure.json", failure)
+            run.fail(_failure(error))
             raise
-    (run / "failure.json").unlink(missing_ok=True)
-    return summary
-
-
-def _finished(run: Path) -> dict[str, Any] | None:
-    path = run / "summary.json"
-    summary: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-    return summary
 
 
 def _train(
-    workspace: Workspace, spec: RunSpec, identity: Identity, run: Path, machine: Machine
-) -> dict[str, Any]:
+    workspace: Workspace, spec: RunSpec, identity: Identity, run: RunDirectory, machine: Machine
+) -> Summary:
+    """Train in a directory that this process has locked."""
     began = time.monotonic()
     for file in needed_weights(workspace, spec):
         file.require()
     torch.set_num_threads(machine.threads)
     if machine.device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)
-    write_json(run / "spec.json", complete(spec).model_dump(mode="json"))
+    write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
         machine_facts = environment(machine.device, machine.threads)
-    write_json(run / "environment.json", machine_facts)
-    if not (partition := workspace.partition(spec)).is_file():
+    write_json(run.environment, machine_facts)
+    if not (partition := workspace.partition(partition_name(spec))).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', *job.partition(spec.model_dump_json())])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
     federation, hashes, classes = assemble(workspace, spec, machine.device)
-    path, segments = run / "checkpoint.safetensors", run / "segments"
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    resumed = checkpoint.resume(federation, path, segments, name)
-    log.info(
-        "%s: %s round %d of %d",
-        run,
-        "resumed at" if resumed else "starts at",
-        federation.round,
-        spec.federation.rounds,
-    )
+    _rounds(federation, run, name, machine.checkpoint_seconds)
+    metrics = _merge(run.segments, run.metrics)
+    files = weights.write(federation, run.weights)
+    seconds = time.monotonic() - began
+    summary = summarize(federation, identity, hashes, classes, files, metrics, seconds)
+    summary = {**summary, "environment": machine_facts}
+    run.finish(summary)
+    run.checkpoint.unlink()
+    return summary
+
+
+def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float) -> None:
+    """All rounds that are left of the run; `name` covers what a checkpoint must agree on: code, spec and data."""
+    resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
+    verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
+    log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
     for event in federation.run():
         if event == "round":
-            _report(federation, run)
-        if time.monotonic() - saved >= machine.checkpoint_seconds:
-            checkpoint.save(federation, path, segments, name)
+            _log_round(federation, run.name)
+        if time.monotonic() - saved >= checkpoint_seconds:
+            checkpoint.save(federation, run.checkpoint, run.segments, name)
             saved = time.monotonic()
-    checkpoint.save(federation, path, segments, name)
-    metrics = _merge(segments, run / "metrics.parquet")
-    weights = _write_weights(federation, run / "weights")
-    costs = {**_totals(metrics), "seconds": time.monotonic() - began}
-    told = _summary(federation, spec, identity, hashes, classes, weights, costs)
-    summary = {**told, "environment": machine_facts}
-    write_json(run / "summary.json", summary)
-    path.unlink()
-    return summary
+    checkpoint.save(federation, run.checkpoint, run.segments, name)
 
 
 def _merge(segments: Path, path: Path) -> pa.Table:
@@ -135,93 +115,27 @@ def _merge(segments: Path, path: Path) -> pa.Table:
     return table
 
 
-def _totals(metrics: pa.Table) -> dict[str, float]:
-    """bytes_down, bytes_up and images of the whole run."""
-    rows = metrics.filter(pc.equal(metrics["stage"], "cost")).group_by("metric").aggregate([("value", "sum")])
-    return dict(zip(rows["metric"].to_pylist(), rows["value_sum"].to_pylist(), strict=True))
-
-
-def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
-    """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
-    kept = {"last": (federation.round, federation.scores.weights())}
-    for tie, finished in federation.scores.selection.round.items():
-        kept[f"best_{tie}"] = (finished, federation.scores.selection.best_weights[tie])
-    written: dict[str, dict[str, str]] = {}
-    for selection, (finished, tensors) in kept.items():
-        entries = _entries(federation, tensors)
-        if not entries:
-            continue
-        path = folder / f"round{finished}.safetensors"
-        if not path.exists():
-            write_tensors(path, entries, {"round": str(finished), "layout": federation.layout.hash})
-        content = b"".join(name.encode() + entries[name].numpy().tobytes() for name in sorted(entries))
-        written[selection] = {"file": f"weights/{path.name}", "sha256": sha256(content)}
-    return written
-
-
-def _entries(federation: Federation, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]."""
-    layout, state = federation.layout, federation.state
-    named = {}
-    for name, tensor in tensors.items():
-        rows = tensor if tensor.dim() == 2 else tensor[None]
-        if name == "own":
-            rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
-                1, state.private.mask.nonzero().flatten().to(rows.device), rows
-            )
-        for entry in layout.entries:
-            kept = bool(state.private.mask[entry.offset])
-            if (name == "row" and kept) or (name == "own" and not kept):
-                continue
-            logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
-            named[f"{'shared' if name == 'row' else name}/{entry.name}"] = (
-                logical[0] if tensor.dim() == 1 else logical
-            )
-    return named
-
-
-def _summary(
-    federation: Federation, spec: RunSpec, identity: Identity, hashes: dict[str, str], classes: list[str],
-    weights: dict[str, dict[str, str]], costs: dict[str, float],
-) -> dict[str, Any]:  # fmt: skip
-    state, layout = federation.state, federation.layout
-    statistics = layout.kind("bn_statistic")
-    bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
-    with torch.device("meta"):
-        model = federation.build()
-    model_name, stage = federation.scores.shown
+def _failure(error: Exception) -> Failure:
+    """What is written of an error; trying again can help where it says so itself, and for the system's own errors."""
+    if isinstance(error, FedshiftError):
+        retry = error.retry
+    else:
+        retry = isinstance(error, OSError | torch.OutOfMemoryError)
     return {
-        "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
-        "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
-        "clients": [
-            {"client": k, "domains": list(one.domains), "train": len(one.train), "val": len(one.val), "test": len(one.test)}
-            for k, one in enumerate(federation.evaluated_clients)
-        ],
-        "classes": classes, "evaluates": model_name, "stage": stage,
-        "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},
-        "weights": {name: one["file"] for name, one in weights.items()},
-        "best_round": federation.scores.selection.round,
-        "costs": {
-            **costs,
-            "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),
-            "peeked_floats": federation.server.peeked, "peak_memory_mb": peak_memory_mb(federation.device),
-        },
-        "policy": {"shared": state.shared.size, "personal": state.personal.size, "local": state.local.size, "bn": bn},
-    }  # fmt: skip
+        "kind": type(error).__name__,
+        "text": str(error),
+        "retry": retry,
+        "trace": traceback.format_exc(),
+    }
 
 
-def _report(federation: Federation, run: Path) -> None:
-    measured = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
+def _log_round(federation: Federation, run: str) -> None:
+    """One line: the round's time, and mean accuracies in and out of distribution where they were measured."""
+    seconds = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
     accuracy: dict[str, list[float]] = {}
     for row in federation.records.rows:
         if row["round"] == federation.round and row["metric"] == "accuracy":
             accuracy.setdefault("in" if row["client"] >= 0 else "out", []).append(row["value"])
-    shown = "".join(f", {name} {sum(values) / len(values):.3f}" for name, values in accuracy.items())
-    log.info(
-        "%s: round %d of %d, %.2f s%s",
-        run.name,
-        federation.round,
-        federation.spec.federation.rounds,
-        measured,
-        shown,
-    )
+    means = "".join(f", {name} {sum(values) / len(values):.3f}" for name, values in accuracy.items())
+    total = federation.spec.federation.rounds
+    log.info("%s: round %d of %d, %.2f s%s", run, federation.round, total, seconds, means)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.training import claim
-from fedshift.training.claim import Busy, alive, claimed, holder
+from fedshift.training import lock
+from fedshift.training.lock import Locked, alive, holder, locked
 from tests.conftest import ROOT
 
-HOLD = "import sys, time; from pathlib import Path; from fedshift.training.claim import claimed\nwith claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(30)"
-WRITE = """import itertools, sys; from pathlib import Path; from fedshift.training.claim import claimed; from fedshift.files import write_text
-with claimed(Path(sys.argv[1])):
+HOLD = "import sys, time; from pathlib import Path; from fedshift.training.lock import locked\nwith locked(Path(sys.argv[1], 'lock.json')): print('held', flush=True); time.sleep(30)"
+WRITE = """import itertools, sys; from pathlib import Path; from fedshift.training.lock import locked; from fedshift.files import write_text
+with locked(Path(sys.argv[1], 'lock.json')):
     print('held', flush=True)
     for count in itertools.count():
         write_text(Path(sys.argv[1], 'count'), str(count))
@@ -42,30 +42,30 @@ def test_of_eight_processes_one_wins(before: str, tmp_path: Path) -> None:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
         first.kill()
         first.wait()
-        assert (tmp_path / "claim.json").exists()
+        assert (tmp_path / "lock.json").exists()
     every = [start(tmp_path) for _ in range(8)]
     for _ in range(200):
         if sum(one.poll() is not None for one in every) == 7:
             break
         time.sleep(0.1)
     (winner,) = [one for one in every if one.poll() is None]
-    assert holder(tmp_path / "claim.json") == {
-        "host": socket.gethostname(), "pid": winner.pid, "born": claim._born(winner.pid), "job": os.environ.get("SLURM_JOB_ID"),
+    assert holder(tmp_path / "lock.json") == {
+        "host": socket.gethostname(), "pid": winner.pid, "born": lock._born(winner.pid), "job": os.environ.get("SLURM_JOB_ID"),
     }  # fmt: skip
     winner.kill()
     for one in every:
         _, told = one.communicate()
-        assert one is winner or "Busy" in told
+        assert one is winner or "Locked" in told
 
 
 def test_a_process_id_that_is_used_again_is_another_process() -> None:
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": claim._born(os.getpid()), "job": None}
+    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": lock._born(os.getpid()), "job": None}
     assert alive(mine)
     assert not alive({**mine, "born": "1"})
     assert alive({**mine, "host": "elsewhere"})  # nobody here can know
 
 
-def test_process_that_lost_its_claim_writes_no_more(tmp_path: Path) -> None:
+def test_process_that_lost_its_lock_writes_no_more(tmp_path: Path) -> None:
     """A requeued job took over from a lost node, on which its first life still writes."""
     old = start(tmp_path, WRITE)
     assert old.stdout is not None and old.stdout.readline() == "held\n"
@@ -73,31 +73,31 @@ def test_process_that_lost_its_claim_writes_no_more(tmp_path: Path) -> None:
         time.sleep(0.01)
     new = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
     (tmp_path / "taken").write_text(json.dumps(new))
-    os.replace(tmp_path / "taken", tmp_path / "claim.json")
+    os.replace(tmp_path / "taken", tmp_path / "lock.json")
     _, told = old.communicate(timeout=10)
-    assert "Busy" in told and "elsewhere" in told
-    assert holder(tmp_path / "claim.json") == new
-    assert {path.name for path in tmp_path.iterdir()} == {"claim.json", "count"}
+    assert "Locked" in told and "elsewhere" in told
+    assert holder(tmp_path / "lock.json") == new
+    assert {path.name for path in tmp_path.iterdir()} == {"lock.json", "count"}
 
 
 def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
     half = tmp_path / "segments" / ".1-2.parquet.7.tmp"
     half.parent.mkdir()
     half.write_text("half")
-    with claimed(tmp_path):
+    with locked(tmp_path / "lock.json"):
         assert not half.exists()
 
 
 def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
-    (tmp_path / "claim.json").write_text(json.dumps(old))
+    (tmp_path / "lock.json").write_text(json.dumps(old))
     monkeypatch.setenv("PATH", "/nowhere")  # no squeue: a job of another host may be alive
     monkeypatch.setenv("SLURM_JOB_ID", "8")
-    with pytest.raises(Busy, match="elsewhere"), claimed(tmp_path):
+    with pytest.raises(Locked, match="elsewhere"), locked(tmp_path / "lock.json"):
         pass
     assert alive(old)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert not alive(old)  # or the job would wait for itself
-    with claimed(tmp_path):
-        assert (holder(tmp_path / "claim.json") or {})["pid"] == os.getpid()
-    assert not (tmp_path / "claim.json").exists()
+    with locked(tmp_path / "lock.json"):
+        assert (holder(tmp_path / "lock.json") or {})["pid"] == os.getpid()
+    assert not (tmp_path / "lock.json").exists()

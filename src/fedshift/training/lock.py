@@ -1,6 +1,6 @@
-"""One writer a run: a claim file that a second process respects while the first one lives.
+"""One writer a run: a lock file that a second process respects while the first one lives. Standard library only.
 
-Slurm may start a requeued job while its first life still writes on a node that was lost. So the claim is also a fence: it
+Slurm may start a requeued job while its first life still writes on a node that was lost. So the lock is also a fence: it
 is read again before any file of the run gets its name, and a process that lost it writes no more.
 """
 
@@ -18,35 +18,37 @@ from typing import Any
 from fedshift.errors import FedshiftError
 from fedshift.files import fenced, remove_temporary
 
+Holder = dict[str, Any]
 
-class Busy(FedshiftError):
+
+class Locked(FedshiftError):
     """Another process trains this run now."""
 
-    def __init__(self, run: Path, who: dict[str, Any] | None) -> None:
-        super().__init__(run, f"is being trained by {who}", "Wait for it, or stop it first.", retry=True)
+    def __init__(self, run: Path, holder: Holder | None) -> None:
+        super().__init__(run, f"is being trained by {holder}", "Wait for it, or stop it first.", retry=True)
 
 
 @contextlib.contextmanager
-def claimed(run: Path) -> Iterator[None]:
-    """Hold `run`/claim.json for the block; a dead process's claim is taken over.
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` for the block, which alone writes into the file's folder; a dead process's lock is taken over.
 
-    Raises Busy where a living process holds it, and from any write inside the block once another has taken it over.
+    Raises Locked where a living process holds it, and from any write inside the block once another has taken it over.
     """
+    run, me = path.parent, _me()
     run.mkdir(parents=True, exist_ok=True)
-    path, me = run / "claim.json", _me()
-    mine = run / f".claim.{me['host']}.{me['pid']}"
+    mine = path.with_name(f".{path.stem}.{me['host']}.{me['pid']}")
     try:
         mine.write_text(json.dumps(me))
-        taken = _take(path, mine, me)
+        ours = _acquire(path, mine, me)
     finally:
         mine.unlink(missing_ok=True)
-    if not taken:
-        raise Busy(run, holder(path))
+    if not ours:
+        raise Locked(run, holder(path))
     remove_temporary(run)  # what a killed holder was writing
 
     def check() -> None:
         if (now := holder(path)) != me:
-            raise Busy(run, now)
+            raise Locked(run, now)
 
     try:
         with fenced(check):
@@ -56,38 +58,38 @@ def claimed(run: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds a claim file: {host, pid, born, job}; None where nobody does."""
+def holder(path: Path) -> Holder | None:
+    """Who holds a lock file: {host, pid, born, job}; None where nobody does."""
     try:
-        value: dict[str, Any] = json.loads(path.read_text())
+        value: Holder = json.loads(path.read_text())
         return value
     except FileNotFoundError:
         return None
 
 
-def alive(claim: dict[str, Any]) -> bool:
-    """Whether the claim's process may still run: asked of the system on this host, else of Slurm; where neither knows, it may.
+def alive(holder: Holder) -> bool:
+    """Whether the lock's process may still run: asked of the system on this host, else of Slurm; where neither knows, it may.
 
-    This job's own claim on another host is that of its first life, before it was requeued: it counts as dead, and is fenced.
+    This job's own lock on another host is that of its first life, before it was requeued: it counts as dead, and is fenced.
     """
-    if claim["host"] == socket.gethostname():
-        return _born(claim["pid"]) is not None and claim.get("born") in (None, _born(claim["pid"]))
-    if claim["job"] is None:
+    if holder["host"] == socket.gethostname():
+        return _born(holder["pid"]) is not None and holder.get("born") in (None, _born(holder["pid"]))
+    if holder["job"] is None:
         return True
-    if claim["job"] == os.environ.get("SLURM_JOB_ID"):
+    if holder["job"] == os.environ.get("SLURM_JOB_ID"):
         return False
     try:
-        asked = subprocess.run(
-            ["squeue", "-h", "-o", "%T", "-j", claim["job"]], capture_output=True, text=True, check=False
+        reply = subprocess.run(
+            ["squeue", "-h", "-o", "%T", "-j", holder["job"]], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         return True
-    if asked.returncode != 0:
-        return "Invalid job id" not in asked.stderr
-    return asked.stdout.strip() in ("RUNNING", "COMPLETING", "STOPPED", "SUSPENDED")
+    if reply.returncode != 0:
+        return "Invalid job id" not in reply.stderr
+    return reply.stdout.strip() in ("RUNNING", "COMPLETING", "STOPPED", "SUSPENDED")
 
 
-def _me() -> dict[str, Any]:
+def _me() -> Holder:
     pid = os.getpid()
     return {
         "host": socket.gethostname(),
@@ -112,7 +114,8 @@ def _born(pid: int) -> str | None:
     return None if state in "ZX" else fields[18]
 
 
-def _take(path: Path, mine: Path, me: dict[str, Any]) -> bool:
+def _acquire(path: Path, mine: Path, me: Holder) -> bool:
+    """Make `mine` the lock, by a link, which succeeds for one process alone; a dead holder's file is moved away first."""
     for _ in range(5):
         with contextlib.suppress(FileExistsError):
             os.link(mine, path)
@@ -122,7 +125,7 @@ def _take(path: Path, mine: Path, me: dict[str, Any]) -> bool:
             continue
         if alive(old):
             return False
-        grave = path.with_name(f".claim.dead.{me['host']}.{me['pid']}")
+        grave = path.with_name(f".{path.stem}.dead.{me['host']}.{me['pid']}")
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, grave)
             if json.loads(grave.read_text()) != old:  # of somebody who was quicker

@@ -15,7 +15,7 @@ from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.training.claim import claimed
+from fedshift.training.lock import locked
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift
 
@@ -78,7 +78,9 @@ def test_a_stamp_that_names_a_deleted_run_goes_with_it(project: Path, runs: list
     before = [by(run, "0dd00001") for run in runs[:2]]
     for run in (*before, runs[2]):
         finish(project, run)
-    assert planfile.stamp(project, "a" * 16, before) and planfile.stamp(project, "b" * 16, [runs[2]])
+    workspace = Workspace(project)
+    assert workspace.pack("a" * 16).write([workspace.run_at(run.directory) for run in before])
+    assert workspace.pack("b" * 16).write([workspace.run_at(runs[2].directory)])
     done(fedshift(project, "gc", "--rerun", "code", "--delete"))
     assert [path.stem for path in (project / "results" / "packs").iterdir()] == ["b" * 16]
 
@@ -87,11 +89,11 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     """By whatever code."""
     directory = project / by(runs[0], "0dd00001").directory
     directory.mkdir(parents=True)
-    with claimed(directory):
-        assert json.loads((directory / "claim.json").read_text())["pid"] == os.getpid()
+    with locked(directory / "lock.json"):
+        assert json.loads((directory / "lock.json").read_text())["pid"] == os.getpid()
         assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
     write_json(
-        directory / "claim.json", {"host": socket.gethostname(), "pid": 2**22 + 1, "born": "1", "job": None}
+        directory / "lock.json", {"host": socket.gethostname(), "pid": 2**22 + 1, "born": "1", "job": None}
     )
     assert directory.name in done(fedshift(project, "gc"))
 

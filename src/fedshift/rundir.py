@@ -1,0 +1,144 @@
+"""The directory of a run: which files there are, and what they say of how far it is.
+
+Standard library only: the Snakefile needs it. docs/runs.md describes the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from fedshift.files import read_json, write_json
+from fedshift.training.lock import Holder, alive, holder
+
+Summary = dict[str, Any]
+Failure = dict[str, Any]
+
+
+class State(StrEnum):
+    """How far a run is. One that was interrupted is MISSING: it goes on from its checkpoint."""
+
+    FINISHED = "finished"
+    RUNNING = "running"
+    FAILED = "failed"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The directory of one run, whether or not it is there.
+
+    path: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>-<code>
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """`<digest>-<code>`."""
+        return self.path.name
+
+    @property
+    def lock(self) -> Path:
+        """Who trains the run (`fedshift.training.lock`)."""
+        return self.path / "lock.json"
+
+    @property
+    def spec(self) -> Path:
+        """The resolved RunSpec with all parameters, as JSON."""
+        return self.path / "spec.json"
+
+    @property
+    def environment(self) -> Path:
+        """Versions and hardware that the run began on, as JSON."""
+        return self.path / "environment.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where an interrupted run goes on from."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def segments(self) -> Path:
+        """The folder of records between two checkpoints, `<first round>-<last round>.parquet` each."""
+        return self.path / "segments"
+
+    @property
+    def metrics(self) -> Path:
+        """All records of a finished run, as Parquet."""
+        return self.path / "metrics.parquet"
+
+    @property
+    def weights(self) -> Path:
+        """The folder of the weights of a finished run (`fedshift.training.weights`)."""
+        return self.path / "weights"
+
+    @property
+    def published(self) -> Path:
+        """What is known to have arrived at MLflow, as JSON (`fedshift.tracking.publish`)."""
+        return self.path / "mlflow.json"
+
+    @property
+    def summary_file(self) -> Path:
+        """What a finished run is and cost, as JSON; the last file to be written."""
+        return self.path / "summary.json"
+
+    @property
+    def failure_file(self) -> Path:
+        """Why a run stopped, as JSON: kind, text, trace, and whether trying again can help (retry)."""
+        return self.path / "failure.json"
+
+    def summary(self) -> Summary | None:
+        """The summary of a finished run, else None."""
+        return read_json(self.summary_file)
+
+    def failure(self) -> Failure | None:
+        """The reason of the last failure, else None; a finished run has none."""
+        return read_json(self.failure_file)
+
+    def finish(self, summary: Summary) -> None:
+        """Write the summary, which makes the run finished, and forget its failures."""
+        write_json(self.summary_file, summary)
+        self.forget_failure()
+
+    def fail(self, failure: Failure) -> None:
+        """Write the reason of a failure."""
+        write_json(self.failure_file, failure)
+
+    def forget_failure(self) -> None:
+        self.failure_file.unlink(missing_ok=True)
+
+    def writer(self) -> Holder | None:
+        """The process that trains the run now: its host, pid, birth and Slurm job; None where none lives."""
+        found = holder(self.lock)
+        return found if found and alive(found) else None
+
+    def state(self) -> State:
+        """How far the run is. May ask Slurm whether the process that holds the lock lives."""
+        outcome = self.outcome()
+        return State.RUNNING if outcome is not State.FINISHED and self.writer() else outcome
+
+    def outcome(self) -> State:
+        """What the run has come to, FINISHED, FAILED or MISSING, whether or not it is being trained again."""
+        if self.summary_file.is_file():
+            return State.FINISHED
+        return State.FAILED if self.failure_file.is_file() else State.MISSING
+
+    @property
+    def failed_for_good(self) -> bool:
+        """Whether the run failed in a way that trying again does not change."""
+        failure = self.failure() if self.outcome() is State.FAILED else None
+        return failure is not None and not failure["retry"]
+
+    def reuse(self, rerun: str) -> RunDirectory:
+        """The directory to take for this run under `rerun`.
+
+        "code": this one. "version": where this one is not finished, that of the same digest that was finished last, by any code.
+        """
+        if rerun == "code" or self.outcome() is State.FINISHED:
+            return self
+        siblings = map(RunDirectory, self.path.parent.glob(f"{self.name.partition('-')[0]}-*"))
+        finished = [other for other in siblings if other.outcome() is State.FINISHED]
+        return max(finished, key=lambda other: (other.summary_file.stat().st_mtime, other.path), default=self)

@@ -1,0 +1,63 @@
+"""Garbage below results/: runs and adaptations of other code, or that no experiment has any more."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedshift.planning.planfile import Run
+from fedshift.rundir import RunDirectory
+from fedshift.workspace import Workspace
+
+NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # <digest>-<code>
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A directory that nothing asks for.
+
+    path: a run's, or that of a run's adaptations
+    why: "of other code" or "of no experiment"
+    size: of its files, in bytes
+    """
+
+    path: Path
+    why: str
+    size: int
+
+
+def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
+    """Directories of runs that are not `wanted`, and of their adaptations, in order.
+
+    Left out are runs that a process trains now, what the installed code has of a wanted run that is taken from other code, and
+    directories without a run's name.
+    """
+    names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
+    digests = {run.digest for run in wanted}
+    for path in [*(run.path for run in workspace.runs()), *workspace.adaptations()]:
+        if NAME.fullmatch(path.name) and path.name not in names and not RunDirectory(path).writer():
+            why = "of other code" if path.name.partition("-")[0] in digests else "of no experiment"
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            yield Garbage(path, why, size)
+
+
+def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:
+    """Delete directories one by one, each after the stamps of packs that name its run: a stamp says that there is nothing to train.
+
+    A run that a process has begun to train meanwhile stays.
+    """
+    names = {stamp: stamp.names() for stamp in workspace.packs()}
+    for directory in directories:
+        path = directory.path
+        if not RunDirectory(path).writer():
+            for stamp in [stamp for stamp, runs in names.items() if path.name in runs]:
+                stamp.delete()
+                del names[stamp]
+            if path.is_symlink():
+                path.unlink()
+            else:
+                shutil.rmtree(path)
+        yield directory

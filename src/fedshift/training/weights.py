@@ -1,0 +1,112 @@
+"""The weights of a finished run: written from its Federation, and read back into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedshift.errors import FedshiftError, unknown
+from fedshift.federation.batches import visits
+from fedshift.federation.layout import Layout
+from fedshift.federation.loop import Federation
+from fedshift.files import sha256
+from fedshift.rundir import RunDirectory
+from fedshift.tensors import read_tensors, write_tensors
+
+
+def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
+    """Write a finished run's weights: one file for each round that a selection names, entries in logical order.
+
+    Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256 of its entries}.
+    """
+    selections = {"last": (federation.round, federation.scores.weights())}
+    for tie, finished in federation.scores.selection.round.items():
+        selections[f"best_{tie}"] = (finished, federation.scores.selection.best_weights[tie])
+    written: dict[str, dict[str, str]] = {}
+    for selection, (finished, tensors) in selections.items():
+        entries = _entries(federation, tensors)
+        if not entries:
+            continue
+        path = folder / f"round{finished}.safetensors"
+        if not path.exists():
+            write_tensors(path, entries, {"round": str(finished), "layout": federation.layout.hash})
+        written[selection] = {"file": f"weights/{path.name}", "sha256": _hash(entries)}
+    return written
+
+
+def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]."""
+    layout, state = federation.layout, federation.state
+    named = {}
+    for name, tensor in tensors.items():
+        rows = tensor if tensor.dim() == 2 else tensor[None]
+        if name == "own":
+            rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
+                1, state.private.mask.nonzero().flatten().to(rows.device), rows
+            )
+        for entry in layout.entries:
+            kept = bool(state.private.mask[entry.offset])
+            if (name == "row" and kept) or (name == "own" and not kept):
+                continue
+            logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
+            named[f"{'shared' if name == 'row' else name}/{entry.name}"] = (
+                logical[0] if tensor.dim() == 1 else logical
+            )
+    return named
+
+
+def _hash(entries: dict[str, Tensor]) -> str:
+    return sha256(b"".join(name.encode() + entries[name].numpy().tobytes() for name in sorted(entries)))
+
+
+def unseen(federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str) -> Tensor:
+    """The models [M, P + Q] that the run's method makes for an unseen domain from its kept weights of `selection`.
+
+    selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have been changed.
+    """
+    kept = rows(run, summary, selection, federation.layout)
+    state = federation.state
+    if "generated" in kept:
+        return kept["generated"].to(state.row.device)
+    if "shared" in kept:
+        state.row[state.shared.at] = kept["shared"].to(state.row.device)[state.shared.at]
+    if "own" in kept:
+        state.own.copy_(kept["own"].to(state.row.device)[:, state.private.at])
+    spec = federation.spec
+    rounds = summary["best_round"].get(selection.removeprefix("best_"), spec.federation.rounds)
+    state.visits = visits(state.clients, spec.federation.participation, spec.seed, rounds)
+    with torch.no_grad():
+        return federation.method.unseen(federation.server).clone()
+
+
+def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
+    """ "shared" [P + Q], "own" [N, P + Q], or what else the run kept, on the CPU; NaN where an entry is not part of it."""
+    files: dict[str, str] = summary["weights"]
+    if not files:
+        raise FedshiftError(run.path, "kept no weights", "Train it with evaluation.keep: post_agg.")
+    if selection not in files:
+        raise unknown(run.path, "selection", selection, files)
+    path = run.path / files[selection]
+    if not path.is_file():
+        what = "is not there: results that were pulled come without weights"
+        raise FedshiftError(path, what, "Delete the run's directory and train it again.")
+    entries, told = read_tensors(path, "Delete the run's directory and train it again.")
+    if _hash(entries) != summary["hashes"][f"weights_{selection}"]:
+        raise FedshiftError(
+            path, "has been changed since the run", "Delete the run's directory and train it again."
+        )
+    if told["layout"] != layout.hash:
+        raise FedshiftError(path, "holds another network than the code builds now", "Train the run again.")
+    by_name = {entry.name: entry for entry in layout.entries}
+    made: dict[str, Tensor] = {}
+    for name, value in entries.items():
+        part, _, key = name.partition("/")
+        entry = by_name[key]
+        shape = value.shape[: value.dim() - len(entry.shape)]
+        row = made.setdefault(part, torch.full((*shape, layout.size), torch.nan, dtype=value.dtype))
+        for one, new in zip(row.view(-1, layout.size), value.view(-1, *entry.shape), strict=True):
+            entry.view(one).copy_(new)
+    return made

@@ -1,0 +1,57 @@
+"""Which packs are done, and which are asked for again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedshift.packstamp import forget_failures
+from fedshift.rundir import RunDirectory, State
+from fedshift.workspace import Workspace
+
+FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
+
+
+def finished(workspace: Workspace, name: str) -> RunDirectory:
+    run = workspace.run(name)
+    run.finish({"name": name})
+    return run
+
+
+def failed(workspace: Workspace, name: str, retry: bool) -> RunDirectory:
+    run = workspace.run(name)
+    run.fail({**FAILURE, "retry": retry})
+    return run
+
+
+def test_a_stamp_holds_summaries_and_failures_of_a_pack_that_is_done(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    good, bad, missing = finished(workspace, "a"), failed(workspace, "b", False), workspace.run("c")
+    stamp = workspace.pack("p")
+    assert stamp.names() == set()
+    assert not stamp.write([good, missing]) and workspace.packs() == []
+    assert stamp.write([good, bad])
+    assert workspace.packs() == [stamp]
+    assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
+    assert stamp.names() == {"a", "b"}
+
+
+def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
+    """Or Snakemake would make everything behind it anew."""
+    workspace = Workspace(tmp_path)
+    good, stamp = finished(workspace, "a"), workspace.pack("p")
+    assert stamp.write([good])
+    before = stamp.path.stat().st_ino
+    assert stamp.write([good]) and stamp.path.stat().st_ino == before
+    good.finish({"name": "other"})
+    assert stamp.write([good]) and stamp.finished() == {"a": {"name": "other"}}
+
+
+def test_failures_for_good_are_forgotten_with_exactly_the_stamps_that_name_them(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    good, bad, retried = finished(workspace, "a"), failed(workspace, "b", False), failed(workspace, "c", True)
+    stamps = [workspace.pack(name) for name in ("good", "bad", "retried")]
+    assert stamps[0].write([good]) and stamps[1].write([bad])
+    assert not stamps[2].write([retried])  # snakemake tries it again by itself
+    assert forget_failures([good, bad, retried], stamps) == 1
+    assert workspace.packs() == [stamps[0]]
+    assert [run.outcome() for run in (good, bad, retried)] == [State.FINISHED, State.MISSING, State.FAILED]

@@ -1,0 +1,91 @@
+"""How far a run is, by the files of its directory."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from fedshift.files import write_json
+from fedshift.rundir import RunDirectory, State
+from fedshift.training.lock import _born, locked
+from tests.conftest import ROOT
+
+FILES = ("summary.json", "failure.json", "lock.json", "mlflow.json", "checkpoint.safetensors")
+FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "seed0" / "d1ce-c0de")
+
+
+def me(**other: object) -> dict[str, object]:
+    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "job": "12"}
+    return {**mine, **other}
+
+
+def test_the_names_of_its_files_stand_in_one_module() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk"), ROOT / "Snakefile"]
+    speakers = {path.name for path in sources if any(name in path.read_text() for name in FILES)}
+    assert speakers == {"rundir.py"}
+
+
+def test_a_run_is_missing_until_something_is_left_of_it(run: RunDirectory) -> None:
+    assert run.state() is run.outcome() is State.MISSING
+    run.path.mkdir(parents=True)
+    run.checkpoint.touch()  # interrupted
+    assert run.state() is State.MISSING
+    assert run.summary() is None and run.failure() is None and run.writer() is None
+    assert not run.failed_for_good
+
+
+def test_a_run_that_fails_is_failed_until_it_is_finished(run: RunDirectory) -> None:
+    run.fail(FAILURE)
+    assert run.state() is run.outcome() is State.FAILED and run.failure() == FAILURE and run.failed_for_good
+    run.fail({**FAILURE, "retry": True})
+    assert run.outcome() is State.FAILED and not run.failed_for_good
+    run.finish({"digest": "d1ce"})
+    assert run.state() is run.outcome() is State.FINISHED and run.summary() == {"digest": "d1ce"}
+    assert run.failure() is None and not run.failed_for_good
+
+
+def test_a_finished_run_is_not_failed_whatever_a_killed_process_has_left(run: RunDirectory) -> None:
+    run.finish({})
+    run.fail(FAILURE)
+    assert run.state() is State.FINISHED and not run.failed_for_good
+
+
+def test_a_run_is_running_while_the_process_that_holds_its_lock_lives(run: RunDirectory) -> None:
+    run.fail(FAILURE)  # an earlier failure; it is being tried again
+    with locked(run.lock):
+        assert run.state() is State.RUNNING and run.outcome() is State.FAILED
+        assert (run.writer() or {})["pid"] == os.getpid()
+    assert run.state() is State.FAILED
+    write_json(run.lock, me(born="1"))  # of a process that is gone
+    assert run.writer() is None and run.state() is State.FAILED
+    write_json(run.lock, me())
+    assert run.writer() == me() and run.state() is State.RUNNING
+    run.finish({})
+    assert run.state() is State.FINISHED
+
+
+def test_under_rerun_version_the_run_of_other_code_that_was_finished_last_is_taken(
+    run: RunDirectory,
+) -> None:
+    old, newer, begun, other = (
+        RunDirectory(run.path.with_name(name))
+        for name in ("d1ce-00000001", "d1ce-00000002", "d1ce-3", "d2ce-00000001")
+    )
+    assert run.reuse("version") == run
+    begun.path.mkdir(parents=True)
+    other.finish({})
+    assert run.reuse("version") == run
+    for age, finished in enumerate((newer, old)):
+        finished.finish({})
+        os.utime(finished.summary_file, (1e9 - age, 1e9 - age))
+    assert run.reuse("version") == newer and run.reuse("code") == run
+    run.finish({})
+    assert run.reuse("version") == run
