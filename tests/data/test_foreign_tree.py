@@ -98,9 +98,9 @@ def test_from_the_tree_to_a_trained_model(project: Path, tree: Path) -> None:
     for lossy, difference in (("moving.gif", 30), ("palette.png", 30), ("printed.JPG", 60)):
         assert np.abs(by_path[f"day/red car/{lossy}"].astype(int) - plain).mean() < difference, lossy
 
-    done(fedshift(project, "partition", "folder", *RELEASE, "--px", str(PX), "--target", "Über Nacht"))
     (project / "experiments" / "mine.yaml").write_text(yaml.safe_dump(EXPERIMENT))
     plan = project / done(fedshift(project, "plan", "mine", "--print", "path")).strip()
+    done(fedshift(project, "partition", "--plan", str(plan)))
     (run,) = planfile.runs(plan)
     done(fedshift(project, "train", "--plan", str(plan), run.digest))
     summary = json.loads((project / run.directory / "summary.json").read_text())

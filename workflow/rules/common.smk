@@ -83,10 +83,6 @@ def run_of(wildcards):
     return PARTITIONED[f"data/partitions/{wildcards.recipe}.parquet"]
 
 
-def partition_options(wildcards):
-    return shlex.join(job.partition(run_of(wildcards).spec))
-
-
 def data_of(wildcards):
     return data_for(PACKS[wildcards.pack])
 

@@ -24,7 +24,6 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify
-from fedshift.planning import job
 from fedshift.planning.lacking import needed_weights
 from fedshift.resolve import complete
 from fedshift.spec import RunSpec
@@ -97,7 +96,7 @@ def _train(
         machine_facts = environment(machine.device, machine.threads)
     write_json(run / "environment.json", machine_facts)
     if not (partition := workspace.partition(spec)).is_file():
-        cure = f"Run: {shlex.join(['fedshift', 'partition', *job.partition(spec.model_dump_json())])}"
+        cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run / 'spec.json')])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
     federation, hashes, classes = assemble(workspace, spec, machine.device)
     path, segments = run / "checkpoint.safetensors", run / "segments"
