@@ -95,7 +95,10 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         assert told.exit_code == 2 and text in told.output, (arguments, told.output)
     digits = {"dataset": "digits"}
     for division, text in (
-        ({"data": digits, "partition": {"scheme": "domain_per_clients"}}, "Did you mean 'domain_per_client'?"),
+        (
+            {"data": digits, "partition": {"scheme": "domain_per_clients"}},
+            "Did you mean 'domain_per_client'?",
+        ),
         ({"data": digits, "partition": {"params": {"d": 2}}}, "partition.params: unknown key 'd'"),
         ({"data": digits, "partition": {"fractions": [0.5, 0.1, 0.1]}}, "must sum to 1"),
         ({"data": digits, "partition": {"schem": "dirichlet"}}, "Did you mean 'scheme'?"),
@@ -126,7 +129,9 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     runs, (images,) = planfile.runs(path), planfile.images(path)
     partitions = sorted({run.partition for run in runs})
     plan = ["--plan", str(path)]
-    first, *_ = names = [name.removeprefix("data/partitions/").removesuffix(".parquet") for name in partitions]
+    first, *_ = names = [
+        name.removeprefix("data/partitions/").removesuffix(".parquet") for name in partitions
+    ]
     assert len(names) == 4
     told = call(project, "partition", first, *plan)
     assert told.exit_code == 2 and "fedshift prepare digits --release original --px 16" in told.output

@@ -16,7 +16,7 @@ import torch
 import yaml
 from PIL import Image
 
-from fedshift.data.prepare import load
+from fedshift.data.prepare import load_prepared
 from fedshift.planning import planfile
 from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
@@ -74,7 +74,8 @@ def fetched(project: Path, source: Path) -> str:
 def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
     """Pixels and paths."""
     done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
-    images, index = load(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    made = load_prepared(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    images, index = made.pixels, made.index
     return images, list(index["path"])
 
 

@@ -23,7 +23,9 @@ plan_option = click.option(
 def required(plan: Path | None, instead: str) -> Path:
     """The plan that is given. Raises FedshiftError where none is; `instead` says what to give in its place."""
     if plan is None:
-        raise FedshiftError("--plan", "no plan is given", f"Give one (fedshift plan --print path), or {instead}.")
+        raise FedshiftError(
+            "--plan", "no plan is given", f"Give one (fedshift plan --print path), or {instead}."
+        )
     return plan
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from fedshift.assemble import assemble
+from fedshift.data.load import load
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.ledger import macs_per_image, peak_memory_mb, state_dict_bytes
@@ -98,7 +99,8 @@ def _train(
     if not (partition := workspace.partition(spec)).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run / 'spec.json')])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
-    federation, hashes, classes = assemble(workspace, spec, machine.device)
+    data = load(workspace, spec)
+    federation, hashes = assemble(spec, data, machine.device)
     path, segments = run / "checkpoint.safetensors", run / "segments"
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     resumed = checkpoint.resume(federation, path, segments, name)
@@ -120,7 +122,7 @@ def _train(
     metrics = _merge(segments, run / "metrics.parquet")
     weights = _write_weights(federation, run / "weights")
     costs = {**_totals(metrics), "seconds": time.monotonic() - began}
-    told = _summary(federation, spec, identity, hashes, classes, weights, costs)
+    told = _summary(federation, spec, identity, hashes, data.classes, weights, costs)
     summary = {**told, "environment": machine_facts}
     write_json(run / "summary.json", summary)
     path.unlink()
