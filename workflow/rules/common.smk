@@ -1,6 +1,7 @@
 # What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
 # for which experiments.
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from fedshift.planning import job, planfile
 from fedshift.planning.request import Request
 
 ROOT = Path.cwd()
+EXPERIMENTS = sorted(
+    path.relative_to("experiments").with_suffix("").as_posix() for path in Path("experiments").rglob("*.yaml")
+)
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
 # re-runs nothing.
 BIN = str(Path(sys.executable).parent)
@@ -49,11 +53,6 @@ def the_cluster():
     """What this cluster calls things: resources of the Slurm plugin by name. A copy of slurm/cluster.example.yaml."""
     path = Path("slurm/cluster.yaml")
     return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
-
-
-def active_environment(wildcards):
-    """Where Snakemake was installed, there its jobs run: the active conda environment; in a virtual environment, none to name."""
-    return os.environ.get("CONDA_PREFIX")
 
 
 CLUSTER = the_cluster()

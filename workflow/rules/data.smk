@@ -10,8 +10,6 @@ rule verify:
     wildcard_constraints:
         dataset="[^/]+",
         release="[^/]+",
-    conda:
-        active_environment
     shell:
         "exec python -m fedshift verify {wildcards.dataset} --release {wildcards.release} > {log} 2>&1"
 
@@ -27,8 +25,6 @@ rule prepare:
         "logs/prepare/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
-    conda:
-        active_environment
     resources:
         **CLUSTER,
     shell:
@@ -44,7 +40,5 @@ rule partition:
         "logs/partition/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
-    conda:
-        active_environment
     shell:
         "exec python -m fedshift partition {wildcards.recipe} > {log} 2>&1"

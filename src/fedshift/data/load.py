@@ -66,10 +66,8 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
             raise FedshiftError(path, f"client {k} has no training sample", cure)
         domains = tuple(partition["domain"][owner == k].unique())
         clients.append(ClientData(train, val, test, domains, tuple(few_shot[k])))
-    images, labels = (
-        mapped(prepared.pixels),
-        torch.from_numpy(prepared.index["label"].to_numpy().astype("int64")),
-    )
+    images = mapped(prepared.pixels)
+    labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
     if rendering := rendering_of(spec):
         made_of = {"prepared": prepared.facts["images"], "partition": content}
         folder = render(workspace.rendered(spec), rendering, prepared.pixels, partition, spec.seed, made_of)

@@ -25,7 +25,6 @@ from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.tracking.followed import Followed
 from fedshift.tracking.points import COLUMNS, final_points, points
-from fedshift.tracking.views import saved_view
 
 # Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
 # and the client would send `create_run` again after a timeout, though the server may have done it.
@@ -197,7 +196,7 @@ class Follower:
         if name not in self.pages:
             self.pages = {page.name: page.experiment_id for page in self.client.search_experiments()}
         if name not in self.pages:
-            self.pages[name] = self.client.create_experiment(name, tags=dict([saved_view()]))
+            self.pages[name] = self.client.create_experiment(name)
         return self.pages[name]
 
 
