@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from click.testing import CliRunner, Result
 from fedshift.cli import main
 from fedshift.data.columns import read_columns
 from fedshift.planning import planfile
-from fedshift.resolve import complete
-from fedshift.spec import Division, RunSpec
+from fedshift.resolve import complete, resolve_division
+from fedshift.spec import Division, RunSpec, closed
 from fedshift.workspace import Workspace
+from tests.conftest import ROOT
 from tests.data.conftest import plant
 from tests.federation.toys import spec
 
@@ -178,3 +180,12 @@ def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
     other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
     assert workspace.partition(other) == workspace.partition(run)
     assert workspace.partition(alone.model_copy(update={"seed": 7})) != workspace.partition(alone)
+
+
+def test_divisions_that_are_documented_are_ones() -> None:
+    page = (ROOT / "docs" / "partitions.md").read_text()
+    first, *blocks = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    assert len(blocks) == 7
+    for block in (first, *blocks):
+        division = resolve_division(closed(Division, {"data": first["data"], **block}, "page"), "page")
+        assert division.data.target == "photo"
