@@ -17,6 +17,7 @@ from tests.tracking.server import Server
 
 WIDTH, SHOWN = 1800, 1345  # pixels; to the right of SHOWN is MLflow's assistant
 TABLE, CHART = 560, 1100
+PICTURES = ("runs", "seeds")  # those that the page shows
 CHARTS = (">cost/bytes<", ">cost/images<")  # MLflow draws them by name
 
 
@@ -74,12 +75,13 @@ def test_pages(browser: str, trained: Trained, server: Server, tmp_path: Path) -
         "methods": (seeds, "tags.target = 'plain' and tags.seed = '0'", CHART),
         "ablation": (ablation, "", CHART),
     }
-    folder = Path(os.environ.get("FEDSHIFT_SCREENSHOTS", tmp_path)).absolute()
+    kept = Path(os.environ.get("FEDSHIFT_SCREENSHOTS", tmp_path)).absolute()
     text = {}
     for name, (page, query, height) in pages.items():
         url = f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning&searchFilter={quote(query)}"
         mode = "&compareRunsMode=CHART" if height == CHART else ""
         words = CHARTS if height == CHART else ()
+        folder = kept if name in PICTURES else tmp_path
         text[name] = drawn(browser, url + mode, tmp_path, folder / f"mlflow-{name}.png", height, words)
     runs = {f"{run.method} | plain | seed {run.seed}": run for run in trained.runs if run.method != "fedprox"}
     for name, run in runs.items():
