@@ -26,7 +26,7 @@ def call(root: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--root", str(root), *arguments])
 
 
-def divided(root: Path, **division: object) -> Result:
+def by_hand(root: Path, **division: object) -> Result:
     """`fedshift partition --spec` of a file with these keys."""
     file = root / "division.yaml"
     file.write_text(yaml.safe_dump(division))
@@ -38,12 +38,12 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     for verb in ("verify", "prepare"):
         assert call(tmp_path, verb, "digits").exit_code == 0
     chosen = {"scheme": "domains_per_client", "params": {"d": 2}, "fractions": [0.9, 0.1, 0]}
-    told = divided(tmp_path, data={"dataset": "digits", "target": "plain"}, partition=chosen)
-    assert told.exit_code == 0, told.output
-    table = pd.read_parquet(told.output.strip())
+    result = by_hand(tmp_path, data={"dataset": "digits", "target": "plain"}, partition=chosen)
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(result.output.strip())
     assert table.groupby("client").size()[-1] == 454
     assert set(table["split"]) == {"train", "val", "target"}
-    _, facts = read_columns(Path(told.output.strip()), "")
+    _, facts = read_columns(Path(result.output.strip()), "")
     assert set(facts["data"]) == {
         "dataset",
         "release",
@@ -52,8 +52,8 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     }  # what the network sees is not asked for
     # a parameter at its default names the same file as none
     plain = {"dataset": "digits"}
-    assert divided(tmp_path, data=plain, partition={"scheme": "domains_per_client"}).output == (
-        divided(tmp_path, data=plain, partition={"scheme": "domains_per_client", "params": {"d": 1}}).output
+    assert by_hand(tmp_path, data=plain, partition={"scheme": "domains_per_client"}).output == (
+        by_hand(tmp_path, data=plain, partition={"scheme": "domains_per_client", "params": {"d": 1}}).output
     )
 
 
@@ -69,20 +69,22 @@ def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_targe
         shutil.copy(tree / f"{source}.png", tree / f"{copy}.png")
     shutil.copy(tree / "A" / "x" / "5.png", tree / "A" / "x" / "double.png")
     call(root, "fetch", "folder", "--release", "mine", "--from", str(tree))
-    told = call(root, "verify", "folder", "--release", "mine").output
-    assert "5 groups, 5 surplus" in told
-    assert "4 of these groups in several domains" in told and "1 of these groups in several classes" in told
-    assert told.index("A/x/0.png = B/x/0.png") < told.index("A/x/5.png = A/x/double.png")
+    result = call(root, "verify", "folder", "--release", "mine").output
+    assert "5 groups, 5 surplus" in result
+    assert (
+        "4 of these groups in several domains" in result and "1 of these groups in several classes" in result
+    )
+    assert result.index("A/x/0.png = B/x/0.png") < result.index("A/x/5.png = A/x/double.png")
     options = ["folder", "--release", "mine"]
     call(root, "prepare", *options)
     data = {"dataset": "folder", "release": "mine"}
     for groups, held, said in (("apart", 33, "4 images, kept"), ("together", 29, "4 images, left out")):
-        done = divided(root, data=data | {"target": "B"}, partition={"groups": groups})
+        done = by_hand(root, data=data | {"target": "B"}, partition={"groups": groups})
         assert said in done.output
         path = Path(done.stdout.strip())
         assert (pd.read_parquet(path)["client"] >= 0).sum() == held
         assert read_columns(path, "")[1]["twins"] == 4
-    assert "images, " not in divided(root, data=data | {"target": "C"}).output
+    assert "images, " not in by_hand(root, data=data | {"target": "C"}).output
 
 
 def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
@@ -93,8 +95,8 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         (["partition"], "Give one (fedshift plan --print path), or --spec."),
         (["verify", "pacs"], "fedshift fetch pacs"),
     ):
-        told = call(tmp_path, *arguments)
-        assert told.exit_code == 2 and text in told.output, (arguments, told.output)
+        result = call(tmp_path, *arguments)
+        assert result.exit_code == 2 and text in result.output, (arguments, result.output)
     digits = {"dataset": "digits"}
     for division, text in (
         (
@@ -110,8 +112,8 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         ({"partition": {}}, "'data' is missing"),
         ({"data": digits | {"prepare": {"px": 48}}}, "fedshift prepare digits --release original --px 48"),
     ):
-        told = divided(tmp_path, **division)
-        assert told.exit_code == 2 and text in told.output, (division, told.output)
+        result = by_hand(tmp_path, **division)
+        assert result.exit_code == 2 and text in result.output, (division, result.output)
 
 
 PLANNED = """\
@@ -135,14 +137,14 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
         name.removeprefix("data/partitions/").removesuffix(".parquet") for name in partitions
     ]
     assert len(names) == 4
-    told = call(project, "partition", first, *plan)
-    assert told.exit_code == 2 and "fedshift prepare digits --release original --px 16" in told.output
-    told = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
-    assert told.output.strip() == str(project / images.prepared) and told.exit_code == 0
+    result = call(project, "partition", first, *plan)
+    assert result.exit_code == 2 and "fedshift prepare digits --release original --px 16" in result.output
+    result = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
+    assert result.output.strip() == str(project / images.prepared) and result.exit_code == 0
     assert call(project, "partition", first, *plan).output.strip() == str(project / partitions[0])
     assert not (project / partitions[1]).exists()
-    told = call(project, "partition", *plan)
-    assert sorted(told.stdout.splitlines()) == [str(project / name) for name in partitions]
+    result = call(project, "partition", *plan)
+    assert sorted(result.stdout.splitlines()) == [str(project / name) for name in partitions]
     run = next(run for run in runs if run.partition == partitions[0])
     _, facts = read_columns(project / partitions[0], "")
     assert facts["seed"] == run.seed and facts["partition"]["modify"] == {"few_shot_target": {"each": 3}}
@@ -162,14 +164,14 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
     run, (images,) = planfile.runs(path)[0], planfile.images(path)
     name = run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
     for arguments in (["partition", name[:-2]], ["prepare", images.prepared[len("data/prepared/") : -2]]):
-        told = call(project, *arguments)
-        assert told.exit_code == 2 and f"Did you mean '{arguments[1]}" in told.output
-    told = call(project, "partition", name, "--spec", str(project / "experiments" / "planned.yaml"))
-    assert told.exit_code == 2 and "Leave out DATASET/RECIPE" in told.output
+        result = call(project, *arguments)
+        assert result.exit_code == 2 and f"Did you mean '{arguments[1]}" in result.output
+    result = call(project, "partition", name, "--spec", str(project / "experiments" / "planned.yaml"))
+    assert result.exit_code == 2 and "Leave out DATASET/RECIPE" in result.output
     monkeypatch.setattr("fedshift.workspace.fingerprint", lambda *modules: "other code")
     for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
-        told = call(project, *arguments)
-        assert told.exit_code == 2 and "Run snakemake again: it plans anew." in told.output
+        result = call(project, *arguments)
+        assert result.exit_code == 2 and "Run snakemake again: it plans anew." in result.output
 
 
 def test_partition_of_a_run_is_that_of_its_division_alone() -> None:

@@ -64,8 +64,8 @@ def test_pacs_from_its_hdf5_files(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="art_painting: 21 images, 2,048 were published"):
         verify(workspace, "pacs", "hdf5")
     write_manifest(workspace, "pacs", "hdf5", accept=True)
-    made = load_prepared(prepare(workspace, "pacs", "hdf5", Prepare(px=16), jobs=1))
-    images, prepared = made.pixels, made.index
+    content = load_prepared(prepare(workspace, "pacs", "hdf5", Prepare(px=16), jobs=1))
+    images, prepared = content.pixels, content.index
     assert images.shape == (84, 16, 16, 3) and prepared["split"].tolist() == index["split"].tolist()
     spec = make_spec(dataset="pacs", target="photo")
     official = spec.partition.model_copy(update={"split": "official"})

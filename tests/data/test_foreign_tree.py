@@ -74,8 +74,8 @@ def fetched(project: Path, source: Path) -> str:
 def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
     """Pixels and paths."""
     done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
-    made = load_prepared(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
-    images, index = made.pixels, made.index
+    content = load_prepared(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    images, index = content.pixels, content.index
     return images, list(index["path"])
 
 

@@ -46,8 +46,8 @@ def tree(workspace: Workspace, tmp_path: Path) -> Path:
 
 def test_pixels_and_index_agree_with_the_files(workspace: Workspace, tree: Path) -> None:
     folder = prepare(workspace, "folder", "mine", PX)
-    made = load_prepared(folder)
-    images, index = made.pixels, made.index
+    content = load_prepared(folder)
+    images, index = content.pixels, content.index
     assert images.shape == (8, 8, 8, 3) and images.dtype == np.uint8 and isinstance(images, np.memmap)
     assert index.columns.tolist() == ["sample", "path", "domain", "class", "label", "split", "group"]
     assert index.dtypes.astype(str).tolist() == ["int32", "str", "str", "str", "int16", "str", "int32"]
@@ -131,8 +131,8 @@ def test_other_images_under_the_same_release_are_refused(workspace: Workspace, t
 
 def test_digits_are_prepared_without_a_raw_tree(workspace: Workspace) -> None:
     folder = prepare(workspace, "digits")
-    made = load_prepared(folder)
-    images, index, facts = made.pixels, made.index, made.facts
+    content = load_prepared(folder)
+    images, index, facts = content.pixels, content.index, content.facts
     assert images.shape == (1797, 32, 32, 3)
     assert facts["domains"] == ["plain", "ink", "texture", "outline"] and facts["classes"] == list(
         "0123456789"
@@ -239,8 +239,8 @@ def test_what_was_begun_with_other_images_starts_anew(
     draw(tree / "A" / "x" / "0.png", 99)
     write_manifest(workspace, "folder", "mine")
     decoded = counted(monkeypatch)
-    made = load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1))
-    images, index = made.pixels, made.index
+    content = load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1))
+    images, index = content.pixels, content.index
     assert decoded == list(index["path"]) and len(decoded) == 8
     expected = Image.open(tree / "A" / "x" / "0.png").resize((8, 8), Image.Resampling.BILINEAR)
     np.testing.assert_array_equal(images[0], np.asarray(expected))

@@ -84,8 +84,8 @@ def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Worksp
     assert f"present: {workspace.raw(name, 'original')}" in done(fedshift(workspace.root, "fetch", name))
     assert done(fedshift(workspace.root, "prepare", name, "--px", "8")).strip() == str(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    made = load_prepared(folder)
-    images, index = made.pixels, made.index
+    content = load_prepared(folder)
+    images, index = content.pixels, content.index
     assert images.shape == (2533, 8, 8, 3) and images.std() > 30
     counts = pd.crosstab(
         *(divide(index, make_spec(dataset="office_caltech10"))[name] for name in ("client", "split"))

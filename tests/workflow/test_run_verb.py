@@ -71,10 +71,10 @@ def run(checkout: Checkout, *arguments: str) -> tuple[int, str]:
 def test_a_target_that_is_not_asked_for_says_what_to_type(
     checkout: Checkout, target: str, command: str
 ) -> None:
-    told = checkout.snakemake("--dry-run", "--", target)
-    assert told.returncode == 1
-    assert "WorkflowError" in told.stdout and command in told.stdout, told.stdout
-    assert "MissingRuleException" not in told.stdout
+    result = checkout.snakemake("--dry-run", "--", target)
+    assert result.returncode == 1
+    assert "WorkflowError" in result.stdout and command in result.stdout, result.stdout
+    assert "MissingRuleException" not in result.stdout
 
 
 def test_what_it_says_to_type_works(checkout: Checkout) -> None:
@@ -84,8 +84,8 @@ def test_what_it_says_to_type_works(checkout: Checkout) -> None:
 
 def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> None:
     """Snakemake drops a profile's `config` for a `--config` on the command line."""
-    told = checkout.snakemake("--dry-run", "--config", "experiments=[papers/other]", profile="slurm")
-    assert told.returncode == 0, told.stdout
+    result = checkout.snakemake("--dry-run", "--config", "experiments=[papers/other]", profile="slurm")
+    assert result.returncode == 0, result.stdout
     request = planfile.request(checkout.root, checkout.plan)
     assert (request.device, request.experiments) == ("cuda", ("papers/other",))
 
@@ -131,5 +131,5 @@ def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> N
 
 
 def test_its_help_needs_no_snakemake() -> None:
-    told = fedshift(Path(), "run", "--help")
-    assert told.exit_code == 0 and "--profile" in told.output
+    result = fedshift(Path(), "run", "--help")
+    assert result.exit_code == 0 and "--profile" in result.output

@@ -30,10 +30,10 @@ def _states(workspace: Workspace, name: str, width: int) -> None:
     """A line per release: absent, raw, verified, prepared, partitioned."""
     from fedshift.data.state import State, partitions, states
 
-    found, divided = states(workspace, name), partitions(workspace, name)
-    for release in dict.fromkeys([*found, *divided]):
-        state = found.get(release, State("absent"))
-        more = f", partitioned ({divided[release]})" if divided[release] else ""
+    by_release, counts = states(workspace, name), partitions(workspace, name)
+    for release in dict.fromkeys([*by_release, *counts]):
+        state = by_release.get(release, State("absent"))
+        more = f", partitioned ({counts[release]})" if counts[release] else ""
         click.echo(f"  {'':{width}}    {release}: {state}{more}")
 
 

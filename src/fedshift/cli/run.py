@@ -30,8 +30,8 @@ def command(workspace: Workspace, experiment: str, profile: str, options: tuple[
 
     request(workspace.root, (experiment,))  # known, or refused with the nearest name
     config, words = f"experiments=[{experiment}]", list(options)
-    if given := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
-        words.insert(given[-1] + 1, config)  # Snakemake listens to the last one alone
+    if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
+        words.insert(flags[-1] + 1, config)  # Snakemake listens to the last one alone
         words = ["--profile", profile, *words]
     else:
         words = ["--config", config, "--profile", profile, *words]

@@ -69,8 +69,8 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
     images = mapped(prepared.pixels)
     labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
     if rendering := rendering_of(spec):
-        made_of = {"prepared": prepared.facts["images"], "partition": content}
-        folder = render(workspace.rendered(spec), rendering, prepared.pixels, partition, spec.seed, made_of)
+        sources = {"prepared": prepared.facts["images"], "partition": content}
+        folder = render(workspace.rendered(spec), rendering, prepared.pixels, partition, spec.seed, sources)
         rendered, samples_of, hashes["rendered"] = load_rendered(folder)
         clients = [
             replace(client, train=_rendered_of(client.train, samples_of, len(images))) for client in clients

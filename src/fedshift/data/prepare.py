@@ -94,8 +94,8 @@ def load_prepared(folder: Path) -> Prepared:
     Raises FedshiftError where they or the index are absent or do not match prepared.json.
     """
     facts, cure, images = _facts(folder), _cure(folder), folder / "images.npy"
-    index, found = read_columns(folder / "index.parquet", cure)
-    if found["hash"] != facts["index"]:
+    index, header = read_columns(folder / "index.parquet", cure)
+    if header["hash"] != facts["index"]:
         raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
     state = images.stat() if images.is_file() else None
     if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:

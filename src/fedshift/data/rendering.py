@@ -58,11 +58,11 @@ def render(
     pixels: NDArray[np.uint8],
     table: pd.DataFrame,
     seed: int,
-    made_of: dict[str, str],
+    sources: dict[str, str],
 ) -> Path:
     """Make the images that a run trains on, in `folder`, and return it. One that exists is whole, and left alone.
 
-    pixels: the prepared images [n, px, px, 3]; table: the partition; made_of: their hashes, noted in rendered.json.
+    pixels: the prepared images [n, px, px, 3]; table: the partition; sources: the hashes of both, noted in rendered.json.
     Who asks for the same at the same time waits; what a killed process has left is written over.
     Raises FedshiftError where weights that the rendering needs are absent.
     """
@@ -73,7 +73,7 @@ def render(
             )
             hashes = {"images": sha256_file(part / "images.npy")}
             hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
-            write_json(part / "rendered.json", {**hashes, **made_of})
+            write_json(part / "rendered.json", {**hashes, **sources})
     return folder
 
 

@@ -48,17 +48,17 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
     for path in sorted((workspace.root / "data" / "prepared" / name).glob("*/prepared.json")):
         facts = json.loads(path.read_text())
         sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
-    found = {}
+    result = {}
     for release in dict.fromkeys([*dataset.releases, *_raw(workspace.root / "data" / "raw" / name), *sizes]):
         prepared = tuple(sorted(sizes.get(release, ())))
         if dataset.embedded:
-            found[release] = State("embedded", prepared=prepared)
+            result[release] = State("embedded", prepared=prepared)
         elif not workspace.raw(name, release).exists():
-            found[release] = State("absent", prepared=prepared)
+            result[release] = State("absent", prepared=prepared)
         else:
             files = _files(workspace, name, release)
-            found[release] = State("raw" if files is None else "verified", files or 0, prepared)
-    return found
+            result[release] = State("raw" if files is None else "verified", files or 0, prepared)
+    return result
 
 
 def partitions(workspace: Workspace, name: str) -> Counter[str]:

@@ -25,8 +25,8 @@ def datasets(workspace: Workspace, asked: Request) -> Iterator[Finding]:
         state = states(workspace, dataset).get(release, State("absent"))
         options = "" if release == "original" else f" --release {release}"
         if state.raw == "absent":
-            found = f"{state}; needed by {', '.join(users)}"
-            yield Finding(f"data {dataset}", "wrong", found, f"fedshift fetch {dataset}{options}")
+            text = f"{state}; needed by {', '.join(users)}"
+            yield Finding(f"data {dataset}", "wrong", text, f"fedshift fetch {dataset}{options}")
         elif state.raw == "raw":
             yield Finding(f"data {dataset}", "absent", str(state), f"fedshift verify {dataset}{options}")
         else:
