@@ -17,7 +17,7 @@ from fedshift.spec import RunSpec
 
 
 def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federation, dict[str, str]]:
-    """The Federation of a resolved spec, and the content hashes of what decides its numbers: of `data`, and of published weights.
+    """The Federation of a resolved spec, and the content hashes of its data and of published weights.
 
     Raises FedshiftError where these weights are absent or changed.
     """

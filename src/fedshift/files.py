@@ -62,11 +62,11 @@ def remove_temporary(folder: Path) -> None:
 
 @contextlib.contextmanager
 def built_once(folder: Path) -> Iterator[Path | None]:
-    """Build a folder once, by whichever process asks first; gives None where it is there, or another has built it meanwhile.
+    """Build a folder once, by whichever process asks first; gives None where it is there already.
 
-    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the block ends well it gets its
-    name by one rename. What a FedshiftError leaves is removed, unless trying again can help; what a kill or a full disk leaves is
-    given to the next that asks.
+    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the block ends
+    well it gets its name by one rename. What a FedshiftError leaves is removed, unless trying again can help; what a
+    kill or a full disk leaves is given to the next that asks.
     """
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():

@@ -21,7 +21,7 @@ plan_option = click.option(
 
 
 def required(plan: Path | None, instead: str) -> Path:
-    """The plan that is given. Raises FedshiftError where none is; `instead` says what to give in its place."""
+    """The plan. Raises FedshiftError where there is none; `instead` says what would do in its place."""
     if plan is None:
         raise FedshiftError(
             "--plan", "no plan is given", f"Give one (fedshift plan --print path), or {instead}."
@@ -30,7 +30,7 @@ def required(plan: Path | None, instead: str) -> Path:
 
 
 def unchanged(workspace: Workspace, planned: str, present: Path) -> None:
-    """Raise FedshiftError where the installed code calls what was `planned` (a path below the root) by another name."""
+    """Raise FedshiftError where the code has another name for what was `planned` (relative to the root)."""
     if workspace.root / planned != present:
         what = "the code has changed since this was planned"
         raise FedshiftError(planned, what, "Run snakemake again: it plans anew.")

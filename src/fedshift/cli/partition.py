@@ -23,13 +23,14 @@ TOGETHER = "partition.groups: together"
     "--spec",
     "file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="By hand: a YAML file with the keys data, partition and seed of an experiment, or a run's spec.json.",
+    help="By hand: a YAML file with data, partition and seed as in an experiment, or a run's spec.json.",
 )
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, file: Path | None) -> None:
-    """Write who holds which sample, with a picture of it: planned partitions (default: all of the plan), or that of --spec.
+    """Write who holds which sample, with a picture of it.
 
-    A planned partition is named as its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
+    Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as its file:
+    pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
     from fedshift.data.partition import partition, twins
     from fedshift.errors import FedshiftError
@@ -62,7 +63,10 @@ def _by_hand(file: Path) -> Division:
 
 
 def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
-    """A run for each of the plan's partitions, or of those that are named. Raises FedshiftError where the code has changed since."""
+    """A run for each of the plan's partitions, or of those in `names`.
+
+    Raises FedshiftError where the code has changed since.
+    """
     import json
 
     from fedshift.cli.options import required, unchanged

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def command(
     workspace: Workspace, name: str, plan: Path | None, release: str, px: int, jobs: int | None
 ) -> None:
-    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET; or those that a plan calls DATASET/RECIPE."""
+    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET.
+
+    DATASET/RECIPE are images of a plan, named as their folder: release and px are the plan's.
+    """
     from fedshift.data.prepare import prepare
     from fedshift.spec import Prepare, closed
 
@@ -33,7 +36,10 @@ def command(
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name. Raises FedshiftError where the code has changed since."""
+    """Data set, release and pixels of the plan's images of this name.
+
+    Raises FedshiftError where the code has changed since.
+    """
     from fedshift.cli.options import required, unchanged
     from fedshift.errors import unknown
     from fedshift.planning import planfile

@@ -24,7 +24,8 @@ from fedshift.workspace import Workspace
 def command(workspace: Workspace, experiment: str, profile: str, options: tuple[str, ...]) -> None:
     """Make all results of EXPERIMENT, whether or not params.yaml lists it; what is done is not done again.
 
-    What follows `--` is for Snakemake: `fedshift run demo -- --dry-run`, or targets: `-- results/tables/demo/table.csv`.
+    What follows `--` is for Snakemake: options (`fedshift run demo -- --dry-run`) and targets
+    (`fedshift run demo -- results/tables/demo/table.csv`).
     """
     from fedshift.cli.plan import request
 

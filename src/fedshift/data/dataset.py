@@ -24,7 +24,7 @@ INDEX_TYPES = {
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip or tar file at a public address, which this project never reached; `stated` names the source that gives that address."""
+    """A zip or tar file at a public address, never reached from here; `stated`: the source of the address."""
 
     url: str
     stated: str

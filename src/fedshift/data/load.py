@@ -1,4 +1,4 @@
-"""Load: a run's images, labels, clients and held-out domains, from prepared images and a partition; each file is read and hashed once."""
+"""Load: a run's images, labels, clients and held-out domains; each file is read and hashed once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RunData:
 def load(workspace: Workspace, spec: RunSpec) -> RunData:
     """The data of a resolved spec; images that its method renders are rendered now, if they are not there.
 
-    Raises FedshiftError where files are absent, do not match their hashes, or leave a client without a training sample.
+    Raises FedshiftError where files are absent or do not match their hashes, or a client trains on nothing.
     """
     prepared, path = load_prepared(workspace.prepared(spec.data)), workspace.partition(spec)
     partition, content = load_partition(path, prepared.index)
@@ -97,5 +97,5 @@ def mapped(pixels: NDArray[np.uint8]) -> Tensor:
 
 
 def _rendered_of(train: Tensor, samples_of: NDArray[np.int64], offset: int) -> Tensor:
-    """Positions of the images that were rendered from the training samples `train`, behind `offset` others."""
+    """Positions of the images that were rendered from the samples `train`, behind `offset` others."""
     return torch.from_numpy(np.flatnonzero(np.isin(samples_of, train.numpy()))) + offset

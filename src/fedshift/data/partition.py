@@ -45,7 +45,7 @@ def partition(workspace: Workspace, spec: Division) -> Path:
 
 
 def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The columns sample, client, domain, class, label, split, one row per row of the prepared `index`; and their SHA-256.
+    """Columns sample, client, domain, class, label, split, row by row as in the prepared `index`; and their SHA-256.
 
     attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes.
     Raises FedshiftError where the columns do not match their hash or were made for another index.

@@ -17,7 +17,7 @@ NAMED_CLASSES = 70  # names that can be read below a map
 
 
 def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path) -> None:
-    """PNG: bars of images per domain, and a map domain x class (its colour is the number of images; written in if there are few)."""
+    """PNG: bars of images per domain, and a map domain x class whose colour is the number of images."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -47,7 +47,7 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client, at most 14 inches wide; what no client holds has bars and a scale of its own."""
+    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

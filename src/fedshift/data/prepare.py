@@ -79,8 +79,8 @@ class Prepared:
     Attributes:
         pixels: read-only memory map uint8 [n, px, px, 3] in RGB.
         index: row i describes image i: sample, path, domain, class, label, split, group.
-        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, images and index
-            (hashes), pillow.
+        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, pillow,
+            images and index (hashes).
     """
 
     pixels: NDArray[np.uint8]
@@ -89,7 +89,7 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made. The pixels are hashed once per process as long as size and time stay.
+    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time stay.
 
     Raises FedshiftError where they or the index are absent or do not match prepared.json.
     """

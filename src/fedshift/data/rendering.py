@@ -60,9 +60,16 @@ def render(
     seed: int,
     sources: dict[str, str],
 ) -> Path:
-    """Make the images that a run trains on, in `folder`, and return it. One that exists is whole, and left alone.
+    """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left alone.
 
-    pixels: the prepared images [n, px, px, 3]; table: the partition; sources: the hashes of both, noted in rendered.json.
+    Args:
+        folder: where they lie, named by what they are made of and how.
+        rendering: what makes them.
+        pixels: the prepared images [n, px, px, 3].
+        table: the partition.
+        seed: the run's.
+        sources: hashes of images and partition, noted in rendered.json.
+
     Who asks for the same at the same time waits; what a killed process has left is written over.
     Raises FedshiftError where weights that the rendering needs are absent.
     """
@@ -78,7 +85,10 @@ def render(
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
-    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash. Raises FedshiftError if they changed."""
+    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash.
+
+    Raises FedshiftError where they have changed.
+    """
     cure = f"Remove {folder}; the run makes it again."
     table, index = read_columns(folder / "index.parquet", cure)
     facts, images = json.loads((folder / "rendered.json").read_text()), folder / "images.npy"

@@ -22,7 +22,7 @@ class State:
     """Where one release of a data set stands; as text: "verified, 9,991 files, prepared (64, 256 px)".
 
     Attributes:
-        raw: the raw images: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified".
+        raw: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified".
         files: how many a verified tree has; 0 for any other.
         prepared: sides of decoded images in pixels, ascending.
     """
@@ -39,7 +39,7 @@ class State:
 
 
 def states(workspace: Workspace, name: str) -> dict[str, State]:
-    """Release -> state, for every release of data set `name` that is declared or has left a trace in the project.
+    """Release -> state, for every release of data set `name` that is declared or has images here.
 
     Reads names and stamps, no images: whether a stamp is still true `fedshift verify` tells.
     """

@@ -10,11 +10,19 @@ from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 CHECKS: tuple[Callable[[Workspace, Request], Iterable[Finding]], ...] = (
-    machine.cores, machine.gpu, machine.precision, cluster.check, services.dvc, services.mlflow, machine.disk, data.datasets, data.weights
-)  # fmt: skip
+    machine.cores,
+    machine.gpu,
+    machine.precision,
+    cluster.check,
+    services.dvc,
+    services.mlflow,
+    machine.disk,
+    data.datasets,
+    data.weights,
+)
 
 
 def examine(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Look at everything in turn; nothing is changed, nothing is installed, at most a server's address is asked."""
+    """Look at everything in turn; nothing is changed or installed, at most a server's address is asked."""
     for check in CHECKS:
         yield from check(workspace, asked)

@@ -34,7 +34,7 @@ def datasets(workspace: Workspace, asked: Request) -> Iterator[Finding]:
 
 
 def weights(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """One line for each published file that is there, and for each file or list that is not; nothing where nothing is needed."""
+    """One line for each published file that is needed, there or not, and for each list that is not there."""
     runs = specs(workspace, asked)
     for file in {file: None for spec in runs for file in needed_weights(workspace, spec)}:
         if file.path.is_file():

@@ -74,9 +74,7 @@ def disk(workspace: Workspace, asked: Request) -> Iterator[Finding]:
 
 
 def precision(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """What is measured and not looked up: bf16, and tf32 where there is one, against fp32, as `local.precision`
-    may ask for; and experiments that ask for a tf32 that is not here.
-    """
+    """Measured, not looked up: bf16 and tf32 against fp32; and who asks for a tf32 that is not here."""
     import torch
 
     from fedshift.federation.precision import has_tf32

@@ -1,4 +1,4 @@
-"""What one job asks a cluster for, from the estimates of the runs that it trains. Standard library only: the Snakefile needs it."""
+"""What one job asks a cluster for, from the estimates of its runs. Standard library only: the Snakefile needs it."""
 
 from __future__ import annotations
 
