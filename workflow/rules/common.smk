@@ -1,7 +1,6 @@
 # What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
 # for which experiments.
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -19,9 +18,6 @@ from fedshift.planning import job, planfile
 from fedshift.planning.request import Request
 
 ROOT = Path.cwd()
-EXPERIMENTS = sorted(
-    path.relative_to("experiments").with_suffix("").as_posix() for path in Path("experiments").rglob("*.yaml")
-)
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
 # re-runs nothing.
 BIN = str(Path(sys.executable).parent)

@@ -1,6 +1,10 @@
 # Targets of experiments that exist and are not asked for: how to ask for them, in place of a bare MissingRuleException.
 
-UNLISTED = [name for name in EXPERIMENTS if name not in REQUEST.experiments]
+import re
+
+FILES = sorted(Path("experiments").rglob("*.yaml"))
+NAMES = [path.relative_to("experiments").with_suffix("").as_posix() for path in FILES]
+UNLISTED = [name for name in NAMES if name not in REQUEST.experiments]
 OF_AN_EXPERIMENT = {
     "tables": "results/tables/{unlisted}/{file}",
     "figures": "results/figures/{unlisted}",
