@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli.options import plan_option
+from fedshift.cli._planned import plan_option
 
 if TYPE_CHECKING:
     from fedshift.workspace import Workspace
@@ -40,7 +40,7 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
 
     Raises FedshiftError where the code has changed since.
     """
-    from fedshift.cli.options import required, unchanged
+    from fedshift.cli._planned import required, unchanged
     from fedshift.errors import unknown
     from fedshift.planning import planfile
     from fedshift.spec import Prepare
