@@ -35,6 +35,7 @@ include: "workflow/rules/adapt.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/tracking.smk"
+include: "workflow/rules/unlisted.smk"
 
 
 rule all:

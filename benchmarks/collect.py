@@ -6,7 +6,6 @@ The runs are copies of one that is trained for this (`--rounds`, FedAvg on digit
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -59,8 +58,8 @@ def main() -> None:
             plan = root / subprocess.check_output(PLAN, cwd=root, env=environment(), text=True).strip()
             planned = planfile.runs(plan)
             one = min(planned, key=lambda run: (run.method, run.seed))
-            fedshift(root, "prepare", "digits", "--px", str(json.loads(one.spec)["data"]["prepare"]["px"]))
-            fedshift(root, "partition", "digits", "--target", "texture", "--seed", str(one.seed))
+            for verb, made in (("prepare", one.prepared), ("partition", one.partition)):
+                fedshift(root, verb, "/".join(Path(made).with_suffix("").parts[2:]), "--plan", str(plan))
             fedshift(root, "train", one.digest, "--plan", str(plan))
             done = root / one.directory
             for run in planned:

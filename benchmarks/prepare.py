@@ -23,10 +23,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fedshift.assemble import mapped
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.fetch import fetch
-from fedshift.data.prepare import load
+from fedshift.data.load import mapped
+from fedshift.data.prepare import load_index, map_pixels
 from fedshift.data.verify import verified
 from fedshift.federation.samples import Samples
 from fedshift.identity import prepared_name
@@ -123,7 +123,7 @@ def kill_when_half(process: subprocess.Popen[bytes], progress: Path, images: int
 def batches(folder: Path, px: int, count: int, size: int) -> tuple[float, float, float]:
     """Images/s of random batches from the map, and how much anonymous and shared memory that added, in MB."""
     before = memory()
-    pixels, index = load(folder)
+    pixels, index = map_pixels(folder), load_index(folder)
     evaluate = Evaluate(px, px, "half")
     labels = torch.from_numpy(index["label"].to_numpy().astype("int64"))
     samples = Samples(mapped(pixels), labels, Augment("flip", px, px, "half"), evaluate)

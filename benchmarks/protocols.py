@@ -19,6 +19,7 @@ import pyarrow as pa
 import torch
 
 from fedshift.assemble import assemble
+from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments import load
 from fedshift.experiments.declared import Experiment
@@ -74,7 +75,7 @@ def play(federation: Federation, rounds: int) -> dict[str, list[float]]:
 def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) -> dict[str, Any]:
     spec = declared(workspace.root, protocol)
     partition(workspace, spec)
-    federation, _, _ = assemble(workspace, spec, device)
+    federation, _ = assemble(spec, load_data(workspace, spec), device)
     seen = play(federation, rounds)
     after = {
         (point.name, point.round): point.value

@@ -28,6 +28,7 @@ from bare import Bare, Recipe
 
 from fedshift.assemble import assemble
 from fedshift.data.fetch import fetch
+from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.experiments.declared import merge
@@ -71,7 +72,7 @@ def recipe(spec: RunSpec) -> Recipe:
 
 def ours(workspace: Workspace, spec: RunSpec) -> Events:
     """The engine as `fedshift train` drives it, but for checkpoints (one in 30 s there)."""
-    federation, _, _ = assemble(workspace, spec, torch.device("cpu"))
+    federation, _ = assemble(spec, load(workspace, spec), torch.device("cpu"))
     domains = {k: client.domains[0] for k, client in enumerate(federation.evaluated_clients)}
     for event in federation.run():
         if event == "client":

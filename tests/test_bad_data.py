@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 
 from fedshift.data.partition import partition
@@ -83,17 +84,10 @@ def test_raw_images_that_are_not_there(project: Path) -> None:
 
 
 def test_a_client_without_samples(project: Path) -> None:
-    arguments = (
-        "--scheme",
-        "domains_per_client",
-        "--param",
-        "d=1",
-        "--param",
-        "clients=2000",
-        "--fractions",
-        ".8,.1,.1",
-    )
-    refused(fedshift(project, "partition", "digits", *arguments), "client", "Use fewer clients")
+    many = {"scheme": "domains_per_client", "params": {"d": 1, "clients": 2000}}
+    file = project / "division.yaml"
+    file.write_text(yaml.safe_dump({"data": {"dataset": "digits"}, "partition": many}))
+    refused(fedshift(project, "partition", "--spec", str(file)), "client", "Use fewer clients")
 
 
 # ---- disk

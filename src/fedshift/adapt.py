@@ -13,8 +13,7 @@ from torch import Tensor
 
 from fedshift.adaptation.base import Adaptation
 from fedshift.assemble import assemble
-from fedshift.data.partition import load_partition
-from fedshift.data.prepare import load_index
+from fedshift.data.load import RunData, load
 from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
@@ -23,7 +22,6 @@ from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import Samples
 from fedshift.federation.scores import TARGET
 from fedshift.files import write_json
-from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.rundir import RunDirectory
@@ -69,14 +67,15 @@ def _adapted(
         torch.use_deterministic_algorithms(True, warn_only=True)
     kind: type[Adaptation] = get("adaptations", task.adaptation)
     hp = params(kind, task.params)
-    federation, hashes, _ = assemble(workspace, spec, device)
+    data = load(workspace, spec)
+    federation, hashes = assemble(spec, data, device)
     for what, kind_of in (("prepared", "images"), ("partition", "partition")):
         if hashes[what] != summary["hashes"][what]:
             cure = "Train the run again by the code that is installed: rerun: code."
             raise FedshiftError(run, f"was trained on another {kind_of} than lies here now", cure)
     rows = weights.unseen(federation, RunDirectory(run), summary, task.selection)
     samples = federation.worker.samples
-    index = target(workspace, spec, task).to(samples.home)
+    index = target(spec, data, task).to(samples.home)
     network = Network(federation.build(), federation.layout, device)
     before = _tested(federation, network, rows, index)
     for row in rows:
@@ -85,17 +84,13 @@ def _adapted(
     return {"n": len(index), "before": before, "after": after, "seconds": time.monotonic() - began}
 
 
-def target(workspace: Workspace, spec: RunSpec, task: Task) -> Tensor:
+def target(spec: RunSpec, data: RunData, task: Task) -> Tensor:
     """Positions of the held-out domain's images that are adapted to and tested on."""
-    partition = workspace.partition(partition_name(spec))
-    table = load_partition(partition, load_index(workspace.prepared(prepared_name(spec.data))))
-    chosen = (table["domain"] == spec.data.target) & (table["client"] < 0)
-    if task.images == "tested":
-        chosen &= table["split"] == "target"
-    if not chosen.any():
+    index, *_ = data.targets if task.images == "tested" else data.unheld
+    if not len(index):
         what = f"the run tests no image of '{spec.data.target}'"
         raise FedshiftError(f"adaptation {task.adaptation}", what, "Use --full-domain.")
-    return torch.from_numpy(table["sample"].to_numpy()[chosen.to_numpy()].astype("int64"))
+    return index
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-"""Writes that are whole or absent, and hashes."""
+"""Files and folders that are whole or absent, and hashes."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,51 @@ def remove_temporary(folder: Path) -> None:
     """Remove what writers that were killed have left below `folder`, in which nobody else writes now."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def built_once(folder: Path) -> Iterator[Path | None]:
+    """Build a folder once, by whichever process asks first; gives None where it is there already.
+
+    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the block ends
+    well it gets its name by one rename. What a FedshiftError leaves is removed, unless trying again can help; what a
+    kill or a full disk leaves is given to the next that asks.
+    """
+    part = folder.with_name(f".{folder.name}.part")
+    while not folder.exists():
+        part.mkdir(parents=True, exist_ok=True)
+        with _locked(part / "lock") as mine:
+            if not mine:
+                continue
+            if folder.exists():
+                shutil.rmtree(part)
+                break
+            remove_temporary(part)
+            try:
+                yield part
+            except FedshiftError as error:
+                if not error.retry:
+                    shutil.rmtree(part)
+                raise
+            (part / "lock").unlink()
+            part.rename(folder)
+            return
+    yield None
+
+
+@contextlib.contextmanager
+def _locked(lock: Path) -> Iterator[bool]:
+    """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
+    try:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:  # and its folder
+        yield False
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield lock.exists() and lock.stat().st_ino == os.fstat(file).st_ino
+    finally:
+        os.close(file)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

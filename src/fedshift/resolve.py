@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from fedshift.errors import FedshiftError, nearest, unknown
 from fedshift.files import canonical_json
 from fedshift.registry import get
-from fedshift.spec import Method, Model, RunSpec
+from fedshift.spec import Division, Method, Model, RunSpec
+
+AnyDivision = TypeVar("AnyDivision", bound=Division)
 
 
 def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
@@ -20,31 +22,12 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
 
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
-    dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
-    if spec.data.release not in dataset.releases and not dataset.open_releases:
-        raise unknown(
-            f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
-        )
-    for domain in spec.data.held_out if dataset.domains else ():
-        if domain not in dataset.domains or spec.data.held_out.count(domain) > 1:
-            raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
-    scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
+    spec = resolve_division(spec, where)
     model = get("models", spec.model.name, f"{where}: model.name")
     if spec.model.init not in (starts := ["scratch", *model.weights]):
         raise unknown(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     method = get("methods", spec.method.name, f"{where}: method.name")
-    changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
-    chosen = {
-        name: _chosen(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
-        for name, change in changes.items()
-    }
     blocks = {
-        "partition": spec.partition.model_copy(
-            update={
-                "params": _chosen(scheme, spec.partition.params, f"{where}: partition.params"),
-                "modify": chosen,
-            }
-        ),
         "model": spec.model.model_copy(
             update={"params": _chosen(model, spec.model.params, f"{where}: model.params")}
         ),
@@ -53,12 +36,6 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
         ),
     }
     spec = spec.model_copy(update=blocks)
-    if dataset.domains:
-        sources = len(dataset.domains) - len(spec.data.held_out)
-        params(scheme, spec.partition.params).check(sources, f"{where}: partition.params")
-        for name, change in changes.items():
-            made = params(change, chosen[name])
-            made.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
     if spec.local.batch == 1 and _has_batch_norm(model, spec):
         raise FedshiftError(
             f"{where}: local.batch",
@@ -75,6 +52,36 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     ):
         raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
     return spec
+
+
+def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
+    """Check the names and parameters that decide who holds which sample; parameters at their default are dropped.
+
+    Raises FedshiftError naming `where`, the key and the nearest valid choice.
+    """
+    dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
+    if spec.data.release not in dataset.releases and not dataset.open_releases:
+        raise unknown(
+            f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
+        )
+    for domain in spec.data.held_out if dataset.domains else ():
+        if domain not in dataset.domains or spec.data.held_out.count(domain) > 1:
+            raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
+    scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
+    changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
+    modify = {
+        name: _chosen(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
+        for name, change in changes.items()
+    }
+    chosen = _chosen(scheme, spec.partition.params, f"{where}: partition.params")
+    if dataset.domains:
+        sources = len(dataset.domains) - len(spec.data.held_out)
+        params(scheme, chosen).check(sources, f"{where}: partition.params")
+        for name, change in changes.items():
+            made = params(change, modify[name])
+            made.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
+    partition = spec.partition.model_copy(update={"params": chosen, "modify": modify})
+    return spec.model_copy(update={"partition": partition})
 
 
 def check_weights(spec: RunSpec, where: str) -> None:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from fedshift.adapt import Images, target
 from fedshift.assemble import assemble
+from fedshift.data.load import load
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
@@ -104,15 +105,17 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     for one in (run, whole):
         partition(Workspace(project), one)
     index = load_index(Workspace(project).prepared(prepared_name(run.data)))
-    chosen = target(Workspace(project), run, Task("fedbn", {}))
+    chosen = target(run, load(Workspace(project), run), Task("fedbn", {}))
     everybody = divide(index, spec("fedavg", data={"target": None}))
     rows = everybody[(everybody["domain"] == "texture") & (everybody["split"] == "test")]
     assert chosen.tolist() == rows["sample"].tolist()
     domain = int((index["domain"] == "texture").sum())
     assert len(chosen) == int(0.2 * domain) // 2
-    assert chosen.tolist() == assemble(Workspace(project), run, CPU)[0].scores._target[0][2].tolist()
-    assert len(target(Workspace(project), run, Task("fedbn", {}, images="full_domain"))) == domain
-    assert len(target(Workspace(project), whole, Task("fedbn", {}))) == domain
+    assert (
+        chosen.tolist() == assemble(run, load(Workspace(project), run), CPU)[0].scores._target[0][2].tolist()
+    )
+    assert len(target(run, load(Workspace(project), run), Task("fedbn", {}, images="full_domain"))) == domain
+    assert len(target(whole, load(Workspace(project), whole), Task("fedbn", {}))) == domain
 
 
 def test_a_run_of_another_partition_is_refused(project):
@@ -129,7 +132,7 @@ def test_a_run_of_another_partition_is_refused(project):
 def test_batches_keep_their_order_and_leave_out_a_single_image(project):
     run = spec("fedavg")
     partition(Workspace(project), run)
-    samples = assemble(Workspace(project), run, CPU)[0].worker.samples
+    samples = assemble(run, load(Workspace(project), run), CPU)[0].worker.samples
     index = torch.arange(40, 53)
     images = Images(samples, index)
     first, again = list(images(6)), list(images(6))
@@ -142,7 +145,7 @@ def test_domain_without_a_test_part_is_refused(project):
     run = spec("fedavg", partition={"fractions": [0.9, 0.1, 0.0], "target_split": "client"})
     partition(Workspace(project), run)
     with pytest.raises(FedshiftError, match=r"tests no image of 'texture'\n  Use --full-domain"):
-        target(Workspace(project), run, Task("fedbn", {}))
+        target(run, load(Workspace(project), run), Task("fedbn", {}))
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.34])
@@ -164,7 +167,7 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participati
     assert torch.equal(rows["shared"][state.shared.at], state.row[state.shared.at])
     assert rows["shared"][state.private.mask].isnan().all()
     assert torch.equal(rows["own"][:, state.private.at], state.own)
-    federation, _, _ = assemble(Workspace(project), run, CPU)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
     (row,) = weights.unseen(federation, RunDirectory(directory), summary, "last")
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
     drawn = [k for k, visits in enumerate(state.visits) if visits]
@@ -175,7 +178,7 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participati
 def test_generated_models_come_back(project):
     run = spec("hfedf", model={"name": "hfedf_cnn"}, local={"batch": 256})
     directory = trained(project, run)
-    federation, _, _ = assemble(Workspace(project), run, CPU)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
     summary = json.loads((directory / "summary.json").read_text())
     models = weights.unseen(federation, RunDirectory(directory), summary, "last")
     assert models.shape == (3, federation.layout.size) and models.isfinite().all()

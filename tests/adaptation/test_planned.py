@@ -121,8 +121,7 @@ def test_an_experiment_by_the_verbs(project: Path) -> None:
     declared(project, protocol="best", spec=steep, adapt=both)
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     fdse, fedbn = (next(run for run in planfile.runs(path) if run.method == name) for name in ("fdse", "fedbn"))  # fmt: skip
-    options = ["--target", "plain", "--fractions", ".8,.1,.1", "--target-split", "client"]
-    done(fedshift(project, "partition", "digits", *options))
+    done(fedshift(project, "partition", "--plan", str(path)))
     done(fedshift(project, "train", fdse.digest, "--plan", str(path)))
     adapt = ["adapt", "--experiment", "tiny", "--plan", str(path)]
     shown = done(fedshift(project, *adapt))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pandas as pd
+import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from fedshift.cli import main
 from fedshift.data.columns import read_columns
 from fedshift.identity import partition_name
-from fedshift.spec import Division
+from fedshift.planning import planfile
+from fedshift.resolve import complete, resolve_division
+from fedshift.spec import Division, RunSpec, closed
+from tests.conftest import ROOT
 from tests.data.conftest import plant
 from tests.federation.toys import spec
 
@@ -20,26 +26,24 @@ def call(root: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--root", str(root), *arguments])
 
 
+def by_hand(root: Path, **division: object) -> Result:
+    """`fedshift partition --spec` of a file with these keys."""
+    file = root / "division.yaml"
+    file.write_text(yaml.safe_dump(division))
+    return call(root, "partition", "--spec", str(file))
+
+
 def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     assert "nothing to fetch" in call(tmp_path, "fetch", "digits").output
     for verb in ("verify", "prepare"):
         assert call(tmp_path, verb, "digits").exit_code == 0
-    options = [
-        "--scheme",
-        "domains_per_client",
-        "--param",
-        "d=2",
-        "--target",
-        "plain",
-        "--fractions",
-        ".9,.1,0",
-    ]
-    told = call(tmp_path, "partition", "digits", *options)
-    assert told.exit_code == 0, told.output
-    table = pd.read_parquet(told.output.strip())
+    chosen = {"scheme": "domains_per_client", "params": {"d": 2}, "fractions": [0.9, 0.1, 0]}
+    result = by_hand(tmp_path, data={"dataset": "digits", "target": "plain"}, partition=chosen)
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(result.output.strip())
     assert table.groupby("client").size()[-1] == 454
     assert set(table["split"]) == {"train", "val", "target"}
-    _, facts = read_columns(Path(told.output.strip()), "")
+    _, facts = read_columns(Path(result.output.strip()), "")
     assert set(facts["data"]) == {
         "dataset",
         "release",
@@ -47,8 +51,9 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
         "prepare",
     }  # what the network sees is not asked for
     # a parameter at its default names the same file as none
-    assert call(tmp_path, "partition", "digits", "--scheme", "domains_per_client").output == (
-        call(tmp_path, "partition", "digits", "--scheme", "domains_per_client", "--param", "d=1").output
+    plain = {"dataset": "digits"}
+    assert by_hand(tmp_path, data=plain, partition={"scheme": "domains_per_client"}).output == (
+        by_hand(tmp_path, data=plain, partition={"scheme": "domains_per_client", "params": {"d": 1}}).output
     )
 
 
@@ -64,33 +69,109 @@ def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_targe
         shutil.copy(tree / f"{source}.png", tree / f"{copy}.png")
     shutil.copy(tree / "A" / "x" / "5.png", tree / "A" / "x" / "double.png")
     call(root, "fetch", "folder", "--release", "mine", "--from", str(tree))
-    told = call(root, "verify", "folder", "--release", "mine").output
-    assert "5 groups, 5 surplus" in told
-    assert "4 of these groups in several domains" in told and "1 of these groups in several classes" in told
-    assert told.index("A/x/0.png = B/x/0.png") < told.index("A/x/5.png = A/x/double.png")
+    result = call(root, "verify", "folder", "--release", "mine").output
+    assert "5 groups, 5 surplus" in result
+    assert (
+        "4 of these groups in several domains" in result and "1 of these groups in several classes" in result
+    )
+    assert result.index("A/x/0.png = B/x/0.png") < result.index("A/x/5.png = A/x/double.png")
     options = ["folder", "--release", "mine"]
     call(root, "prepare", *options)
+    data = {"dataset": "folder", "release": "mine"}
     for groups, held, said in (("apart", 33, "4 images, kept"), ("together", 29, "4 images, left out")):
-        done = call(root, "partition", *options, "--target", "B", "--groups", groups)
+        done = by_hand(root, data=data | {"target": "B"}, partition={"groups": groups})
         assert said in done.output
         path = Path(done.stdout.strip())
         assert (pd.read_parquet(path)["client"] >= 0).sum() == held
         assert read_columns(path, "")[1]["twins"] == 4
-    assert "images, " not in call(root, "partition", *options, "--target", "C").output
+    assert "images, " not in by_hand(root, data=data | {"target": "C"}).output
 
 
 def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
     for arguments, text in (
         (["fetch", "pasc"], "Did you mean 'pacs'?"),
-        (["partition", "digits", "--param", "d:2"], "not KEY=VALUE"),
-        (["partition", "digits", "--scheme", "domain_per_clients"], "Did you mean 'domain_per_client'?"),
-        (["partition", "digits", "--fractions", ".5,.1,.1"], "must sum to 1"),
         (["prepare", "digits", "--px", "4"], "greater than or equal to 8"),
-        (["partition", "digits", "--px", "48"], "fedshift prepare digits --release original --px 48"),
+        (["prepare", "digits/32-0"], "Give one (fedshift plan --print path), or the data set's name alone."),
+        (["partition"], "Give one (fedshift plan --print path), or --spec."),
         (["verify", "pacs"], "fedshift fetch pacs"),
     ):
-        told = call(tmp_path, *arguments)
-        assert told.exit_code == 2 and text in told.output, (arguments, told.output)
+        result = call(tmp_path, *arguments)
+        assert result.exit_code == 2 and text in result.output, (arguments, result.output)
+    digits = {"dataset": "digits"}
+    for division, text in (
+        (
+            {"data": digits, "partition": {"scheme": "domain_per_clients"}},
+            "Did you mean 'domain_per_client'?",
+        ),
+        ({"data": digits, "partition": {"params": {"d": 2}}}, "partition.params: unknown key 'd'"),
+        ({"data": digits, "partition": {"fractions": [0.5, 0.1, 0.1]}}, "must sum to 1"),
+        ({"data": digits, "partition": {"schem": "dirichlet"}}, "Did you mean 'scheme'?"),
+        ({"data": digits, "partition": {"modify": {"label_shifts": {}}}}, "Did you mean 'label_shift'?"),
+        ({"data": digits | {"target": "plane"}}, "Did you mean 'plain'?"),
+        ({"data": digits | {"release": "cleaned"}}, "unknown release of digits 'cleaned'"),
+        ({"partition": {}}, "'data' is missing"),
+        ({"data": digits | {"prepare": {"px": 48}}}, "fedshift prepare digits --release original --px 48"),
+    ):
+        result = by_hand(tmp_path, **division)
+        assert result.exit_code == 2 and text in result.output, (division, result.output)
+
+
+PLANNED = """\
+title: Planned
+protocol: digits
+spec: {data: {prepare: {px: 16}, input_px: 16}, partition: {scheme: clients_per_domain, params: {clients: 6}, modify: {few_shot_target: {each: 3}}}}
+methods: {fedavg: , fedprox: }
+axes: {target: [plain, [ink, texture]], seed: [3, 4]}
+"""
+
+
+def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
+    """Images and partitions of a plan, all that runs need, by the names that they have there."""
+    (project / "data" / "prepared" / "digits").unlink()  # linked: the images of 32 px
+    (project / "experiments" / "planned.yaml").write_text(PLANNED)
+    path = project / call(project, "plan", "planned", "--print", "path").output.strip()
+    runs, (images,) = planfile.runs(path), planfile.images(path)
+    partitions = sorted({run.partition for run in runs})
+    plan = ["--plan", str(path)]
+    first, *_ = names = [
+        name.removeprefix("data/partitions/").removesuffix(".parquet") for name in partitions
+    ]
+    assert len(names) == 4
+    result = call(project, "partition", first, *plan)
+    assert result.exit_code == 2 and "fedshift prepare digits --release original --px 16" in result.output
+    result = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
+    assert result.output.strip() == str(project / images.prepared) and result.exit_code == 0
+    assert call(project, "partition", first, *plan).output.strip() == str(project / partitions[0])
+    assert not (project / partitions[1]).exists()
+    result = call(project, "partition", *plan)
+    assert sorted(result.stdout.splitlines()) == [str(project / name) for name in partitions]
+    run = next(run for run in runs if run.partition == partitions[0])
+    _, facts = read_columns(project / partitions[0], "")
+    assert facts["seed"] == run.seed and facts["partition"]["modify"] == {"few_shot_target": {"each": 3}}
+    text = complete(RunSpec.model_validate_json(run.spec)).model_dump_json()
+    (project / "spec.json").write_text(text)  # of a whole run, its defaults written out
+    assert call(project, "partition", "--spec", str(project / "spec.json")).output.strip() == (
+        str(project / partitions[0])
+    )
+
+
+def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "experiments" / "planned.yaml").write_text(PLANNED)
+    path = project / call(project, "plan", "planned", "--print", "path").output.strip()
+    monkeypatch.setenv("FEDSHIFT_PLAN", str(path))
+    run, (images,) = planfile.runs(path)[0], planfile.images(path)
+    name = run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
+    for arguments in (["partition", name[:-2]], ["prepare", images.prepared[len("data/prepared/") : -2]]):
+        result = call(project, *arguments)
+        assert result.exit_code == 2 and f"Did you mean '{arguments[1]}" in result.output
+    result = call(project, "partition", name, "--spec", str(project / "experiments" / "planned.yaml"))
+    assert result.exit_code == 2 and "Leave out DATASET/RECIPE" in result.output
+    monkeypatch.setattr("fedshift.identity.fingerprint", lambda *modules: "other code")
+    for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
+        result = call(project, *arguments)
+        assert result.exit_code == 2 and "Run snakemake again: it plans anew." in result.output
 
 
 def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
@@ -101,3 +182,12 @@ def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
     other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
     assert partition_name(other) == partition_name(run)
     assert partition_name(alone.model_copy(update={"seed": 7})) != partition_name(alone)
+
+
+def test_divisions_that_are_documented_are_ones() -> None:
+    page = (ROOT / "docs" / "partitions.md").read_text()
+    first, *blocks = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    assert len(blocks) == 7
+    for block in (first, *blocks):
+        division = resolve_division(closed(Division, {"data": first["data"], **block}, "page"), "page")
+        assert division.data.target == "photo"

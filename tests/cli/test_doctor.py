@@ -13,7 +13,7 @@ import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
-from fedshift.doctor import datasets, disk, dvc, gpu, mlflow, precision, slurm
+from fedshift.doctor import cluster, data, machine, services
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
@@ -42,24 +42,24 @@ def command(folder: Path, name: str, printed: str) -> None:
 
 
 def test_missing_images_are_wrong_for_the_experiments_that_need_them(project: Path) -> None:
-    (pacs,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
+    (pacs,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert (pacs.part, pacs.state, pacs.cure) == ("data pacs", "wrong", "fedshift fetch pacs")
     assert "needed by hfedf/table2" in pacs.found
-    (digits,) = datasets.check(Workspace(project), Request(("demo",)))
+    (digits,) = data.datasets(Workspace(project), Request(("demo",)))
     assert digits.state == "ok"
 
 
 def test_unverified_and_verified_images_are_told_apart(project: Path) -> None:
     raw = Workspace(project).raw("pacs", "original")
     raw.mkdir(parents=True)
-    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert (found.state, found.cure) == ("absent", "fedshift verify pacs")
     stamp = {"hash": json.loads((project / "reference/datasets/pacs.json").read_text())["hash"]}
     raw.with_name("original.verified.json").write_text(json.dumps(stamp))
-    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert (found.state, found.found) == ("ok", "verified, 9,991 files")
     raw.with_name("original.verified.json").write_text(json.dumps({"hash": "other"}))
-    (found,) = datasets.check(Workspace(project), Request(("hfedf/table2",)))
+    (found,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert found.state == "absent"
 
 
@@ -67,20 +67,20 @@ def test_profile_is_held_against_the_cluster(project: Path) -> None:
     asked, workspace = Request(("demo",), device="cuda"), Workspace(project)
 
     def states() -> list[str]:
-        return [finding.state for finding in slurm.check(workspace, asked)]
+        return [finding.state for finding in cluster.check(workspace, asked)]
 
     assert states() == ["absent"]
     (project / "slurm" / "cluster.yaml").write_text("slurm_partition: short\n")
     command(project, "sinfo", "long*|up|infinite|64000+|(null)")
     command(project, "scontrol", "AccountingStorageType = accounting_storage/none")
-    (wrong,) = slurm.check(workspace, asked)
+    (wrong,) = cluster.check(workspace, asked)
     assert "'short' is not on this cluster" in wrong.found and "one of: long" in wrong.cure
     command(project, "sinfo", "short|up|infinite|64000|(null)")
     assert states() == ["ok", "wrong"]  # no GPU there
     command(project, "sinfo", "short|up|infinite|64000|gpu:2")
     assert states() == ["ok"]
     command(project, "scontrol", "AccountingStorageEnforce = associations,limits")
-    *_, account = slurm.check(workspace, asked)
+    *_, account = cluster.check(workspace, asked)
     assert "names none" in account.found
 
 
@@ -95,14 +95,14 @@ def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
         ("down|infinite|64000|(null)", ["is down"]),
     ):
         command(project, "sinfo", f"only*|{limits}")
-        _, *wrong = slurm.check(workspace, asked)
+        _, *wrong = cluster.check(workspace, asked)
         assert len(wrong) == len(told)
         assert all(part in finding.found for part, finding in zip(told, wrong, strict=True))
 
 
 @pytest.mark.parametrize(("given", "minutes"), [("infinite", None), ("30:00", 30), ("2-01:30:00", 2970)])
 def test_time_limits_as_slurm_writes_them(given: str, minutes: int | None) -> None:
-    assert slurm._minutes(given) == minutes
+    assert cluster._minutes(given) == minutes
 
 
 def test_server_that_does_not_answer_is_wrong(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,39 +110,39 @@ def test_server_that_does_not_answer_is_wrong(project: Path, monkeypatch: pytest
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-    (found,) = mlflow.check(Workspace(project), Request(("demo",)))
+    (found,) = services.mlflow(Workspace(project), Request(("demo",)))
     assert found.state == "wrong"
 
 
 def test_remote_that_is_not_there_is_told(project: Path) -> None:
     workspace, asked = Workspace(project), Request(("demo",))
-    assert [finding.state for finding in dvc.check(workspace, asked)] == ["wrong"]  # no DVC project
+    assert [finding.state for finding in services.dvc(workspace, asked)] == ["wrong"]  # no DVC project
     (project / ".dvc").mkdir()
     (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n")
-    assert "no remote" in next(iter(dvc.check(workspace, asked))).found
+    assert "no remote" in next(iter(services.dvc(workspace, asked))).found
     (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n['remote \"store\"']\nurl = ../store\n")
-    (missing,) = dvc.check(workspace, asked)
+    (missing,) = services.dvc(workspace, asked)
     assert (missing.state, "dvc push" in missing.cure) == ("absent", True)
     (project / "store").mkdir()
-    assert [finding.state for finding in dvc.check(workspace, asked)] == ["ok"]
+    assert [finding.state for finding in services.dvc(workspace, asked)] == ["ok"]
 
 
 def test_disk_is_held_against_what_is_to_be_done(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, asked = Workspace(project), Request(("demo",))
-    (before,) = disk.check(workspace, asked)
+    (before,) = machine.disk(workspace, asked)
     assert "fedshift plan" in before.found
     plan(workspace, asked)
-    (planned,) = disk.check(workspace, asked)
+    (planned,) = machine.disk(workspace, asked)
     assert (planned.state, "56 runs to do need up to 0.2 GB" in planned.found) == ("ok", True)
-    monkeypatch.setattr(disk, "SPARE_GB", 1e9)
-    assert [finding.state for finding in disk.check(workspace, asked)] == ["wrong"]
+    monkeypatch.setattr(machine, "SPARE_GB", 1e9)
+    assert [finding.state for finding in machine.disk(workspace, asked)] == ["wrong"]
 
 
 def test_precision_is_measured_in_a_second(project: Path) -> None:
     workspace, asked = Workspace(project), Request(("demo",))
-    list(gpu.check(workspace, asked))  # imports torch
+    list(machine.gpu(workspace, asked))  # imports torch
     began = time.perf_counter()
-    (found,) = precision.check(workspace, asked)
+    (found,) = machine.precision(workspace, asked)
     assert time.perf_counter() - began < 3
     assert found.found.startswith(("bf16 is", "fp32 is"))
 
@@ -158,7 +158,7 @@ def test_a_tf32_that_is_not_here_is_wrong_for_the_experiments_that_need_it(proje
     demo = (project / "experiments" / "demo.yaml").read_text().splitlines()
     kept = "\n".join(line for line in demo if not line.startswith(key))
     (project / "experiments" / "rounded.yaml").write_text(f"{kept}\n{asks}\n")
-    measured, wrong = precision.check(Workspace(project), Request(("demo", "rounded")))
+    measured, wrong = machine.precision(Workspace(project), Request(("demo", "rounded")))
     assert "no tf32, which GPUs have" in measured.found
     assert (wrong.state, wrong.found) == ("wrong", "no tf32, needed by rounded")
     assert "local.precision to fp32" in wrong.cure

@@ -27,8 +27,8 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None
     """With a learning rate the check passes; with none it fails, and says what fell short."""
     methods = {"fedavg": {"local": {"lr": lr}}}
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "methods": methods}))
-    done(fedshift(project, "partition", "digits", "--target", "plain", "--fractions", ".8,.1,.1"))
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    done(fedshift(project, "partition", "--plan", str(path)))
     (run,) = planfile.runs(path)
     done(fedshift(project, "train", "--plan", str(path), "--pack", run.pack))
     assert list(json.loads((project / "results" / "packs" / f"{run.pack}.json").read_text())["finished"]) == [

@@ -14,7 +14,7 @@ from PIL import Image
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide, partition
-from fedshift.data.prepare import load, prepare
+from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import manifest, verify, write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.spec import Prepare
@@ -64,7 +64,8 @@ def test_pacs_from_its_hdf5_files(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="art_painting: 21 images, 2,048 were published"):
         verify(workspace, "pacs", "hdf5")
     write_manifest(workspace, "pacs", "hdf5", accept=True)
-    images, prepared = load(prepare(workspace, "pacs", "hdf5", Prepare(px=16), jobs=1))
+    content = load_prepared(prepare(workspace, "pacs", "hdf5", Prepare(px=16), jobs=1))
+    images, prepared = content.pixels, content.index
     assert images.shape == (84, 16, 16, 3) and prepared["split"].tolist() == index["split"].tolist()
     spec = make_spec(dataset="pacs", target="photo")
     official = spec.partition.model_copy(update={"split": "official"})

@@ -16,10 +16,9 @@ import torch
 import yaml
 from PIL import Image
 
-from fedshift.data.prepare import load
-from fedshift.identity import prepared_name
+from fedshift.data.prepare import load_prepared
 from fedshift.planning import planfile
-from fedshift.spec import Prepare, Source
+from fedshift.spec import Prepare
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.verbs import done, fedshift, refused
@@ -75,11 +74,8 @@ def fetched(project: Path, source: Path) -> str:
 def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
     """Pixels and paths."""
     done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
-    images, index = load(
-        Workspace(project).prepared(
-            prepared_name(Source(dataset="folder", release="mine", prepare=Prepare(px=PX)))
-        )
-    )
+    content = load_prepared(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    images, index = content.pixels, content.index
     return images, list(index["path"])
 
 
@@ -103,9 +99,9 @@ def test_from_the_tree_to_a_trained_model(project: Path, tree: Path) -> None:
     for lossy, difference in (("moving.gif", 30), ("palette.png", 30), ("printed.JPG", 60)):
         assert np.abs(by_path[f"day/red car/{lossy}"].astype(int) - plain).mean() < difference, lossy
 
-    done(fedshift(project, "partition", "folder", *RELEASE, "--px", str(PX), "--target", "Über Nacht"))
     (project / "experiments" / "mine.yaml").write_text(yaml.safe_dump(EXPERIMENT))
     plan = project / done(fedshift(project, "plan", "mine", "--print", "path")).strip()
+    done(fedshift(project, "partition", "--plan", str(plan)))
     (run,) = planfile.runs(plan)
     done(fedshift(project, "train", "--plan", str(plan), run.digest))
     summary = json.loads((project / run.directory / "summary.json").read_text())

@@ -54,7 +54,7 @@ def test_from_the_server_to_a_trained_model(
 
     target, *sources = dataset.domains
     spec = spec_of(layout, target)
-    table = load_partition(partition(workspace, spec), index)
+    table, _ = load_partition(partition(workspace, spec), index)
     assert set(table["client"]) == {-1, *range(len(sources))}
     summary = train(workspace, spec, Machine(torch.device("cpu")))
     assert [client["domains"] for client in summary["clients"]] == [[domain] for domain in sources]

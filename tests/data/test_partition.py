@@ -193,7 +193,7 @@ def test_file_carries_the_rare_classes_and_its_hash_covers_them(workspace: Works
     shift = spec.partition.model_copy(update={"modify": {"label_shift": {"share": 0.3}}})
     spec = spec.model_copy(update={"partition": shift})
     path, index = partition(workspace, spec), load_index(workspace.prepared(prepared_name(spec.data)))
-    table = load_partition(path, index)
+    table, _ = load_partition(path, index)
     few_shot = table.attrs["few_shot"]
     assert [len(labels) for labels in few_shot] == [3, 3, 3]
     assert few_shot == divide(index, spec).attrs["few_shot"]
@@ -211,7 +211,7 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
     spec = make_spec("domains_per_client", {"d": 2}, target="ink")
     path = partition(workspace, spec)
     index = load_index(workspace.prepared(prepared_name(spec.data)))
-    table = load_partition(path, index)
+    table, _ = load_partition(path, index)
     assert table.columns.tolist() == ["sample", "client", "domain", "class", "label", "split"]
     assert table.dtypes.astype(str).tolist() == ["int32", "int16", "str", "str", "int16", "str"]
     assert partition_hash(path) == columns_hash(divide(index, spec)) == columns_hash(table)

@@ -18,12 +18,12 @@ import pytest
 import torch
 from PIL import Image
 
-from fedshift.assemble import mapped
 from fedshift.data import decode
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.columns import write_columns
 from fedshift.data.fetch import fetch
-from fedshift.data.prepare import load, prepare, verify_prepared
+from fedshift.data.load import mapped
+from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.federation.samples import Samples
@@ -47,7 +47,8 @@ def tree(workspace: Workspace, tmp_path: Path) -> Path:
 
 def test_pixels_and_index_agree_with_the_files(workspace: Workspace, tree: Path) -> None:
     folder = prepare(workspace, "folder", "mine", PX)
-    images, index = load(folder)
+    content = load_prepared(folder)
+    images, index = content.pixels, content.index
     assert images.shape == (8, 8, 8, 3) and images.dtype == np.uint8 and isinstance(images, np.memmap)
     assert index.columns.tolist() == ["sample", "path", "domain", "class", "label", "split", "group"]
     assert index.dtypes.astype(str).tolist() == ["int32", "str", "str", "str", "int16", "str", "int32"]
@@ -109,20 +110,20 @@ def test_a_changed_pixel_is_found(workspace: Workspace, tree: Path) -> None:
     images[3, 2, 1, 0] ^= 1
     images.flush()
     with pytest.raises(FedshiftError, match=r"images\.npy: does not match"):
-        verify_prepared(folder)
+        load_prepared(folder)
 
 
 def test_a_changed_label_is_found(workspace: Workspace, tree: Path) -> None:
     folder = prepare(workspace, "folder", "mine", PX)
     path = folder / "index.parquet"
-    index = load(folder)[1]
+    index = load_prepared(folder).index
     index.loc[3, "label"] = 0
     write_columns(path, index, {})  # sound in itself
     with pytest.raises(FedshiftError, match=r"index\.parquet: does not match"):
-        verify_prepared(folder)
+        load_prepared(folder)
     index.to_parquet(path)  # without its hash
     with pytest.raises(FedshiftError, match=r"index\.parquet: is damaged"):
-        verify_prepared(folder)
+        load_prepared(folder)
 
 
 def test_other_images_under_the_same_release_are_refused(workspace: Workspace, tree: Path) -> None:
@@ -135,8 +136,8 @@ def test_other_images_under_the_same_release_are_refused(workspace: Workspace, t
 
 def test_digits_are_prepared_without_a_raw_tree(workspace: Workspace) -> None:
     folder = prepare(workspace, "digits")
-    images, index = load(folder)
-    facts = verify_prepared(folder)
+    content = load_prepared(folder)
+    images, index, facts = content.pixels, content.index, content.facts
     assert images.shape == (1797, 32, 32, 3)
     assert facts["domains"] == ["plain", "ink", "texture", "outline"] and facts["classes"] == list(
         "0123456789"
@@ -156,7 +157,7 @@ def test_images_beyond_the_memory_of_the_machine_are_read_from_the_map(tmp_path:
         file.truncate(start + n * row)
         file.seek(start + (n - 2) * row)
         file.write(b"\7" * row)
-    pixels, _ = load(tmp_path)
+    pixels = map_pixels(tmp_path)
     evaluate = Evaluate(64, 64, "unit")
     labels = torch.zeros(1, dtype=torch.int64).expand(n)
     samples = Samples(mapped(pixels), labels, Augment("none", 64, 64, "unit"), evaluate)
@@ -226,14 +227,14 @@ def test_a_killed_prepare_goes_on_where_it_was(
     assert not folder.exists()
     decoded = counted(monkeypatch)
     assert prepare(workspace, "folder", "mine", PX, jobs=1) == folder
-    assert decoded == list(load(folder)[1]["path"][4:])
+    assert decoded == list(load_prepared(folder).index["path"][4:])
     assert sorted(path.name for path in folder.iterdir()) == ["images.npy", "index.parquet", "prepared.json"]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-    facts = verify_prepared(folder)
+    facts = load_prepared(folder).facts
     shutil.rmtree(folder)
     prepare(workspace, "folder", "mine", PX, jobs=1)
     assert len(decoded) == 4 + 8
-    assert verify_prepared(folder) == facts
+    assert load_prepared(folder).facts == facts
 
 
 def test_what_was_begun_with_other_images_starts_anew(
@@ -243,7 +244,8 @@ def test_what_was_begun_with_other_images_starts_anew(
     draw(tree / "A" / "x" / "0.png", 99)
     write_manifest(workspace, "folder", "mine")
     decoded = counted(monkeypatch)
-    images, index = load(prepare(workspace, "folder", "mine", PX, jobs=1))
+    content = load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1))
+    images, index = content.pixels, content.index
     assert decoded == list(index["path"]) and len(decoded) == 8
     expected = Image.open(tree / "A" / "x" / "0.png").resize((8, 8), Image.Resampling.BILINEAR)
     np.testing.assert_array_equal(images[0], np.asarray(expected))

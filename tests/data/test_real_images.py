@@ -18,7 +18,7 @@ from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide
-from fedshift.data.prepare import load
+from fedshift.data.prepare import load_prepared
 from fedshift.data.verify import stamp_path, verify
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
@@ -84,7 +84,8 @@ def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Worksp
     assert f"present: {workspace.raw(name, 'original')}" in done(fedshift(workspace.root, "fetch", name))
     assert done(fedshift(workspace.root, "prepare", name, "--px", "8")).strip() == str(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    images, index = load(folder)
+    content = load_prepared(folder)
+    images, index = content.pixels, content.index
     assert images.shape == (2533, 8, 8, 3) and images.std() > 30
     counts = pd.crosstab(
         *(divide(index, make_spec(dataset="office_caltech10"))[name] for name in ("client", "split"))

@@ -53,7 +53,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     ]
     accuracies: dict[str, dict[tuple[int, int], float]] = {}
     for cell in cells:
-        table = load_partition(
+        table, _ = load_partition(
             partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
         )
         held_out = table[table["split"] == "target"]
@@ -122,9 +122,9 @@ def test_an_unseen_client_is_tested_on_its_own_test_part(project: Path) -> None:
     told = spec(data={"target": "outline"}, partition={"target_split": "client"}, seed=3)
     workspace = Workspace(project)
     index = load_index(workspace.prepared(prepared_name(told.data)))
-    held = load_partition(partition(workspace, told), index)
+    held, _ = load_partition(partition(workspace, told), index)
     everybody = spec(seed=3)
-    as_client = load_partition(partition(workspace, everybody), index)
+    as_client, _ = load_partition(partition(workspace, everybody), index)
     of_outline = as_client[(as_client["domain"] == "outline") & (as_client["split"] == "test")]
     assert len(of_outline) == 44
     assert held.loc[held["split"] == "target", "sample"].tolist() == of_outline["sample"].tolist()

@@ -18,6 +18,7 @@ import torch
 import yaml
 
 from fedshift.assemble import assemble
+from fedshift.data.load import load as load_data
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
@@ -120,7 +121,7 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Three rounds of a run that stays as long as declared: its schedule does not change."""
     workspace = Workspace(project)
     partition(workspace, spec)
-    federation, _, _ = assemble(workspace, spec, torch.device("cpu"))
+    federation, _ = assemble(spec, load_data(workspace, spec), torch.device("cpu"))
     seen = Seen(federation, [], [], set())
 
     def end(self: FedAvg, client: Client) -> dict[str, torch.Tensor]:
@@ -203,7 +204,7 @@ def test_fedrd_makes_classes_rare(project: Path) -> None:
     """Of 10 classes round(10 x 3 / 7) = 4 are rare at each client, drawn for each; of their training images a tenth stays."""
     (cell,) = declared(project, "fedrd")
     workspace = Workspace(project)
-    table = load_partition(
+    table, _ = load_partition(
         partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
     )
     clients = table[table["client"] >= 0]

@@ -15,9 +15,9 @@ import torch
 from fedshift import identity
 from fedshift.assemble import assemble
 from fedshift.build import rendering_of
+from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.data.rendering import load_rendered
-from fedshift.data.rendering import render as render_by
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256_file
@@ -66,20 +66,19 @@ def spec(**hp: Any) -> RunSpec:
 
 
 def render(workspace: Workspace, run: RunSpec) -> Path:
-    rendering = rendering_of(run)
-    assert rendering is not None
-    return render_by(workspace, run, rendering)
+    load(workspace, run)
+    return workspace.rendered(rendered_name(run))
 
 
 def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> None:
     workspace, run = Workspace(project), spec(styles=2)
     partition(workspace, run)
-    federation, hashes, _ = assemble(workspace, run, torch.device("cpu"))
+    federation, hashes = assemble(run, load(workspace, run), torch.device("cpu"))
     folder = workspace.rendered(rendered_name(run))
     rendered, made_from, content = load_rendered(folder)
     assert hashes["rendered"] == content
     plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
-    fedavg, _, _ = assemble(workspace, plain, torch.device("cpu"))
+    fedavg, _ = assemble(plain, load(workspace, plain), torch.device("cpu"))
     n = len(fedavg.worker.samples.labels)
     assert set(made_from.tolist()) == {int(i) for one in fedavg.clients for i in one.train}
     for ours, theirs in zip(federation.clients, fedavg.clients, strict=True):
@@ -99,7 +98,7 @@ def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> No
 def test_an_image_in_its_own_clients_style_is_kept_and_others_are_not(project: Path) -> None:
     workspace, run = Workspace(project), spec(styles=3)
     partition(workspace, run)
-    federation, _, _ = assemble(workspace, run, torch.device("cpu"))
+    federation, _ = assemble(run, load(workspace, run), torch.device("cpu"))
     rendered, made_from, _ = load_rendered(workspace.rendered(rendered_name(run)))
     originals = federation.worker.samples.pixels[torch.from_numpy(made_from)].numpy()
     kept = (rendered == originals).all((1, 2, 3))

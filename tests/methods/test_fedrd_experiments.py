@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedshift.assemble import assemble
+from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
@@ -48,7 +49,7 @@ def test_drawn_classes_reach_the_loss_and_no_other_class_does(
     """On a data set without named classes: Eq. 2 leaves plain cross entropy where the partition says so, by client."""
     run, workspace = declared(project, "modify: {label_shift: {share: 0.3}}"), Workspace(project)
     partition(workspace, run)
-    federation, *_ = assemble(workspace, run, torch.device("cpu"))
+    federation, *_ = assemble(run, load_data(workspace, run), torch.device("cpu"))
     told = [client.few_shot for client in federation.clients]
     assert [len(labels) for labels in told] == [3, 3, 3] and len(set(told)) > 1
     assert pooled(federation.clients)[0].few_shot == tuple(
@@ -74,7 +75,7 @@ def test_a_client_of_two_domains_has_the_rare_classes_of_both(project: Path) -> 
     shift = f"scheme: domains_per_client, params: {{d: 2}}, modify: {{label_shift: {{classes: {classes}}}}}"
     run, workspace = declared(project, shift), Workspace(project)
     partition(workspace, run)
-    federation, *_ = assemble(workspace, run, torch.device("cpu"))
+    federation, *_ = assemble(run, load_data(workspace, run), torch.device("cpu"))
     for client in federation.clients:
         assert len(client.domains) == 2
         both = sorted(label for domain in client.domains for label in classes[domain])
@@ -88,7 +89,7 @@ def test_classes_that_nobody_made_rare_are_not_weighted(
     run, workspace = declared(project), Workspace(project)
     partition(workspace, run)
     weighted = recorded(fedrd, "debiased_cross_entropy", monkeypatch)
-    federation, *_ = assemble(workspace, run, torch.device("cpu"))
+    federation, *_ = assemble(run, load_data(workspace, run), torch.device("cpu"))
     assert [client.few_shot for client in federation.clients] == [(), (), ()]
     finish(federation)
     assert not weighted

@@ -12,6 +12,7 @@ from torchvision.models.vgg import cfgs, make_layers
 
 from fedshift import registry
 from fedshift.assemble import assemble
+from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
 from fedshift.federation.network import initial
@@ -170,8 +171,9 @@ def test_run_starts_from_them(project, tmp_path, monkeypatch):
     path = save(tmp_path / "weights", "mobilenet", theirs("mobilenet"), monkeypatch)
     run = spec("mobilenet", "imagenet")
     partition(Workspace(project), run)
-    federation, hashes, _ = assemble(Workspace(project), run, torch.device("cpu"))
-    drawn, scratch, _ = assemble(Workspace(project), spec("mobilenet", "scratch"), torch.device("cpu"))
+    data = load(Workspace(project), run)
+    federation, hashes = assemble(run, data, torch.device("cpu"))
+    drawn, scratch = assemble(spec("mobilenet", "scratch"), data, torch.device("cpu"))
     assert hashes == {**scratch, "start": sha256_file(path)}
     named, other = (one.layout.named(one.state.row) for one in (federation, drawn))
     for entry in ("head.weight", "head.bias"):

@@ -90,9 +90,7 @@ def train(project: Path, name: str, experiment: dict[str, object]) -> list[Run]:
     (project / "experiments" / f"{name}.yaml").write_text(yaml.safe_dump(experiment))
     path = project / done(fedshift(project, "plan", name, "--print", "path")).strip()
     runs = planfile.runs(path)
-    for seed in sorted({run.seed for run in runs}):
-        split = ("--target", "plain", "--fractions", ".8,.1,.1", "--seed", str(seed))
-        done(fedshift(project, "partition", "digits", *split))
+    done(fedshift(project, "partition", "--plan", str(path)))
     digests = [run.digest for run in runs]
     done(fedshift(project, "train", "--plan", str(path), "--checkpoint-seconds", "0", *digests))
     return runs

@@ -10,8 +10,6 @@ rule adapt:
         "results/metrics/{experiment}.adapted.json",
     log:
         "logs/adapt/{experiment}.log",
-    conda:
-        active_environment
     threads: 1
     resources:
         **CLUSTER,

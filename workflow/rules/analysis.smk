@@ -18,8 +18,6 @@ rule collect:
         update("results/metrics/{experiment}.runs.parquet"),
     log:
         "logs/collect/{experiment}.log",
-    conda:
-        active_environment
     params:
         runs=runs_of,
         shown=shown_by,
@@ -43,8 +41,6 @@ rule table:
         ),
     log:
         "logs/table/{experiment}.log",
-    conda:
-        active_environment
     params:
         shown=shown_by,
     shell:
@@ -66,8 +62,6 @@ rule figure:
         ),
     log:
         "logs/figure/{experiment}.log",
-    conda:
-        active_environment
     params:
         shown=shown_by,
     shell:
@@ -84,8 +78,6 @@ rule check:
         touch("results/tables/{experiment}/check.passed"),
     log:
         "logs/check/{experiment}.log",
-    conda:
-        active_environment
     params:
         shown=shown_by,
     shell:

@@ -52,11 +52,6 @@ def the_cluster():
     return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
 
 
-def active_environment(wildcards):
-    """Where Snakemake was installed, there its jobs run: the active conda environment; in a virtual environment, none to name."""
-    return os.environ.get("CONDA_PREFIX")
-
-
 CLUSTER = the_cluster()
 try:
     PLAN = the_plan()
@@ -82,10 +77,6 @@ def images_of(wildcards):
 def run_of(wildcards):
     """A run that trains on this partition."""
     return PARTITIONED[str(WORKSPACE.partition(wildcards.recipe))]
-
-
-def partition_options(wildcards):
-    return shlex.join(job.partition(run_of(wildcards).spec))
 
 
 def data_of(wildcards):

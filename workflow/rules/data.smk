@@ -1,4 +1,5 @@
 # Raw images to who holds which sample. Rules downstream take all of it by ancient(): content hashes, not times, guard the data.
+# The plan that FEDSHIFT_PLAN names says what a recipe is.
 
 
 rule verify:
@@ -9,8 +10,6 @@ rule verify:
     wildcard_constraints:
         dataset="[^/]+",
         release="[^/]+",
-    conda:
-        active_environment
     shell:
         "exec python -m fedshift verify {wildcards.dataset} --release {wildcards.release} > {log} 2>&1"
 
@@ -26,16 +25,10 @@ rule prepare:
         "logs/prepare/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
-    conda:
-        active_environment
     resources:
         **CLUSTER,
-    params:
-        dataset=lambda wildcards: images_of(wildcards).dataset,
-        release=lambda wildcards: images_of(wildcards).release,
-        px=lambda wildcards: images_of(wildcards).px,
     shell:
-        "exec python -m fedshift prepare {params.dataset} --release {params.release} --px {params.px} > {log} 2>&1"
+        "exec python -m fedshift prepare {wildcards.recipe} > {log} 2>&1"
 
 
 rule partition:
@@ -47,9 +40,5 @@ rule partition:
         "logs/partition/{recipe}.log",
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
-    conda:
-        active_environment
-    params:
-        options=partition_options,
     shell:
-        "exec python -m fedshift partition {params.options} > {log} 2>&1"
+        "exec python -m fedshift partition {wildcards.recipe} > {log} 2>&1"

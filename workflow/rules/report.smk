@@ -18,8 +18,6 @@ rule report:
         "logs/report/{set}.log",
     wildcard_constraints:
         set="|".join(["all", *REQUEST.experiments]),
-    conda:
-        active_environment
     params:
         names=lambda wildcards: shlex.join(reported(wildcards)),
         shown=lambda wildcards: sha256(repr([ANALYSIS, *map(key_of, reported(wildcards))])),

@@ -10,8 +10,6 @@ rule train:
         "logs/train/{pack}.log",
     wildcard_constraints:
         pack="[0-9a-f]{16}",
-    conda:
-        active_environment
     threads: at_once  # --set-threads train=N gives each run its even share
     resources:
         **CLUSTER,

@@ -18,6 +18,7 @@ VERBS = {
     "prepare": "Decode raw images once into a memory map.",
     "partition": "Give every sample to a client, and to train, validation or test.",
     "plan": "Expand experiments to runs: what there is to do and what it costs.",
+    "run": "Make all results of one experiment with Snakemake, and what they need.",
     "status": "Count finished, running, failed and missing runs.",
     "train": "Train planned runs, each once.",
     "adapt": "Adapt models of finished runs to their held-out domain without labels, and test them.",

@@ -28,13 +28,13 @@ def command(workspace: Workspace, kind: str | None) -> None:
 
 def _states(workspace: Workspace, name: str, width: int) -> None:
     """A line per release: absent, raw, verified, prepared, partitioned."""
-    from fedshift.data.state import states
+    from fedshift.data.state import State, partitions, states
 
-    dataset = registry.get("datasets", name)
-    found = states(workspace, name, dataset.embedded)
-    releases = dict.fromkeys([*dataset.releases, *found])
-    for release in releases:
-        click.echo(f"  {'':{width}}    {release}: {found.get(release, 'absent')}")
+    by_release, counts = states(workspace, name), partitions(workspace, name)
+    for release in dict.fromkeys([*by_release, *counts]):
+        state = by_release.get(release, State("absent"))
+        more = f", partitioned ({counts[release]})" if counts[release] else ""
+        click.echo(f"  {'':{width}}    {release}: {state}{more}")
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

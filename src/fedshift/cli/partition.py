@@ -1,133 +1,89 @@
-"""fedshift partition: give every sample to a client, and to train, validation or test."""
+"""`fedshift partition`: give every sample to a client, and to train, validation or test."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._planned import plan_option
+from fedshift.identity import partition_name, prepared_name
+
 if TYPE_CHECKING:
+    from fedshift.spec import Division
     from fedshift.workspace import Workspace
 
+TOGETHER = "partition.groups: together"
 
-@click.command("partition")
-@click.argument("name")
-@click.option("--release", default="original", show_default=True)
-@click.option("--px", default=32, show_default=True, help="Which prepared images to take the index of.")
-@click.option("--scheme", default="domain_per_client", show_default=True)
+
+@click.command
+@click.argument("names", metavar="[DATASET/RECIPE]...", nargs=-1)
+@plan_option
 @click.option(
-    "--param", "given", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheme; may be repeated."
-)
-@click.option(
-    "--target",
-    multiple=True,
-    help="Held-out domain; none by default. Given twice: the one to report, the one to choose rounds on.",
-)
-@click.option("--seed", default=0, show_default=True)
-@click.option(
-    "--fractions",
-    default=".8,.1,.1",
-    show_default=True,
-    help="Train, validation and test share of every part.",
-)
-@click.option("--split", type=click.Choice(["random", "official"]), default="random", show_default=True)
-@click.option(
-    "--groups",
-    type=click.Choice(["apart", "together"]),
-    default="apart",
-    show_default=True,
-    help="Whether duplicates stay on one side of a split.",
-)
-@click.option(
-    "--target-split", type=click.Choice(["all", "test", "client"]), default="all", show_default=True
-)
-@click.option(
-    "--modify",
-    "changes",
-    multiple=True,
-    metavar="NAME=JSON",
-    help="A change made afterwards, with its parameters: 'few_shot_target={\"each\": 5}'; may be repeated.",
+    "--spec",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="By hand: a YAML file with data, partition and seed as in an experiment, or a run's spec.json.",
 )
 @click.pass_obj
-def command(
-    workspace: Workspace,
-    name: str,
-    release: str,
-    px: int,
-    scheme: str,
-    given: tuple[str, ...],
-    target: tuple[str, ...],
-    seed: int,
-    fractions: str,
-    split: str,
-    groups: str,
-    target_split: str,
-    changes: tuple[str, ...],
-) -> None:
-    """Write who holds which sample of data set NAME, with a picture of it."""
+def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, file: Path | None) -> None:
+    """Write who holds which sample, with a picture of it.
+
+    Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as its file:
+    pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
+    """
     from fedshift.data.partition import partition, twins
     from fedshift.errors import FedshiftError
-    from fedshift.identity import prepared_name
-    from fedshift.registry import get
-    from fedshift.spec import Division, closed
 
-    plugin = get("partitions", scheme, "--scheme")
-    chosen = _chosen(plugin, dict(_pair(text, "--param") for text in given), "--param")
-    modify = {}
-    for name_of, value in (_pair(text, "--modify") for text in changes):
-        modify[name_of] = _chosen(get("modifiers", name_of, "--modify"), _json(value), f"--modify {name_of}")
-    held_out = target if len(target) > 1 else next(iter(target), None)
-    division = {
-        "data": {"dataset": name, "release": release, "target": held_out, "prepare": {"px": px}},
-        "partition": {
-            "scheme": scheme,
-            "params": chosen,
-            "fractions": fractions.split(","),
-            "split": split,
-            "groups": groups,
-            "target_split": target_split,
-            "modify": modify,
-        },
-        "seed": seed,
+    if file is not None and names:
+        raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
+    for spec in [_by_hand(file)] if file is not None else _planned(workspace, names, plan):
+        if not (folder := workspace.prepared(prepared_name(spec.data))).exists():
+            data = spec.data
+            cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
+            raise FedshiftError(folder, "no such folder", cure)
+        path = partition(workspace, spec)
+        if count := twins(path):
+            together = spec.partition.groups == "together"
+            fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
+            click.echo(
+                f"byte-identical to tested images of the held-out domain: {count} images, {fate}", err=True
+            )
+        click.echo(path)
+
+
+def _by_hand(file: Path) -> Division:
+    """The division that a file declares: alone, or as part of a whole run."""
+    from fedshift.experiments.load import read
+    from fedshift.resolve import resolve_division
+    from fedshift.spec import Division, RunSpec, closed
+
+    value = read(file)
+    return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
+
+
+def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
+    """A run for each of the plan's partitions, or of those in `names`.
+
+    Raises FedshiftError where the code has changed since.
+    """
+    import json
+
+    from fedshift.cli._planned import required, unchanged
+    from fedshift.errors import unknown
+    from fedshift.planning import planfile
+    from fedshift.spec import parse
+
+    path = required(plan, "--spec")
+    runs = {
+        run.partition.removeprefix("data/partitions/").removesuffix(".parquet"): run
+        for run in planfile.runs(path)
     }
-    declared = closed(Division, division, "fedshift partition")
-    if not (folder := workspace.prepared(prepared_name(declared.data))).exists():
-        cure = f"Run: fedshift prepare {name} --release {release} --px {px}"
-        raise FedshiftError(folder, "no such folder", cure)
-    path = partition(workspace, declared)
-    if count := twins(path):
-        left = (
-            "left out (--groups together)"
-            if groups == "together"
-            else "kept; --groups together leaves them out"
-        )
-        click.echo(
-            f"byte-identical to tested images of the held-out domain: {count} images, {left}", err=True
-        )
-    click.echo(path)
-
-
-def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:
-    """What differs from the plug-in's defaults."""
-    from fedshift.resolve import params
-
-    made = params(plugin, given, where)
-    return {key: value for key, value in vars(made).items() if value != getattr(plugin.Params(), key)}
-
-
-def _pair(text: str, option: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise click.BadParameter(f"'{text}' is not KEY=VALUE", param_hint=option)
-    return key, value
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.BadParameter(f"'{text}' is not JSON: {error}", param_hint="--modify") from None
-    if not isinstance(value, dict):
-        raise click.BadParameter(f"'{text}' is not a JSON object", param_hint="--modify")
-    return value
+    specs: list[Division] = []
+    for name in names or runs:
+        if name not in runs:
+            raise unknown(path, "partition", name, runs)
+        specs.append(parse(json.loads(runs[name].spec), name))
+        unchanged(workspace, runs[name].partition, workspace.partition(partition_name(specs[-1])))
+    return specs

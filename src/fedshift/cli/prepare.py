@@ -1,24 +1,56 @@
-"""fedshift prepare: decode raw images once into a memory map."""
+"""`fedshift prepare`: decode raw images once into a memory map."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from fedshift.cli._planned import plan_option
 
 if TYPE_CHECKING:
     from fedshift.workspace import Workspace
 
 
-@click.command("prepare")
-@click.argument("name")
+@click.command
+@click.argument("name", metavar="DATASET[/RECIPE]")
+@plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; default the cores at hand.")
 @click.pass_obj
-def command(workspace: Workspace, name: str, release: str, px: int, jobs: int | None) -> None:
-    """Resize every image of data set NAME to PX x PX, into data/prepared/NAME."""
+def command(
+    workspace: Workspace, name: str, plan: Path | None, release: str, px: int, jobs: int | None
+) -> None:
+    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET.
+
+    DATASET/RECIPE are images of a plan, named as their folder: release and px are the plan's.
+    """
     from fedshift.data.prepare import prepare
     from fedshift.spec import Prepare, closed
 
+    if "/" in name:
+        name, release, px = _planned(workspace, name, plan)
     click.echo(prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs))
+
+
+def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
+    """Data set, release and pixels of the plan's images of this name.
+
+    Raises FedshiftError where the code has changed since.
+    """
+    from fedshift.cli._planned import required, unchanged
+    from fedshift.errors import unknown
+    from fedshift.identity import prepared_name
+    from fedshift.planning import planfile
+    from fedshift.spec import Prepare, Source
+
+    path = required(plan, "the data set's name alone")
+    known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.images(path)}
+    if name not in known:
+        raise unknown(path, "prepared images", name, known)
+    images = known[name]
+    source = Source(dataset=images.dataset, release=images.release, prepare=Prepare(px=images.px))
+    unchanged(workspace, images.prepared, workspace.prepared(prepared_name(source)))
+    return images.dataset, images.release, images.px

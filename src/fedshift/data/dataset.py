@@ -24,15 +24,11 @@ INDEX_TYPES = {
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip or tar file at a public address; `stated` names the source that gives that address.
-
-    `contacted` tells whether this project ever reached it.
-    """
+    """A zip or tar file at a public address, never reached from here; `stated`: the source of the address."""
 
     url: str
     stated: str
     sha256: str | None = None
-    contacted: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,7 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
         archives.append(file)
         if file.exists():
             continue
-        if not archive.contacted:
-            say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
+        say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
         try:
             download(archive.url, file, archive.sha256)
         except FedshiftError as error:

@@ -45,16 +45,17 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     return path
 
 
-def load_partition(path: Path, index: pd.DataFrame) -> pd.DataFrame:
-    """Columns sample, client, domain, class, label, split, one row per row of the prepared `index`.
+def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Columns sample, client, domain, class, label, split, row by row as in the prepared `index`; and their SHA-256.
 
-    attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes. Raises FedshiftError where the columns do not match their hash or were made for another index.
+    attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes.
+    Raises FedshiftError where the columns do not match their hash or were made for another index.
     """
-    table, _ = read_columns(path, CURE)
+    table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
     if not table[same].equals(index[same]):
         raise FedshiftError(path, "was made for other data", f"Delete it. {CURE}")
-    return table
+    return table, str(facts["hash"])
 
 
 def partition_hash(path: Path) -> str:

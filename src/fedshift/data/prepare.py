@@ -11,14 +11,12 @@ disk, so that a killed `prepare` goes on from there.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +31,14 @@ from fedshift.data.dataset import Dataset
 from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.errors import FedshiftError
-from fedshift.files import canonical_json, remove_temporary, sha256, sha256_file, write_json
+from fedshift.files import built_once, canonical_json, sha256, sha256_file, write_json
 from fedshift.identity import prepared_name
 from fedshift.registry import get
 from fedshift.spec import Prepare, Source
 from fedshift.workspace import Workspace
 
 SAVE_SECONDS = 2.0
+PROGRESS = "progress.json"
 
 
 def prepare(
@@ -52,7 +51,7 @@ def prepare(
     """Decode a data set into data/prepared/<dataset>/<px>-<recipe>/ and return that folder.
 
     It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
-    (`verify_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
+    (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
     process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image that cannot be read, with nothing
     left behind; what was done before a full disk or a kill is kept, and taken up again.
     """
@@ -62,10 +61,9 @@ def prepare(
     if not folder.exists():
         verified(workspace, name, release)
         facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
-        with unfinished(folder) as part:
+        with built_once(folder) as part:
             if part is not None:
                 _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
-                publish(part, folder)
     if _facts(folder)["raw"] != raw:
         what, cure = (
             f"was made from another state of {name} {release}",
@@ -75,37 +73,47 @@ def prepare(
     return folder
 
 
-def load(folder: Path) -> tuple[NDArray[np.uint8], pd.DataFrame]:
-    """The images, a read-only memory map uint8 [n, px, px, 3] in RGB, and the index: row i describes image i."""
-    index = load_index(folder)
-    # Not "c": Linux refuses a private writable map that is larger than the machine's memory.
-    return np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False), index
+@dataclass(frozen=True)
+class Prepared:
+    """The content of a prepared folder, compared with its hashes.
 
-
-def load_index(folder: Path) -> pd.DataFrame:
-    """One row per image: sample, path, domain, class, label, split, group.
-
-    Raises FedshiftError where it is absent or damaged.
+    Attributes:
+        pixels: read-only memory map uint8 [n, px, px, 3] in RGB.
+        index: row i describes image i: sample, path, domain, class, label, split, group.
+        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, pillow,
+            images and index (hashes).
     """
-    return read_columns(folder / "index.parquet", _cure(folder))[0]
+
+    pixels: NDArray[np.uint8]
+    index: pd.DataFrame
+    facts: dict[str, Any]
 
 
-def verify_prepared(folder: Path) -> dict[str, Any]:
-    """Compare a prepared folder with the hashes in its prepared.json, and return that.
+def load_prepared(folder: Path) -> Prepared:
+    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time stay.
 
-    Keys: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, images and index
-    (hashes), pillow. The pixels are hashed once per process as long as size and time stay. Raises
-    FedshiftError where they differ.
+    Raises FedshiftError where they or the index are absent or do not match prepared.json.
     """
-    facts, cure = _facts(folder), _cure(folder)
-    images = folder / "images.npy"
-    _, index = read_columns(folder / "index.parquet", cure)
-    if index["hash"] != facts["index"]:
+    facts, cure, images = _facts(folder), _cure(folder), folder / "images.npy"
+    index, header = read_columns(folder / "index.parquet", cure)
+    if header["hash"] != facts["index"]:
         raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
     state = images.stat() if images.is_file() else None
     if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:
         raise FedshiftError(images, "does not match prepared.json", cure)
-    return facts
+    return Prepared(map_pixels(folder), index, facts)
+
+
+def map_pixels(folder: Path) -> NDArray[np.uint8]:
+    """The pixels of `Prepared` alone, not compared with their hash."""
+    # Not "c": Linux refuses a private writable map that is larger than the machine's memory.
+    pixels: NDArray[np.uint8] = np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False)
+    return pixels
+
+
+def load_index(folder: Path) -> pd.DataFrame:
+    """The index of `Prepared` alone. Raises FedshiftError where it is absent or damaged."""
+    return read_columns(folder / "index.parquet", _cure(folder))[0]
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -127,44 +135,6 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
-@contextlib.contextmanager
-def unfinished(folder: Path) -> Iterator[Path | None]:
-    """The hidden folder beside `folder` where it comes to be, for one process at a time; None where another has finished it meanwhile."""
-    part = folder.with_name(f".{folder.name}.part")
-    while not folder.exists():
-        part.mkdir(parents=True, exist_ok=True)
-        with _locked(part / "lock") as mine:
-            if not mine:
-                continue
-            if folder.exists():
-                shutil.rmtree(part)
-                break
-            remove_temporary(part)
-            try:
-                yield part
-            except FedshiftError as error:
-                if not error.retry:
-                    shutil.rmtree(part)
-                raise
-            return
-    yield None
-
-
-@contextlib.contextmanager
-def _locked(lock: Path) -> Iterator[bool]:
-    """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
-    try:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT)
-    except FileNotFoundError:  # and its folder
-        yield False
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield lock.exists() and lock.stat().st_ino == os.fstat(file).st_ino
-    finally:
-        os.close(file)
-
-
 def _write(
     part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
 ) -> None:
@@ -176,6 +146,7 @@ def _write(
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
     write_json(part / "prepared.json", {**facts, **hashes, **made, "domains": domains, "classes": classes})
+    (part / PROGRESS).unlink()
 
 
 def _pixels(
@@ -219,7 +190,7 @@ class Progress:
     """How many images of a piece of work have reached the disk; `done` is 0 where what lies there is of other work."""
 
     def __init__(self, part: Path, work: dict[str, Any]) -> None:
-        self._path, self._work = part / "progress.json", sha256(canonical_json(work))
+        self._path, self._work = part / PROGRESS, sha256(canonical_json(work))
         noted = json.loads(self._path.read_text()) if self._path.exists() else {}
         self.done: int = noted["done"] if noted.get("work") == self._work else 0
         self._saved = time.monotonic()
@@ -230,10 +201,3 @@ class Progress:
             os.fsync(file)
             write_json(self._path, {"work": self._work, "done": done})
             self._saved = time.monotonic()
-
-
-def publish(part: Path, folder: Path) -> None:
-    """Give a whole part its name."""
-    (part / "progress.json").unlink(missing_ok=True)
-    (part / "lock").unlink()
-    part.rename(folder)

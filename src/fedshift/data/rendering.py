@@ -17,14 +17,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fedshift.data.columns import read_columns, write_columns
-from fedshift.data.partition import load_partition, partition_hash
-from fedshift.data.prepare import load, publish, unfinished, verify_prepared
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256, sha256_file, write_json
-from fedshift.identity import partition_name, prepared_name, rendered_name
-from fedshift.spec import RunSpec
+from fedshift.files import built_once, sha256, sha256_file, write_json
 from fedshift.weights import WeightsFile
-from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,22 +52,43 @@ class Rendering:
         raise NotImplementedError
 
 
-def render(workspace: Workspace, spec: RunSpec, rendering: Rendering) -> Path:
-    """Make the images that a run trains on by its `rendering`; return their folder. One that exists is whole, and left alone.
+def render(
+    folder: Path,
+    rendering: Rendering,
+    pixels: NDArray[np.uint8],
+    table: pd.DataFrame,
+    seed: int,
+    sources: dict[str, str],
+) -> Path:
+    """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left alone.
 
-    Who asks for the same at the same time waits; what a killed process has left is written over. Raises FedshiftError where images or
-    partition are absent, or weights that it needs.
+    Args:
+        folder: where they lie, named by what they are made of and how.
+        rendering: what makes them.
+        pixels: the prepared images [n, px, px, 3].
+        table: the partition.
+        seed: the run's.
+        sources: hashes of images and partition, noted in rendered.json.
+
+    Who asks for the same at the same time waits; what a killed process has left is written over.
+    Raises FedshiftError where weights that the rendering needs are absent.
     """
-    folder = workspace.rendered(rendered_name(spec))
-    with unfinished(folder) as part:
+    with built_once(folder) as part:
         if part is not None:
-            _write(part, workspace, spec, rendering)
-            publish(part, folder)
+            samples = _write_images(
+                part / "images.npy", rendering.render(pixels, table, seed), pixels.shape[1]
+            )
+            hashes = {"images": sha256_file(part / "images.npy")}
+            hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
+            write_json(part / "rendered.json", {**hashes, **sources})
     return folder
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
-    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash. Raises FedshiftError if they changed."""
+    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash.
+
+    Raises FedshiftError where they have changed.
+    """
     cure = f"Remove {folder}; the run makes it again."
     table, index = read_columns(folder / "index.parquet", cure)
     facts, images = json.loads((folder / "rendered.json").read_text()), folder / "images.npy"
@@ -80,18 +96,6 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
         raise FedshiftError(folder, "does not match its rendered.json", cure)
     pixels = np.load(images, mmap_mode="c", allow_pickle=False)
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
-
-
-def _write(part: Path, workspace: Workspace, spec: RunSpec, rendering: Rendering) -> None:
-    folder, divided = workspace.prepared(prepared_name(spec.data)), workspace.partition(partition_name(spec))
-    facts = verify_prepared(folder)
-    pixels, index = load(folder)
-    table = load_partition(divided, index)
-    images = rendering.render(pixels, table, spec.seed)
-    samples = _write_images(part / "images.npy", images, pixels.shape[1])
-    hashes = {"images": sha256_file(part / "images.npy"), "prepared": facts["images"]}
-    hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
-    write_json(part / "rendered.json", {**hashes, "partition": partition_hash(divided)})
 
 
 def _write_images(path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], px: int) -> NDArray[np.int32]:

@@ -1,53 +1,87 @@
-"""How far each data set has come in a project: absent, raw, verified, prepared, partitioned."""
+"""How far a data set has come in a project: absent, raw, verified, prepared, partitioned."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from fedshift.data.verify import stamped
+from fedshift.errors import FedshiftError
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 
+WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 
-def states(workspace: Workspace, name: str, embedded: bool) -> dict[str, str]:
-    """Release -> state, for every release of data set `name` that has left a trace in the project; empty: absent.
 
-    Reads names, stamps and Parquet footers, no images: whether a stamp is still true `fedshift verify` tells.
+@dataclass(frozen=True)
+class State:
+    """Where one release of a data set stands; as text: "verified, 9,991 files, prepared (64, 256 px)".
+
+    Attributes:
+        raw: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified".
+        files: how many a verified tree has; 0 for any other.
+        prepared: sides of decoded images in pixels, ascending.
     """
-    found: dict[str, str] = {"original": "embedded"} if embedded else {}
-    raw = workspace.root / "data" / "raw" / name
-    for path in sorted(raw.iterdir()) if raw.is_dir() else []:
-        if path.is_dir() and not path.name.startswith(".") and not path.name.endswith(".archives"):
-            found[path.name] = "verified" if path.with_name(f"{path.name}.verified.json").is_file() else "raw"
-    pixels: dict[str, set[int]] = {}
-    for release, px in _prepared(workspace.root / "data" / "prepared" / name):
-        pixels.setdefault(release, set()).add(px)
-    for release, sizes in pixels.items():
-        found[release] = f"{_and(found, release)}prepared ({', '.join(map(str, sorted(sizes)))} px)"
-    divided: dict[str, int] = {}
-    for release in _partitioned(workspace.root / "data" / "partitions" / name):
-        divided[release] = divided.get(release, 0) + 1
-    for release, number in divided.items():
-        found[release] = f"{_and(found, release)}partitioned ({number})"
-    return found
+
+    raw: Literal["embedded", "absent", "raw", "verified"]
+    files: int = 0
+    prepared: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        text = [WORDS.get(self.raw, self.raw)]
+        text += [f"{self.files:,} files"] if self.files else []
+        text += [f"prepared ({', '.join(map(str, self.prepared))} px)"] if self.prepared else []
+        return ", ".join(text)
 
 
-def _and(found: dict[str, str], release: str) -> str:
-    return f"{found[release]}, " if release in found else ""
+def states(workspace: Workspace, name: str) -> dict[str, State]:
+    """Release -> state, for every release of data set `name` that is declared or has images here.
 
-
-def _prepared(folder: Path) -> Iterator[tuple[str, int]]:
-    for path in sorted(folder.glob("*/prepared.json")):
+    Reads names and stamps, no images: whether a stamp is still true `fedshift verify` tells.
+    """
+    dataset = get("datasets", name)
+    sizes: dict[str, set[int]] = {}
+    for path in sorted((workspace.root / "data" / "prepared" / name).glob("*/prepared.json")):
         facts = json.loads(path.read_text())
-        yield facts["release"], facts["prepare"]["px"]
+        sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
+    result = {}
+    for release in dict.fromkeys([*dataset.releases, *_raw(workspace.root / "data" / "raw" / name), *sizes]):
+        prepared = tuple(sorted(sizes.get(release, ())))
+        if dataset.embedded:
+            result[release] = State("embedded", prepared=prepared)
+        elif not workspace.raw(name, release).exists():
+            result[release] = State("absent", prepared=prepared)
+        else:
+            files = _files(workspace, name, release)
+            result[release] = State("raw" if files is None else "verified", files or 0, prepared)
+    return result
 
 
-def _partitioned(folder: Path) -> Iterator[str]:
-    paths = sorted(folder.glob("*.parquet"))
-    if paths:
-        import pyarrow.parquet as pq
+def partitions(workspace: Workspace, name: str) -> Counter[str]:
+    """Release -> how many partitions of data set `name` there are, from the footers of their files."""
+    import pyarrow.parquet as pq
 
-        from fedshift.data.columns import KEY
+    from fedshift.data.columns import KEY
 
-        for path in paths:
-            yield json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"]
+    paths = sorted((workspace.root / "data" / "partitions" / name).glob("*.parquet"))
+    return Counter(json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"] for path in paths)
+
+
+def _raw(folder: Path) -> Iterator[str]:
+    """Releases that have a raw tree."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if path.is_dir() and not path.name.startswith(".") and not path.name.endswith(".archives"):
+            yield path.name
+
+
+def _files(workspace: Workspace, name: str, release: str) -> int | None:
+    """How many files a verified tree has; None where it is not verified."""
+    try:
+        manifest = stamped(workspace, name, release)
+    except FedshiftError:  # no manifest
+        return None
+    return None if manifest is None else int(manifest["files"])

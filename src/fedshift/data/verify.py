@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists
-from fedshift.data.statistics import plot_counts
+from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256, sha256_file, write_bytes, write_json
@@ -67,12 +67,19 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 def verified(workspace: Workspace, name: str, release: str) -> Path:
     """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was touched since."""
     stamp = stamp_path(workspace, name, release)
-    current = (
-        stamp.exists()
-        and json.loads(stamp.read_text())["hash"] == manifest(workspace, name, release)["hash"]
-        and _touched(workspace.raw(name, release)) < stamp.stat().st_ctime_ns
-    )
+    if stamped(workspace, name, release) is None:
+        return verify(workspace, name, release)
+    current = _touched(workspace.raw(name, release)) < stamp.stat().st_ctime_ns
     return stamp if current else verify(workspace, name, release)
+
+
+def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
+    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed since.
+
+    Raises FedshiftError where there is no manifest.
+    """
+    stamp, present = stamp_path(workspace, name, release), manifest(workspace, name, release)
+    return present if stamp.is_file() and json.loads(stamp.read_text())["hash"] == present["hash"] else None
 
 
 def _touched(raw: Path) -> int:

@@ -13,7 +13,14 @@ State = Literal["ok", "absent", "wrong"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: the part looked at; ok (there), absent (not there, not needed) or wrong (broken, or needed and not there); what was found; the cure."""
+    """One line of the examination.
+
+    Attributes:
+        part: what is looked at.
+        state: "ok" (there), "absent" (not there, not needed) or "wrong" (broken, or needed and not there).
+        found: what there is, in words.
+        cure: what to do about it.
+    """
 
     part: str
     state: State

@@ -1,9 +1,7 @@
-"""What one job asks a cluster for, from the estimates of the runs that it trains, and what it is told. Standard library only:
-the Snakefile needs it."""
+"""What one job asks a cluster for, from the estimates of its runs. Standard library only: the Snakefile needs it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from fedshift.planning.planfile import Run
@@ -47,24 +45,3 @@ def adapting(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
     """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was done before is kept."""
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
     return min(60 * hours, round(SPARE_MINUTES + attempt * estimate))
-
-
-def partition(run: str) -> list[str]:
-    """The words after `fedshift partition` that make the partition of a run, given as its resolved spec in JSON."""
-    spec = json.loads(run)
-    data, split = spec["data"], spec["partition"]
-    targets = [data["target"]] if isinstance(data["target"], str) else data["target"] or []
-    options = [
-        ("--release", data["release"]),
-        ("--px", data["prepare"]["px"]),
-        ("--seed", spec["seed"]),
-        ("--scheme", split["scheme"]),
-        ("--fractions", ",".join(map(str, split["fractions"]))),
-        *(("--param", f"{key}={value}") for key, value in split["params"].items()),
-        *(("--target", domain) for domain in targets),
-        ("--split", split["split"]),
-        ("--groups", split["groups"]),
-        ("--target-split", split["target_split"]),
-        *(("--modify", f"{name}={json.dumps(given)}") for name, given in split["modify"].items()),
-    ]
-    return [data["dataset"], *(str(word) for option in options for word in option)]

@@ -26,7 +26,6 @@ from fedshift.files import sha256, write_json
 from fedshift.rundir import RunDirectory, State
 from fedshift.tracking.followed import Followed
 from fedshift.tracking.points import COLUMNS, final_points, points
-from fedshift.tracking.views import saved_view
 from fedshift.workspace import Workspace
 
 # Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
@@ -197,7 +196,7 @@ class Follower:
         if name not in self.pages:
             self.pages = {page.name: page.experiment_id for page in self.client.search_experiments()}
         if name not in self.pages:
-            self.pages[name] = self.client.create_experiment(name, tags=dict([saved_view()]))
+            self.pages[name] = self.client.create_experiment(name)
         return self.pages[name]
 
 

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import torch
 
 from fedshift.assemble import assemble
+from fedshift.data.load import load
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify, partition_name, run_name
-from fedshift.planning import job
 from fedshift.planning.lacking import needed_weights
 from fedshift.resolve import complete
 from fedshift.rundir import Failure, RunDirectory, Summary
@@ -78,15 +78,16 @@ def _train(
         machine_facts = environment(machine.device, machine.threads)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(partition_name(spec))).is_file():
-        cure = f"Run: {shlex.join(['fedshift', 'partition', *job.partition(spec.model_dump_json())])}"
+        cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run.spec)])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
-    federation, hashes, classes = assemble(workspace, spec, machine.device)
+    data = load(workspace, spec)
+    federation, hashes = assemble(spec, data, machine.device)
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     _rounds(federation, run, name, machine.checkpoint_seconds)
     metrics = _merge(run.segments, run.metrics)
     files = weights.write(federation, run.weights)
     seconds = time.monotonic() - began
-    summary = summarize(federation, identity, hashes, classes, files, metrics, seconds)
+    summary = summarize(federation, identity, hashes, data.classes, files, metrics, seconds)
     summary = {**summary, "environment": machine_facts}
     run.finish(summary)
     run.checkpoint.unlink()

@@ -1,0 +1,62 @@
+"""Files and folders that are whole or absent."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedshift.errors import FedshiftError
+from fedshift.files import built_once
+
+
+def build(folder: Path, text: str = "whole", error: BaseException | None = None) -> bool:
+    """Whether this call built the folder."""
+    with built_once(folder) as part:
+        if part is not None:
+            (part / "content").write_text(text)
+            if error:
+                raise error
+    return part is not None
+
+
+def test_a_folder_is_built_once_and_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "made"
+    assert build(folder, "first") and not build(folder, "second")
+    assert [path.name for path in folder.parent.iterdir()] == ["made"]
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"content": "first"}
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [
+        (FedshiftError("here", "cannot be read"), []),
+        (FedshiftError("here", "disk full", retry=True), ["content", "lock"]),
+        (KeyboardInterrupt(), ["content", "lock"]),
+    ],
+)
+def test_what_is_not_whole_gets_no_name(tmp_path: Path, error: BaseException, left: list[str]) -> None:
+    """What another try cannot mend is removed, else the next builder finds it."""
+    folder, part = tmp_path / "made", tmp_path / ".made.part"
+    with pytest.raises(type(error)):
+        build(folder, error=error)
+    assert not folder.exists()
+    assert sorted(path.name for path in part.glob("*")) == left
+    (tmp_path / ".made.part").mkdir(exist_ok=True)
+    (part / ".content.1.tmp").touch()  # of a writer that was killed
+    assert build(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert [path.name for path in folder.iterdir()] == ["content"]
+
+
+def test_who_asks_meanwhile_waits(tmp_path: Path) -> None:
+    folder, built = tmp_path / "made", list[bool]()
+    with built_once(folder) as part:
+        assert part is not None
+        waiting = threading.Thread(target=lambda: built.append(build(folder)))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not built
+    waiting.join(10)
+    assert built == [False] and list(folder.iterdir()) == []

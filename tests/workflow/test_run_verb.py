@@ -1,0 +1,135 @@
+"""`fedshift run` and targets of experiments that params.yaml does not list, with real snakemake."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fedshift.planning import planfile
+from tests.verbs import fedshift, refused
+from tests.workflow.checkout import Checkout, tiny
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """`demo` is listed, `papers/other` is not."""
+    root = tmp_path_factory.mktemp("checkout")
+    made = Checkout.made(root, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    (root / "experiments" / "papers").mkdir()
+    (root / "experiments" / "papers" / "other.yaml").write_text(tiny("Other", "local"))
+    return made
+
+
+@contextmanager
+def started(checkout: Checkout, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`fedshift run` in a process group of its own, as a shell would start it."""
+    inherited = {
+        key: value for key, value in os.environ.items() if key not in ("FEDSHIFT_PLAN", "PYTHONPATH")
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedshift", "--root", str(checkout.root), "run", *arguments],
+        env=inherited | {"FEDSHIFT_TRACK": "0", "SNAKEMAKE_PROFILE": "profiles/ci"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def run(checkout: Checkout, *arguments: str) -> tuple[int, str]:
+    """Exit status and output."""
+    with started(checkout, *arguments) as process:
+        output, _ = process.communicate()
+    return process.returncode, output
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [
+        ("results/tables/papers/other/table.csv", "'experiments=[papers/other]' -- results/tables/papers/other/table.csv"),
+        ("results/figures/papers/other", "'experiments=[papers/other]' -- results/figures/papers/other"),
+        ("results/metrics/papers/other.parquet", "--config 'experiments=[papers/other]' -- results/metrics"),
+        ("results/report/papers/other/index.html", "fedshift run papers/other"),
+    ],
+)  # fmt: skip
+def test_a_target_that_is_not_asked_for_says_what_to_type(
+    checkout: Checkout, target: str, command: str
+) -> None:
+    result = checkout.snakemake("--dry-run", "--", target)
+    assert result.returncode == 1
+    assert "WorkflowError" in result.stdout and command in result.stdout, result.stdout
+    assert "MissingRuleException" not in result.stdout
+
+
+def test_what_it_says_to_type_works(checkout: Checkout) -> None:
+    target = "results/tables/papers/other/table.csv"
+    assert checkout.to_train("--config", "experiments=[papers/other]", "--", target) == ["local"]
+
+
+def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> None:
+    """Snakemake drops a profile's `config` for a `--config` on the command line."""
+    result = checkout.snakemake("--dry-run", "--config", "experiments=[papers/other]", profile="slurm")
+    assert result.returncode == 0, result.stdout
+    request = planfile.request(checkout.root, checkout.plan)
+    assert (request.device, request.experiments) == ("cuda", ("papers/other",))
+
+
+def test_an_unknown_experiment_is_refused_with_the_nearest(checkout: Checkout) -> None:
+    refused(
+        fedshift(checkout.root, "run", "papers/othr"), "unknown experiment", "Did you mean 'papers/other'?"
+    )
+
+
+def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
+    code, output = run(checkout, "papers/other", "--", "results/metrics/papers/other.parquet", "--dry-run")
+    assert code == 0 and "rule collect:" in output and "rule table:" not in output, output
+    code, output = run(checkout, "papers/other", "--", "--dry-run", "--config", "pack=3")
+    assert code == 0 and "rule table:" in output, output
+    request = planfile.request(checkout.root, checkout.plan)
+    assert (request.pack, request.experiments) == (3, ("papers/other",))
+    code, output = run(checkout, "papers/other", "--", "no/such/target")
+    assert code == 1 and "MissingRuleException" in output, output
+
+
+def test_ctrl_c_ends_it_as_snakemake_ends(checkout: Checkout) -> None:
+    """And the next call takes up what was left."""
+    with started(checkout, "papers/other") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "rule train:" in line:
+                break
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.communicate()[0]
+    assert process.returncode == 1, output
+    assert "Traceback" not in output and "Terminating processes on user request" in output, output
+
+
+def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> None:
+    code, output = run(checkout, "papers/other")
+    assert code == 0, output
+    tables = checkout.root / "results" / "tables"
+    assert (tables / "papers" / "other" / "table.csv").is_file() and not (tables / "demo").exists()
+    assert (checkout.root / "results" / "report" / "papers" / "other" / "index.html").is_file()
+    assert "Nothing to be done" in run(checkout, "papers/other")[1]
+
+
+def test_its_help_needs_no_snakemake() -> None:
+    result = fedshift(Path(), "run", "--help")
+    assert result.exit_code == 0 and "--profile" in result.output
