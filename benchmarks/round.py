@@ -30,8 +30,8 @@ from fedshift.assemble import assemble
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
-from fedshift.experiments.declared import merge
 from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import merge
 from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse
 from fedshift.workspace import Workspace

@@ -14,9 +14,9 @@ from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Experiment
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.experiments.schema import Experiment
 
 from .conftest import REFERENCE, Project, accuracy
 

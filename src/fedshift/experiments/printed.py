@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import FIELD, Experiment
+from fedshift.experiments.schema import FIELD, Experiment
 
 
 @functools.cache
@@ -32,9 +32,9 @@ def check_printed(
     printed = _keys(root / "reference" / "published.csv")
     for row, template in experiment.published.items():
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
-        made = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
-        if printed.isdisjoint(made):
-            first = made[0] if made else template
+        keys = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
+        if printed.isdisjoint(keys):
+            first = keys[0] if keys else template
             near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
             what = f"meets no printed number: reference/published.csv has no '{first}'"
             raise FedshiftError(

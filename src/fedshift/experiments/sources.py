@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedshift.experiments.declared import Experiment, Protocol, Said
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import Evidence, Protocol
+from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.resolve import complete
 from fedshift.spec import RunSpec, Schedule
@@ -41,11 +42,11 @@ def headline(root: Path, name: str) -> dict[str, RunSpec]:
     for method, datasets in known.headline.items():
         for dataset in datasets:
             target = get("datasets", dataset).domains[0] if known.holds_out else None
-            told = {
+            keys = {
                 "name": name, "title": known.title, "protocol": name, "methods": {method: None},
                 "axes": {"data.dataset": [dataset], "target": [target], "seed": known.seeds[:1]},
             }  # fmt: skip
-            (cell,) = expand(root, Experiment.model_validate(told))
+            (cell,) = expand(root, Experiment.model_validate(keys))
             specs[dataset] = cell.spec
     return specs
 
@@ -67,15 +68,17 @@ def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
 def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
     """Every setting of a headline row beside what was said; not one of which there is nothing on either side."""
 
-    def of(told: Any) -> str:
-        if isinstance(told, dict):
-            told = told.get(spec.data.dataset, told.get("*"))
-        return "" if told is None else text(told)
+    def of(value: Any) -> str:
+        if isinstance(value, dict):
+            value = value.get(spec.data.dataset, value.get("*"))
+        return "" if value is None else text(value)
 
     ours = settings(spec, known)
-    said = {key: known.sources.get(key, Said()) for key in ours}
+    sources = {key: known.sources.get(key, Evidence()) for key in ours}
     return {
-        key: Beside(value, of(said[key].paper), said[key].at, of(said[key].code), of(said[key].why))
+        key: Beside(
+            value, of(sources[key].paper), sources[key].at, of(sources[key].code), of(sources[key].why)
+        )
         for key, value in ours.items()
         if value != "none" or key in known.sources
     }
@@ -88,7 +91,7 @@ def text(value: Any) -> str:
         kind = f"{value.kind}{by.get(value.kind, '')}"
         return kind if value.kind == "constant" else f"{kind}, per {value.unit}"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {text(one)}" for key, one in value.items()) or "none"
+        return ", ".join(f"{key} {text(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(round(value, 6) if isinstance(value, float) else value)
