@@ -206,7 +206,7 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
         ({"experiments": ["one"], "pack": True}, "'pack' cannot be True"),
         (
             {"experiments": ["one"], "hours": 0.5},
-            "'hours' cannot be 0.5\n.*how many hours one job may ask for: 1 or more",
+            "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
         ),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
         ({"experiments": ["one"], "rerun": "never"}, "Valid: code, version"),

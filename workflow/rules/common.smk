@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import yaml
 from snakemake.exceptions import WorkflowError
 
 SOURCES = str(Path(workflow.basedir) / "src")
@@ -15,6 +14,7 @@ sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
 from fedshift.planning import job, planfile
+from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 
 ROOT = Path.cwd()
@@ -45,19 +45,13 @@ def the_plan():
     return path
 
 
-def the_cluster():
-    """What this cluster calls things: resources of the Slurm plugin by name. A copy of slurm/cluster.example.yaml."""
-    path = Path("slurm/cluster.yaml")
-    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
-
-
 def active_environment(wildcards):
     """Where Snakemake was installed, there its jobs run: the active conda environment; in a virtual environment, none to name."""
     return os.environ.get("CONDA_PREFIX")
 
 
-CLUSTER = the_cluster()
 try:
+    CLUSTER = Cluster.read(ROOT).resources
     PLAN = the_plan()
     REQUEST = planfile.request(ROOT, PLAN)
     RUNS = planfile.runs(PLAN)
