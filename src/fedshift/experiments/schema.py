@@ -74,7 +74,7 @@ class Adapt(Closed):
 
     run: str = Field(description="The row below `methods` whose runs are adapted.")
     name: str = Field(description="The adaptation; `fedshift list adaptations` names all.")
-    params: Partial = Field({}, description="Parameters of the adaptation; see below.")
+    params: Partial = Field({}, description="Parameters of the adaptation.")
 
 
 class Experiment(Closed):

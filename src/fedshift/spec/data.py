@@ -71,7 +71,7 @@ class Partition(Closed):
         "domain_per_client",
         description="How samples are dealt to clients; `fedshift list partitions` names all schemes.",
     )
-    params: dict[str, Any] = Field({}, description="Parameters of the scheme; see below.")
+    params: dict[str, Any] = Field({}, description="Parameters of the scheme.")
     fractions: tuple[float, float, float] = Field(
         (0.8, 0.1, 0.1),
         description="Train, validation and test part of every client's samples, drawn at random. They sum to 1; "

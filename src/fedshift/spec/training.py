@@ -13,7 +13,7 @@ class Model(Closed):
     """Architecture and start."""
 
     name: str = Field(description="Name of the network; `fedshift list models` names all.")
-    params: dict[str, Any] = Field({}, description="Parameters of the network; see below.")
+    params: dict[str, Any] = Field({}, description="Parameters of the network.")
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
         description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the first weights that "
@@ -25,7 +25,7 @@ class Method(Closed):
     """Federated method and its hyper-parameters (those of its `Params`)."""
 
     name: str = Field(description="Name of the method; docs/methods.md describes all.")
-    params: dict[str, Any] = Field({}, description="Hyper-parameters of the method; see below.")
+    params: dict[str, Any] = Field({}, description="Hyper-parameters of the method.")
 
 
 class Schedule(Closed):
