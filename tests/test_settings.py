@@ -1,4 +1,6 @@
-"""Keys of configuration files: every one is described, schemas accept what the files hold and refuse mistakes, examples run."""
+"""Keys of configuration files: every one is described, schemas accept what the files hold and refuse
+mistakes, examples run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parameters of methods, networks, schemes, modifiers and adaptations: their `Params`, as JSON schemas with a description for each."""
+"""Parameters of methods, networks, schemes, modifiers and adaptations: their `Params`, as JSON schemas with
+a description for each.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def _schema(params: type) -> dict[str, Any]:
 
 
 def _meanings(params: type) -> dict[str, str]:
-    """What the docstrings say of each parameter: `name, name: meaning; name: meaning.`, else the clause that has `name` in backticks."""
+    """What the docstrings say of each parameter: `name, name: meaning; name: meaning.`, else the clause that
+    has `name` in backticks.
+    """
     names = [field.name for field in dataclasses.fields(params)]
     parts = [base for base in params.__mro__ if dataclasses.is_dataclass(base)]
     text = " ".join(" ".join(inspect.cleandoc(part.__doc__ or "").split()) for part in parts)

@@ -1,7 +1,8 @@
-"""schemas/*.json: what an author may write in each kind of YAML file, for editors; made from the models that read the files.
+"""schemas/*.json: what an author may write in each kind of YAML file, for editors; made from the models that
+read the files.
 
-JSON Schema draft 7, which editors know best. Names of plug-ins (methods, data sets and so on) are completed, and others are taken, as
-another package may bring them; parameters of a name that is known are closed.
+JSON Schema draft 7, which editors know best. Names of plug-ins (methods, data sets and so on) are completed,
+and others are taken, as another package may bring them; parameters of a name that is known are closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from fedshift.spec import RunSpec
 ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]
 OPEN_KEYS = r"^((method|model|partition)\.params|partition\.modify)(\.|$)"
-OWNERS = {"Method": ("methods", "name"), "Model": ("models", "name"), "Partition": ("partitions", "scheme"), "Adapt": ("adaptations", "name")}  # fmt: skip
+OWNERS = {
+    "Method": ("methods", "name"),
+    "Model": ("models", "name"),
+    "Partition": ("partitions", "scheme"),
+    "Adapt": ("adaptations", "name"),
+}
 SPEC = {"$ref": "#/$defs/Spec"}
 LABELLED_BY_DATA_SET = {"type": "object", "additionalProperties": SPEC}
 ALL = {"const": "all", "description": "every domain of the run's data set; the seeds that the protocol names"}
@@ -70,7 +76,9 @@ def _spec() -> dict[str, Schema]:
     _completed(blocks["Data"], "dataset", own("datasets"))
     modifiers = {name: {"$ref": f"#/$defs/modifiers.{name}"} for name in known["modifiers"]}
     blocks["Partition"]["properties"]["modify"]["properties"] = modifiers
-    return blocks | {f"{kind}.{name}": one for kind, names in known.items() for name, one in names.items()}
+    return blocks | {
+        f"{kind}.{name}": params for kind, names in known.items() for name, params in names.items()
+    }
 
 
 def _by_name(block: Schema, kind: str, key: str) -> None:
@@ -121,11 +129,11 @@ def _unnamed(method: str) -> Schema:
 
 
 def _axes() -> Schema:
-    def values(one: Schema, *more: Schema) -> Schema:
-        part = {key: value for key, value in one.items() if key not in ("description", "default")}
+    def values(setting: Schema, *more: Schema) -> Schema:
+        part = {key: value for key, value in setting.items() if key not in ("description", "default")}
         return {
             "anyOf": [{"type": "array", "items": part, "minItems": 1}, *more],
-            "description": one.get("description", ""),
+            "description": setting.get("description", ""),
         }
 
     keys = settings()
@@ -134,7 +142,7 @@ def _axes() -> Schema:
         "properties": {
             "target": values(target, ALL),
             "seed": values(keys.pop("seed"), ALL),
-            **{key: values(one) for key, one in keys.items()},
+            **{key: values(setting) for key, setting in keys.items()},
         },
         "patternProperties": {OPEN_KEYS: {"type": "array", "minItems": 1}},
         "additionalProperties": {"$ref": "#/$defs/AxisValues"},
@@ -163,8 +171,9 @@ def _preset() -> Schema:
     keys |= dict.fromkeys(protocols(ROOT), LABELLED_BY_DATA_SET | by_protocol)
     union: dict[str, list[Schema]] = {}
     for method, inner in parameters("methods").items():
-        for name, one in inner.get("properties", {}).items():
-            union.setdefault(name, []).append({**one, "description": f"{method}: {one['description']}"})
+        for name, param in inner.get("properties", {}).items():
+            meaning = f"{method}: {param['description']}"
+            union.setdefault(name, []).append({**param, "description": meaning})
     defs["Method"]["properties"]["params"] = {
         "type": "object",
         "description": "Hyper-parameters of the method that the file is named after.",

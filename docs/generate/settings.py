@@ -20,15 +20,16 @@ ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]
 OPENING = """# Settings
 
-Made by `make docs` from the models that read the files: a key that is not below is refused, with the nearest that is. The same models make
-`schemas/*.json`: an editor with a YAML language server completes and checks a file whose first line names its schema, as every file
-here does. The examples below are read by a test.
+Made by `make docs` from the models that read the files: a key that is not below is refused, with the nearest
+that is. The same models make `schemas/*.json`: an editor with a YAML language server completes and checks a file
+whose first line names its schema, as every file here does. The examples below are read by a test.
 """
 RUN = """## A run
 
-What is below `spec` in experiments and protocols, below a row of `methods`, and in presets is a part of a run's specification: any of
-these keys, nested (`local: {lr: 0.1}`). In `axes`, `grid` and `sources` a key is written with dots (`local.lr`). Parts are merged in the order
-that docs/add-an-experiment.md tells; what no part sets has its default. A key without a default must be set by one of them.
+What is below `spec` in experiments and protocols, below a row of `methods`, and in presets is a part of a run's
+specification: any of these keys, nested (`local: {lr: 0.1}`). In `axes`, `grid` and `sources` a key is written
+with dots (`local.lr`). Parts are merged in the order that [add-an-experiment.md](add-an-experiment.md) tells; what
+no part sets has its default. A key without a default must be set by one of them.
 """
 EXAMPLES = {
     "experiment": (
@@ -81,7 +82,18 @@ FILES = {
     "params": ("## `params.yaml`", TypeAdapter(Request).json_schema),
     "cluster": ("## `slurm/cluster.yaml`", TypeAdapter(Cluster).json_schema),
 }
-PROTOCOL = '| `<protocol>.<data set>` | part of a run | `{}` | What differs under this protocol on this data set, or on all (`"*"`). |'
+PROTOCOL = (
+    "| `<protocol>.<data set>` | part of a run | `{}` | "
+    'What differs under this protocol on this data set, or on all (`"*"`). |'
+)
+TYPES = {
+    "object": "mapping",
+    "array": "list",
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+}
 OWNERS = (
     ("methods", "Hyper-parameters, `method.params`"),
     ("models", "Parameters of networks, `model.params`"),
@@ -133,9 +145,9 @@ def _rows(block: Schema, defs: dict[str, Schema], prefix: str) -> Iterator[str]:
 
 def _reference(schema: Schema) -> str:
     """The block that a key holds, "" for none."""
-    for one in (schema, *schema.get("anyOf", ())):
-        if "$ref" in one:
-            return str(one["$ref"]).rpartition("/")[2]
+    for option in (schema, *schema.get("anyOf", ())):
+        if "$ref" in option:
+            return str(option["$ref"]).rpartition("/")[2]
     return ""
 
 
@@ -154,12 +166,10 @@ def _type(schema: Schema) -> str:
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_type(option) for option in schema["anyOf"]))
     if "$ref" in schema:
         return "mapping"
-    kind = {"object": "mapping", "array": "list", "string": "text", "boolean": "true or false", "integer": "whole number", None: "any"}.get(
-        schema.get("type"), schema.get("type")
-    )  # fmt: skip
+    kind = TYPES.get(schema.get("type", ""), "any")
     if "prefixItems" in schema:
         return f"{kind} of {len(schema['prefixItems'])} {_type(schema['prefixItems'][0])}s"
     if kind == "list" and schema.get("items"):

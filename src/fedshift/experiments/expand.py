@@ -1,9 +1,11 @@
 """Expands an experiment, one published table or figure, to the runs that it needs.
 
-A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what it has for the data set, the
-preset that the experiment names), the experiment's `spec`, what reference/presets/<method>.yaml has for this protocol and data set, the
-preset that the method's entry names ("preset: released"), the rest of that entry, and the values of the axes. Data set and method are each
-run's own, whichever of these sets them, so one file may hold several data sets; `target: all` are the domains of the run's own.
+A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what
+it has for the data set, the preset that the experiment names), the experiment's `spec`, what
+reference/presets/<method>.yaml has for this protocol and data set, the preset that the method's entry names
+("preset: released"), the rest of that entry, and the values of the axes. Data set and method are each run's
+own, whichever of these sets them, so one file may hold several data sets; `target: all` are the domains of
+the run's own.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from fedshift.task import Task
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the row's label, its value on each axis as tables show it, the resolved spec, and how it is adapted, if it is.
+    """One run of an experiment: the row's label, its value on each axis as tables show it, the resolved
+    spec, and how it is adapted, if it is.
 
     Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
     """
@@ -104,7 +107,9 @@ def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Every combination of values on the axes that `only` leaves to a method: as tables show it, and by dotted key."""
+    """Every combination of values on the axes that `only` leaves to a method: as tables show it, and by
+    dotted key.
+    """
     for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
         by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
         if all(by_name[name] in wanted for name, wanted in allowed.items()):
@@ -119,7 +124,9 @@ def _entry(experiment: Experiment, label: str) -> tuple[str, Partial]:
 
 
 def _subject(known: Protocol, experiment: Experiment, label: str, chosen: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the experiment's `spec`, the protocol."""
+    """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the
+    experiment's `spec`, the protocol.
+    """
     own = functools.reduce(merge, (nested(*item) for item in chosen.items()), _entry(experiment, label)[1])
     common = merge(known.spec, experiment.spec)
     default = label if label in names("methods") else _setting(common, "method", "name", label)
@@ -129,7 +136,9 @@ def _subject(known: Protocol, experiment: Experiment, label: str, chosen: Partia
 def _settled(
     root: Path, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
 ) -> Partial:
-    """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's presets."""
+    """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's
+    presets.
+    """
     path = f"reference/presets/{method}.yaml"
     parts = [
         known.settings(dataset, experiment.preset, f"experiments/{experiment.name}.yaml"),
@@ -145,7 +154,9 @@ def _setting(partial: Partial, block: str, key: str, default: str) -> str:
 
 
 def _values(name: str, experiment: Experiment, known: Protocol, where: str) -> list[Any]:
-    """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run keeps those of its own."""
+    """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run
+    keeps those of its own.
+    """
     axis = experiment.axes[name]
     if axis.values != "all":
         return axis.values

@@ -23,7 +23,9 @@ def available(root: Path) -> list[str]:
 
 
 def load(root: Path, name: str) -> Experiment:
-    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
+    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid
+    one.
+    """
     if name not in available(root):
         if inside := [other for other in available(root) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
@@ -64,7 +66,9 @@ def lineage(root: Path, name: str) -> list[str]:
 
 
 def preset(root: Path, method: str) -> Preset:
-    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for a protocol or data set that does not exist."""
+    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for a protocol
+    or data set that does not exist.
+    """
     path = root / "reference" / "presets" / f"{method}.yaml"
     where = path.relative_to(root).as_posix()
     found = closed(Preset, read(path), where) if path.exists() else Preset()

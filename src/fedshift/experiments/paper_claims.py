@@ -1,4 +1,6 @@
-"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment it names."""
+"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment it
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ def paper_claim(root: Path, name: str, where: str) -> dict[str, str]:
 
 
 def compared(row: dict[str, str], experiment: Experiment, claim: Claim, where: str) -> list[str]:
-    """The experiment's rows that a claim (a row of reference/claims.csv) compares: its left side, then those on its right.
+    """The experiment's rows that a claim (a row of reference/claims.csv) compares: its left side, then those
+    on its right.
 
-    Raises FedshiftError where a printed name is no row of the experiment, or `rows` has a name that the claim or the experiment has not.
+    Raises FedshiftError where a printed name is no row of the experiment, or `rows` has a name that the
+    claim or the experiment has not.
     """
     printed = [row["left"], *_names(row["right"])]
     for name, label in claim.rows.items():

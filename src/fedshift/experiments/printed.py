@@ -25,7 +25,8 @@ def _keys(path: Path) -> frozenset[str]:
 def check_printed(
     root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any]]], where: str
 ) -> None:
-    """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for; uses: label and values on the axes.
+    """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for;
+    uses: label and values on the axes.
 
     A run of which the paper prints nothing is no mistake, as long as another of the template's has a number.
     """

@@ -1,4 +1,6 @@
-"""What the files below reference/ may hold: protocols, how a paper trains and reports, and presets, a method's tuned values."""
+"""What the files below reference/ may hold: protocols, how a paper trains and reports, and presets, a
+method's tuned values.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Evidence(Closed):
 
     paper: Any = Field(
         None,
-        description="The value in the paper, as docs/protocols.md shows ours, or words where it is none of ours; null where it says nothing.",
+        description="The value in the paper, as docs/protocols.md shows ours, or words where it is "
+        "none of ours; null where it says nothing.",
     )
     at: str = Field("", description="Where the paper says it.")
     code: Any = Field(
@@ -47,12 +50,14 @@ class Protocol(Closed):
     datasets: dict[str, Partial] = Field({}, description="By data set: which settings differ on it.")
     presets: dict[str, dict[str, Partial]] = Field(
         {},
-        description='Named variants that an experiment may ask for: name -> data set, or "*" for all -> which settings differ.',
+        description='Named variants that an experiment may ask for: name -> data set, or "*" for all -> '
+        "which settings differ.",
     )
     seeds: list[int] = Field([], description="What `seed: all` means in an experiment's axes.")
     headline: dict[str, list[str]] = Field(
         {},
-        description="The paper's own method -> the data sets of its tables, whose settings docs/protocols.md compares.",
+        description="The paper's own method -> the data sets of its tables, whose settings "
+        "docs/protocols.md compares.",
     )
     holds_out: bool = Field(True, description="Whether its tables hold out a domain.")
     sources: dict[str, Evidence] = Field(
@@ -60,16 +65,19 @@ class Protocol(Closed):
     )
     select: Literal["last", "best_first", "best_later"] = Field(
         "last",
-        description="The round that tables show: the last, or that of the highest validation accuracy (`all`), the first or the "
-        "later of equal ones.",
+        description="The round that tables show: the last, or that of the highest validation accuracy "
+        "(`all`), the first or the later of equal ones.",
     )
     ddof: Literal[0, 1] = Field(
         1,
-        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where the paper's code does.",
+        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where "
+        "the paper's code does.",
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
-        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for one that is not there."""
+        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for one that is
+        not there.
+        """
         presets = {"default": {}, **self.presets}
         if preset not in presets:
             raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
@@ -79,18 +87,22 @@ class Protocol(Closed):
 
 
 class Preset(BaseModel):
-    """A method's tuned settings: below the name of each protocol, by data set ("*" for all), a part of a run's specification."""
+    """A method's tuned settings: below the name of each protocol, by data set ("*" for all), a part of a
+    run's specification.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, dict[str, Partial]]
 
     presets: dict[str, dict[str, Partial]] = Field(
         {},
-        description='Named variants that a row may ask for with `preset: <name>`: name -> data set, or "*" for all -> which settings differ.',
+        description='Named variants that a row may ask for with `preset: <name>`: name -> data set, or "*" '
+        "for all -> which settings differ.",
     )
     grid: dict[str, list[Any]] = Field(
         {},
-        description="Dotted key -> the values that the paper searched; a printed number may be of any of them.",
+        description="Dotted key -> the values that the paper searched; a printed number may be of "
+        "any of them.",
     )
 
     @property
@@ -99,7 +111,9 @@ class Preset(BaseModel):
         return self.model_extra or {}
 
     def settings(self, lineage: list[str], dataset: str, preset: str, where: object) -> Partial:
-        """The partial RunSpec under protocols, the base first, on a data set; raises FedshiftError at `where` for an unknown preset."""
+        """The partial RunSpec under protocols, the base first, on a data set; raises FedshiftError at
+        `where` for an unknown preset.
+        """
         presets = {"default": {}, **self.presets}
         if preset not in presets:
             raise unknown(where, "preset", preset, presets)

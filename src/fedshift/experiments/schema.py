@@ -21,7 +21,8 @@ class AxisValues(Closed):
 
     key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
     values: Values = Field(
-        description="The values in the order of tables, each once; `all` for target and seed: every domain of the run's data set, "
+        description="The values in the order of tables, each once; `all` for target and seed: every "
+        "domain of the run's data set, "
         "and the seeds that the protocol names."
     )
 
@@ -34,13 +35,16 @@ class AxisValues(Closed):
 
 
 class Table(Closed):
-    """Rows are methods; columns are the values of `columns`, each with `metrics`; other axes are averaged, seeds last."""
+    """Rows are methods; columns are the values of `columns`, each with `metrics`; other axes are averaged,
+    seeds last.
+    """
 
     title: str = Field("", description="Its heading; without one its name.")
     columns: list[str] = Field([], description="Axes whose values are columns, by name.")
     metrics: list[Metric] = Field(
         ["id", "ood"],
-        description="`id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, as id, weighted by "
+        description="`id`, mean over clients of their own test accuracy; `ood`, the held-out "
+        "domain's; `all`, as id, weighted by "
         "training images; `avg`, id under the name that FDSE prints.",
     )
     select: list[Rule] = Field(
@@ -49,7 +53,9 @@ class Table(Closed):
 
 
 class Expect(Closed):
-    """What every run of the experiment must reach, in multiples of chance; `fedshift check` fails otherwise."""
+    """What every run of the experiment must reach, in multiples of chance; `fedshift check` fails
+    otherwise.
+    """
 
     id: float = Field(0.0, description="The least in-distribution accuracy, in multiples of chance.")
     ood: float = Field(0.0, description="The least accuracy on the held-out domain, in multiples of chance.")
@@ -78,7 +84,9 @@ class Adapt(Closed):
 
 
 class Experiment(Closed):
-    """One file below experiments/, a published table or figure. Its name is its path without suffix ("hfedf/table2")."""
+    """One file below experiments/, a published table or figure. Its name is its path without suffix
+    ("hfedf/table2").
+    """
 
     name: str = Field(description="Its path below experiments/ without suffix; not a key of the file.")
     title: str = Field(description="What it is, in one line.")
@@ -93,12 +101,15 @@ class Experiment(Closed):
     )
     methods: dict[str, Partial | None] = Field(
         min_length=1,
-        description="Row -> what differs for it, a part of a run's specification, with `preset:` of the method if any; "
+        description="Row -> what differs for it, a part of a run's specification, with `preset:` of "
+        "the method if any; "
         "null for nothing. A row of another name than its method's says `method: {name: ..}`.",
     )
     axes: dict[str, AxisValues] = Field(
-        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name of your own with the key and its "
-        "values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` and claims call an axis by its name here.",
+        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name "
+        "of your own with the key and its "
+        "values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` and claims "
+        "call an axis by its name here.",
     )
     only: dict[str, dict[str, list[Any]]] = Field(
         {}, description="Row -> axis -> the values to which the row is confined."
@@ -108,7 +119,8 @@ class Experiment(Closed):
     figures: list[Literal["curves"]] = Field(["curves"], description="`curves`: accuracy over rounds.")
     published: dict[str, str] = Field(
         {},
-        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and `{<axis>}` are filled in.',
+        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
+        "`{<axis>}` are filled in.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
@@ -118,7 +130,9 @@ class Experiment(Closed):
     @field_validator("axes", mode="before", json_schema_input_type=dict[str, AxisValues | Values])
     @classmethod
     def _axes(cls, axes: Any) -> Any:
-        """The short form, `<key>: <values>`, is an axis that bears the name of its key; `target` is short for `data.target`."""
+        """The short form, `<key>: <values>`, is an axis that bears the name of its key; `target` is short
+        for `data.target`.
+        """
         if not isinstance(axes, dict):
             return axes
         return {

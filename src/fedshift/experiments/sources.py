@@ -29,7 +29,8 @@ class Beside:
 
     @property
     def unexplained(self) -> bool:
-        """Ours is not what the paper says, or not what the code says where the paper is silent, and nothing says why.
+        """Ours is not what the paper says, or not what the code says where the paper is silent, and nothing
+        says why.
 
         What stands in brackets behind a value, " (..)", are words about it.
         """
@@ -37,7 +38,9 @@ class Beside:
 
 
 def headline(root: Path, name: str) -> dict[str, RunSpec]:
-    """The resolved run of the paper's own method on each data set of its tables, the first domain held out where one is."""
+    """The resolved run of the paper's own method on each data set of its tables, the first domain held out
+    where one is.
+    """
     known, specs = protocol(root, name), {}
     for method, datasets in known.headline.items():
         for dataset in datasets:
@@ -52,7 +55,9 @@ def headline(root: Path, name: str) -> dict[str, RunSpec]:
 
 
 def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
-    """Every setting of a run and of its protocol's reports as text, the method's parameters at their defaults included."""
+    """Every setting of a run and of its protocol's reports as text, the method's parameters at their
+    defaults included.
+    """
     whole = complete(spec)
     values: dict[str, Any] = {f"data.prepare.{key}": value for key, value in whole.data.prepare}
     for block in ("data", "partition", "model", "local", "federation", "evaluation"):
@@ -66,7 +71,9 @@ def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
 
 
 def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
-    """Every setting of a headline row beside what was said; not one of which there is nothing on either side."""
+    """Every setting of a headline row beside what was said; not one of which there is nothing on either
+    side.
+    """
 
     def of(value: Any) -> str:
         if isinstance(value, dict):
@@ -85,7 +92,9 @@ def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
 
 
 def text(value: Any) -> str:
-    """A value of a setting in few words: a schedule by its kind, a mapping without braces, "none" for null and for nothing in it."""
+    """A value of a setting in few words: a schedule by its kind, a mapping without braces, "none" for null
+    and for nothing in it.
+    """
     if isinstance(value, Schedule):
         by = {"exponential": f" {value.gamma}", "step": f" {value.gamma} every {value.step}"}
         kind = f"{value.kind}{by.get(value.kind, '')}"

@@ -1,4 +1,6 @@
-"""Uneven: cells of a table that average over fewer values of the other axes than the cells they stand beside (`only`)."""
+"""Uneven: cells of a table that average over fewer values of the other axes than the cells they stand beside
+(`only`).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ Cell = tuple[Hashable, ...]  # the row's label, then the value on each column ax
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
     """The cells of a table that are to be marked, with what each has: "epochs 2 of 1, 2".
 
-    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as columns. A table by target has
-    an average over targets, too.
+    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as
+    columns. A table by target has an average over targets, too.
     """
     axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
     averaged = [axis for axis in axes if axis not in columns]

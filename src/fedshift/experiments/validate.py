@@ -1,4 +1,6 @@
-"""Validate the cross-references of an experiment file: every method, axis, value, row and claim that it names exists."""
+"""Validate the cross-references of an experiment file: every method, axis, value, row and claim that it
+names exists.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
 
 
 def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one, which `resolve` names).
+    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one,
+    which `resolve` names).
 
     rows: label and method.
     """
@@ -67,7 +70,9 @@ def _parameters(method: str, where: str) -> list[str]:
 
 
 def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]) -> None:
-    """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the axes and the spec of every run."""
+    """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the
+    axes and the spec of every run.
+    """
     where = f"experiments/{experiment.name}.yaml"
     values: dict[str, list[Any]] = {}
     for _, point, _ in uses:

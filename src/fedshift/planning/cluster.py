@@ -1,4 +1,4 @@
-"""What a cluster calls things: the keys of slurm/cluster.yaml. Standard library only: the Snakefile needs it."""
+"""What a cluster calls things: the keys of slurm/cluster.yaml. No heavy imports: the Snakefile needs it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PATH = Path("slurm", "cluster.yaml")
 
 @dataclass(frozen=True)
 class Cluster:
-    """What this cluster calls things; each key is a resource of Snakemake's Slurm plugin. fedshift itself adds GPU, memory, minutes and
-    the warning before the time limit.
+    """What this cluster calls things; each key is a resource of Snakemake's Slurm plugin. fedshift itself
+    adds GPU, memory, minutes and the warning before the time limit.
     """
 
     slurm_partition: str | None = key(
@@ -37,7 +37,9 @@ class Cluster:
 
     @classmethod
     def read(cls, root: Path) -> Cluster:
-        """The file of the project at `root`, empty where there is none. Raises FedshiftError for what it may not hold."""
+        """The file of the project at `root`, empty where there is none. Raises FedshiftError for what it may
+        not hold.
+        """
         path = root / PATH
         try:
             config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}

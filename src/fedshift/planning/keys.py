@@ -1,6 +1,8 @@
-"""Keys of small files that the Snakefile reads (params.yaml, slurm/cluster.yaml). Standard library only: each Slurm job parses it twice.
+"""Keys of small files that the Snakefile reads (params.yaml, slurm/cluster.yaml). Standard library only:
+each Slurm job parses it twice.
 
-A file's model is a frozen dataclass whose fields are made by `key`; docs/generate reads their metadata as pydantic does.
+A file's model is a frozen dataclass whose fields are made by `key`; docs/generate reads their metadata as
+pydantic does.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from fedshift.errors import FedshiftError, nearest
 
 
 def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
-    """A field of a file's model: what it means, its default (without one it must be there), and `ge`, its least value."""
+    """A field of a file's model: what it means, its default (without one it must be there), and `ge`, its
+    least value.
+    """
     metadata = {"description": description, **limits}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=metadata)
@@ -26,7 +30,9 @@ def choices(model: type, name: str) -> tuple[str, ...]:
 
 
 def check(model: type, config: dict[str, Any], where: str) -> None:
-    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or text that its key asks for."""
+    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
+    text that its key asks for.
+    """
     fields = {field.name: field for field in dataclasses.fields(model)}
     hints = typing.get_type_hints(model)
     for name, value in config.items():

@@ -23,11 +23,13 @@ class Request:
     )
     parallel: int = key("Runs of a job that train at once.", 1, ge=1)
     rerun: Literal["code", "version"] = key(
-        "Finished runs that other code made of the same declaration: `code` trains them again, `version` takes them.",
+        "Finished runs that other code made of the same declaration: `code` trains them again, "
+        "`version` takes them.",
         "code",
     )
     hours: int = key(
-        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on job after job.",
+        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on "
+        "job after job.",
         24,
         ge=1,
     )
@@ -53,7 +55,9 @@ RERUN = choices(Request, "rerun")
 
 
 def _experiments(root: Path, name: str) -> list[str]:
-    """The experiment of this name, else those in the folder of this name; one that is neither is refused by who reads it."""
+    """The experiment of this name, else those in the folder of this name; one that is neither is refused by
+    who reads it.
+    """
     folder = root / "experiments"
     if not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
         inside = [path.relative_to(folder).with_suffix("") for path in (folder / name).rglob("*.yaml")]

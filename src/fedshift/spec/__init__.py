@@ -1,8 +1,9 @@
 """RunSpec: the complete, typed, frozen description of one training run.
 
-Every field that can change the numbers is here, and nothing else. The defaults are *frozen*: a field at its default is left
-out of the digest, so a default is never changed once a run has been made with it; new options are added with a default that
-means "as before". What an experiment wants differently it says in its protocol. docs/settings.md lists all fields.
+Every field that can change the numbers is here, and nothing else. The defaults are *frozen*: a field at its
+default is left out of the digest, so a default is never changed once a run has been made with it; new
+options are added with a default that means "as before". What an experiment wants differently it says in its
+protocol. docs/settings.md lists all fields.
 """
 
 from __future__ import annotations
@@ -50,11 +51,14 @@ class RunSpec(Division):
     def _pixels(self) -> RunSpec:
         if self.data.input_px > self.data.prepare.px:
             raise ValueError(
-                f"data.input_px {self.data.input_px} exceeds data.prepare.px {self.data.prepare.px}: pixels cannot be made up"
+                f"data.input_px {self.data.input_px} exceeds data.prepare.px {self.data.prepare.px}: "
+                "pixels cannot be made up"
             )
         return self
 
 
 def parse(value: dict[str, Any], where: str) -> RunSpec:
-    """Check `value` as a RunSpec. Raises FedshiftError that names `where`, the key and the nearest valid one."""
+    """Check `value` as a RunSpec. Raises FedshiftError that names `where`, the key and the nearest valid
+    one.
+    """
     return closed(RunSpec, value, where)

@@ -1,4 +1,6 @@
-"""Closed: frozen blocks of options that refuse unknown keys, and what a reader is told of a mistake in one."""
+"""Closed: frozen blocks of options that refuse unknown keys, and what a reader is told of a mistake in
+one.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of blocks."""
+    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of
+    blocks.
+    """
     inner: Any = block
     for part in path:
         fields = _fields(inner)

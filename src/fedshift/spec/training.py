@@ -1,4 +1,6 @@
-"""The training of a run: network, method, a client's optimisation in one round, the federation, and what is evaluated."""
+"""The training of a run: network, method, a client's optimisation in one round, the federation, and what is
+evaluated.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Model(Closed):
     params: dict[str, Any] = Field({}, description="Parameters of the network.")
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
-        description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the first weights that "
+        description="Start: `scratch`, drawn from the run's seed and each tensor's name; "
+        "`imagenet`, the first weights that "
         "torchvision published (docs/add-a-model.md).",
     )
 
@@ -33,7 +36,8 @@ class Schedule(Closed):
 
     kind: Literal["constant", "exponential", "step", "cosine"] = Field(
         "constant",
-        description="`constant`: lr; `exponential`: lr * gamma^u; `step`: lr * gamma^(u // step); `cosine`: lr * (1 + cos(pi u / U)) / 2.",
+        description="`constant`: lr; `exponential`: lr * gamma^u; `step`: lr * gamma^(u // step); "
+        "`cosine`: lr * (1 + cos(pi u / U)) / 2.",
     )
     unit: Literal["round", "epoch"] = Field(
         "round", description="What u counts: rounds, or local epochs over all rounds."
@@ -48,8 +52,10 @@ class Local(Closed):
     batch: int = Field(ge=1, description="Images in a batch; a client with fewer takes all it has.")
     batch_rule: Literal["wrap", "drop_last", "keep_last"] = Field(
         "keep_last",
-        description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the smaller batch (but for a single "
-        "image before batch normalisation), `drop_last` leaves them out, `wrap` fills the batch from the next shuffled pass.",
+        description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the "
+        "smaller batch (but for a single "
+        "image before batch normalisation), `drop_last` leaves them out, `wrap` fills the batch "
+        "from the next shuffled pass.",
     )
     epochs: int = Field(1, ge=1, description="Passes over the client's training images in one round.")
     optimizer: Literal["sgd", "adam"] = Field("sgd", description="The clients' optimiser, torch's.")
@@ -60,7 +66,8 @@ class Local(Closed):
     )
     optimizer_state: Literal["reset", "persist"] = Field(
         "reset",
-        description="Whether a client's optimiser starts anew in each round or goes on where its last one ended.",
+        description="Whether a client's optimiser starts anew in each round or goes on where its "
+        "last one ended.",
     )
     clip: float | None = Field(
         None,
@@ -70,7 +77,8 @@ class Local(Closed):
     schedule: Schedule = Field(Schedule(), description="The learning rate over time.")
     precision: Literal["fp32", "tf32", "bf16"] = Field(
         "fp32",
-        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 tensors by their first 10 bits "
+        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 "
+        "tensors by their first 10 bits "
         "of mantissa; `bf16`, torch's autocast.",
     )
 
@@ -89,11 +97,13 @@ class Federation(Closed):
         1.0,
         gt=0,
         le=1,
-        description="Fraction of the clients that takes part in each round, drawn without replacement, at least one.",
+        description="Fraction of the clients that takes part in each round, drawn without "
+        "replacement, at least one.",
     )
     weights: Literal["size", "uniform"] = Field(
         "size",
-        description="Weights of the server's average: by training images, or all alike. Methods with a rule of their own refuse it.",
+        description="Weights of the server's average: by training images, or all alike. Methods "
+        "with a rule of their own refuse it.",
     )
 
 
@@ -105,5 +115,6 @@ class Evaluation(Closed):
     )
     keep: Literal["none", "post_agg", "post_train"] = Field(
         "post_agg",
-        description="Which weights stay of the best and the last round: none; those after aggregation; the clients' trained ones too.",
+        description="Which weights stay of the best and the last round: none; those after "
+        "aggregation; the clients' trained ones too.",
     )
