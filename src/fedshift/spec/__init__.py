@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from fedshift.spec.closed import Closed, closed
+from fedshift.spec.block import Closed, closed
 from fedshift.spec.data import Data, Division, Partition, Prepare, Source
 from fedshift.spec.training import Evaluation, Federation, Local, Method, Model, Schedule
 

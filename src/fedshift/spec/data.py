@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fedshift.spec.closed import Closed
+from fedshift.spec.block import Closed
 
 
 class Prepare(Closed):

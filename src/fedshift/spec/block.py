@@ -1,6 +1,4 @@
-"""Closed: frozen blocks of options that refuse unknown keys, and what a reader is told of a mistake in
-one.
-"""
+"""Blocks: frozen groups of options that refuse unknown keys, and the message for a mistake in one."""
 
 from __future__ import annotations
 
