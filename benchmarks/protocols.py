@@ -22,8 +22,8 @@ from fedshift.assemble import assemble
 from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments import load
-from fedshift.experiments.declared import Experiment
 from fedshift.experiments.expand import expand
+from fedshift.experiments.schema import Experiment
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import SCHEMA
 from fedshift.spec import RunSpec

@@ -31,8 +31,8 @@ from fedshift.data.fetch import fetch
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
-from fedshift.experiments.declared import merge
 from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import merge
 from fedshift.identity import prepared_name
 from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.experiments.declared import merge
+from fedshift.experiments.protocols import merge
 from fedshift.planning import planfile
 from tests.verbs import done, fedshift, refused
 

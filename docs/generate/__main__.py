@@ -1,4 +1,5 @@
-"""Writes what pages show of the code and of kept results: docs/equations.md, methods.md, protocols.md, the tables of README.
+"""Writes what pages show of the code and of kept results: docs/equations.md, methods.md, protocols.md, settings.md,
+schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
 """
@@ -6,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
@@ -13,13 +15,18 @@ import results
 from equations import equations
 from methods import methods
 from protocols import protocols
+from settings import FILES, settings
+
+from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
     "docs/equations.md": equations,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,
+    "docs/settings.md": settings,
     "README.md": lambda: results.filled(ROOT / "README.md"),
+    **{f"schemas/{kind}.json": functools.partial(schema, kind) for kind in FILES},
 }
 
 
@@ -40,6 +47,7 @@ def main() -> None:
         if asked.check and (not path.exists() or path.read_text() != text):
             stale.append(page)
         elif not asked.check:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
     if stale:
         sys.exit(f"out of date: {', '.join(stale)}. Run: make docs")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.experiments import load
-from fedshift.experiments.declared import Protocol, merge
+from fedshift.experiments.protocols import Protocol, merge
 from fedshift.experiments.sources import Beside, beside, headline, text
 from fedshift.spec import parse
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.experiments.declared import merge
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.experiments.protocols import merge
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
 from fedshift.task import Task

@@ -12,9 +12,9 @@ from fedshift.analysis.comparable import compare, differences
 from fedshift.analysis.printed_spec import Settings, resolved, setting
 from fedshift.analysis.published import COLUMNS, Row, find
 from fedshift.experiments.axes import nested
-from fedshift.experiments.declared import Protocol, merge
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, protocol, read
+from fedshift.experiments.protocols import Protocol, merge
 from fedshift.files import canonical_json
 from fedshift.spec import RunSpec
 

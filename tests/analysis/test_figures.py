@@ -104,8 +104,12 @@ def test_few_seeds_have_no_standard_deviation(
 def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None:
     project.declare(
         methods={"central": None, "fedavg": None},
-        axes={"partition.params.d": [2, 3, 1], "target": ["ink", "plain"], "seed": [0]},
-        only={"central": {"partition.params.d": [1], "target": ["plain"]}},
+        axes={
+            "d": {"key": "partition.params.d", "values": [2, 3, 1]},
+            "target": ["ink", "plain"],
+            "seed": [0],
+        },
+        only={"central": {"d": [1], "target": ["plain"]}},
         spec={"partition": {"scheme": "domains_per_client"}},
     )
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})

@@ -9,7 +9,7 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.select import choose, curves, selected
 from fedshift.analysis.tables import cells
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Table
+from fedshift.experiments.schema import Table
 
 from .conftest import Project, accuracy
 

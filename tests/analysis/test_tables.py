@@ -14,9 +14,9 @@ from fedshift.analysis import published, tables
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Experiment
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.experiments.schema import Experiment
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -151,12 +151,17 @@ def test_every_published_template_finds_a_number() -> None:
             assert all(published.find(ROOT, experiment, method, values, metric) for metric in metrics), method
 
 
+def domains_per_client(*values: int) -> dict[str, Any]:
+    """The axis of hFedF's tables, under the name that their files give it."""
+    return {"key": "partition.params.d", "values": [*values]}
+
+
 def hfedf(project: Project) -> Collected:
     keys = load(ROOT, "hfedf/table2").model_dump(include={"tables", "title", "protocol", "spec"})
     project.declare(
         "hfedf/table2",
         methods={"fedavg": None},
-        axes={"partition.params.d": [1], "target": ["photo"], "seed": [0, 1]},
+        axes={"d": domains_per_client(1), "target": ["photo"], "seed": [0, 1]},
         published={"*": "pacs/cnn32/lodo/d{d}/{method}/default/{target}"},
         **keys,
     )
@@ -241,8 +246,8 @@ def uneven(project: Project) -> Collected:
     """FedAvg over local epochs 1 and 2, FedProx over 2 alone; more epochs are better by 20 points."""
     project.declare(
         methods={"fedavg": None, "fedprox": None},
-        axes={"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
-        only={"fedprox": {"local.epochs": [2]}},
+        axes={"epochs": {"key": "local.epochs", "values": [1, 2]}, "target": ["plain", "ink"], "seed": [0]},
+        only={"fedprox": {"epochs": [2]}},
         tables=SPLIT,
     )
     for target in ("plain", "ink"):
@@ -290,8 +295,8 @@ def test_columns_come_in_the_order_of_the_file(project: Project) -> None:
     """A first row that has the last value alone brought it to the front: hFedF's Table 2 had d = 3, 1, 2."""
     project.declare(
         methods={"central": None, "fedavg": None},
-        axes={"partition.params.d": [2, 3, 1], "target": "all", "seed": [0]},
-        only={"central": {"partition.params.d": [1], "target": ["outline"]}},
+        axes={"d": domains_per_client(2, 3, 1), "target": "all", "seed": [0]},
+        only={"central": {"d": [1], "target": ["outline"]}},
         tables={"t": {"columns": ["d", "target"], "metrics": ["ood"]}},
         spec={"partition": {"scheme": "domains_per_client"}},
     )
@@ -306,10 +311,10 @@ def test_columns_come_in_the_order_of_the_file(project: Project) -> None:
 def printed(project: Project, name: str, method: str, **axes: Any) -> tuple[pd.DataFrame, str]:
     """Cells and text of an experiment of ours, cut to one method and to some values on its axes; all its runs reach 50%."""
     one = load(ROOT, name)
-    table = {"metrics": ["ood"], "columns": ["d"] if "partition.params.d" in axes else []}
+    table = {"metrics": ["ood"], "columns": ["d"] if "d" in axes else []}
     keys = one.model_dump(include={"protocol", "spec", "title"}) | {"tables": {"t": table}}
     project.declare(
-        name, methods={method: one.methods[method]}, axes={**one.axes, **axes}, published={method: one.published.get(method, one.published.get("*"))}, **keys
+        name, methods={method: one.methods[method]}, axes={**one.model_dump()["axes"], **axes}, published={method: one.published.get(method, one.published.get("*"))}, **keys
     )  # fmt: skip
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.5)})
     cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["t"])
@@ -318,7 +323,7 @@ def printed(project: Project, name: str, method: str, **axes: Any) -> tuple[pd.D
 
 def test_what_is_printed_is_shown_and_what_it_is_taken_for_is_told(project: Project) -> None:
     """FedGMA, d = 1: Table 2 prints 48.9 where Table 11's cells have the mean 49.6."""
-    cells, text = printed(project, "hfedf/table2", "fedgma", **{"partition.params.d": [1]})
+    cells, text = printed(project, "hfedf/table2", "fedgma", d=domains_per_client(1))
     assert cells[["published", "difference"]].iloc[0].tolist() == pytest.approx([48.9, 50 - 49.6])
     assert "48.9‡" in text
     assert "‡ Not taken as printed: the printed 48.9 is taken for 49.6, which the difference is from" in text

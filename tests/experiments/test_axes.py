@@ -1,4 +1,4 @@
-"""Axes of an experiment: names that meet no other and no column of ours, and values that tables can show."""
+"""Axes of an experiment: their names in tables, and values that tables can show."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from fedshift.analysis import claims, report, tables
-from fedshift.analysis.collect import RUNS, collect
+from fedshift.analysis.collect import COLUMNS, RUNS, collect
 from fedshift.analysis.figures import learning_curves
 from fedshift.analysis.records import RECORDS
 from fedshift.analysis.select import curves
-from fedshift.experiments.axes import TAKEN, named
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.planning import planfile
@@ -39,23 +38,6 @@ def cells(root: Path, **axes: Any) -> list[Cell]:
     return expand(root, load(root, "tiny"))
 
 
-@pytest.mark.parametrize(
-    ("keys", "names"),
-    [
-        (["partition.params.d", "target", "seed"], ["d", "target", "seed"]),
-        (["local.lr", "method.params.lr", "seed"], ["local.lr", "params.lr", "seed"]),
-        (["local.lr", "method.params.mu"], ["lr", "mu"]),
-        (["local.precision"], ["local.precision"]),  # RUNS has it
-        (["partition.params.clients"], ["params.clients"]),  # RUNS has it
-        (["partition.split"], ["partition.split"]),  # the records have it
-        (["method.params.target", "data.target"], ["params.target", "target"]),
-        (["model", "seed"], ["spec.model", "seed"]),
-    ],
-)
-def test_a_name_is_as_short_as_tells_it_apart(keys: list[str], names: list[str]) -> None:
-    assert list(named(keys).values()) == names
-
-
 def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.declare(
@@ -64,40 +46,65 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
     table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
-    assert {*RUNS.names, *RECORDS.names, *curves(collected), *table} <= TAKEN
+    assert {*RUNS.names, *RECORDS.names, *curves(collected), *table} <= COLUMNS | {"target", "seed"}
 
 
-def test_axes_with_the_name_of_a_column_or_of_each_other_are_kept_apart(project: Path) -> None:
-    axes = {"local.precision": ["fp32", "bf16"], "local.lr": [0.1, 0.2], "partition.split": ["random"]}
-    declare(project, axes=axes, tables={"t": {"columns": ["local.precision", "lr"]}})
+def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: Path) -> None:
+    declare(
+        project,
+        methods={"fedavg": None, "fedprox": None},
+        axes={
+            "local.precision": ["fp32", "bf16"],
+            "rate": {"key": "local.lr", "values": [0.1, 0.2]},
+            "target": ["ink"],
+        },
+        only={"fedprox": {"rate": [0.2], "local.precision": ["fp32"]}},
+        tables={"t": {"columns": ["local.precision", "rate"]}},
+    )
+    cells = expand(project, load(project, "tiny"))
+    assert [
+        (cell.label, *cell.axes.values(), cell.spec.local.precision, cell.spec.local.lr) for cell in cells
+    ] == [
+        ("fedavg", "fp32", 0.1, "ink", "fp32", 0.1),
+        ("fedavg", "fp32", 0.2, "ink", "fp32", 0.2),
+        ("fedavg", "bf16", 0.1, "ink", "bf16", 0.1),
+        ("fedavg", "bf16", 0.2, "ink", "bf16", 0.2),
+        ("fedprox", "fp32", 0.2, "ink", "fp32", 0.2),
+    ]
+    assert cells[0].spec.data.target == "ink"
     found = collect(Workspace(project), "tiny")
-    assert found.keys == ["method", "local.precision", "lr", "partition.split"]
+    assert found.keys == ["method", "local.precision", "rate", "target"]
     assert found.runs["precision"].tolist() == found.runs["local.precision"].tolist()
+    assert found.order == {"local.precision": ["fp32", "bf16"], "rate": [0.1, 0.2], "target": ["ink"]}
     table = tables.cells(project, found, found.experiment.tables["t"])
-    assert len(table) == 4 * 2  # each point on both axes, with id and ood
-    pair = {"local.lr": [0.1, 0.2], "method.params.mu": [0.0], "method.params.lr": [0.1]}
-    assert [*named([*pair]).values()] == ["local.lr", "mu", "params.lr"]
+    assert len(table) == 5 * 2  # each point on both axes, with id and ood
+
+
+@pytest.mark.parametrize("name", ["value", "mean", "precision", "row"])
+def test_a_name_that_is_a_column_of_ours_is_refused(project: Path, name: str) -> None:
+    declare(project, axes={name: {"key": "local.lr", "values": [0.1]}, "seed": [0]})
+    refused(fedshift(project, "collect", "tiny"), f"axes.{name}", "is a column", "key: local.lr")
 
 
 def test_lists_and_nulls_are_text(project: Path) -> None:
     fractions = [[0.8, 0.1, 0.1], [0.6, 0.2, 0.2]]
     found = cells(project, **{"partition.fractions": fractions, "local.clip": [None, 1.0], "seed": [0, 1]})
     assert [cell.axes for cell in found][:3] == [
-        {"fractions": "[0.8,0.1,0.1]", "clip": "none", "seed": 0},
-        {"fractions": "[0.8,0.1,0.1]", "clip": "none", "seed": 1},
-        {"fractions": "[0.8,0.1,0.1]", "clip": "1.0", "seed": 0},
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "none", "seed": 0},
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "none", "seed": 1},
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "1.0", "seed": 0},
     ]
     assert [list(cell.spec.partition.fractions) for cell in (found[0], found[-1])] == fractions
     assert (found[0].spec.local.clip, found[-1].spec.local.clip) == (None, 1.0)
     declare(
         project,
-        axes={"partition.fractions": fractions, "target": [None, "plain"]},
-        tables={"t": {"columns": ["fractions", "target"]}},
+        axes={"parts": {"key": "partition.fractions", "values": fractions}, "target": [None, "plain"]},
+        tables={"t": {"columns": ["parts", "target"]}},
     )
     text = (
         tables.write(Workspace(project), collect(Workspace(project), "tiny")).with_suffix(".md").read_text()
     )
-    assert "**fractions = [0.6,0.2,0.2]**" in text
+    assert "**parts = [0.6,0.2,0.2]**" in text
     assert "| method | none id | none ood | plain id | plain ood | Average id | Average ood |" in text
 
 
@@ -114,9 +121,15 @@ def test_one_and_two_held_out_domains_stand_on_two_axes(project: Path) -> None:
     ("axes", "said"),
     [
         ({"seed": []}, ("axes.seed", "has no value")),
+        ({"seed": 3}, ("'axes.seed.values': must be a list of values, or `all`", "3")),
         ({"seed": [0, 1, 0]}, ("axes.seed", "has '0' twice")),
         ({"method.params.mu": [1, 1.0]}, ("axes.method.params.mu", "twice")),
-        ({"target": ["plain"], "data.target": ["ink"]}, ("sets what 'data.target' sets",)),
+        ({"target": ["plain"], "data.target": ["ink"]}, ("axes.data.target", "know the axis of 'data.target' as 'target'")),
+        ({"domain": {"key": "data.target", "values": "all"}}, ("axes.domain", "as 'target'", "`target: [..]`")),
+        ({"repeat": {"key": "seed", "values": [0]}}, ("axes.repeat", "know the axis of 'seed' as 'seed'")),
+        ({"mu": {"key": "method.params.mu", "values": [1]}, "method.params.mu": [2]}, ("axes.mu", "sets what 'method.params.mu' sets")),
+        ({"mu": {"key": "method.params.mu", "vales": [1]}}, ("axes.mu", "unknown key 'axes.mu.vales'", "'values'")),
+        ({"mu": {"key": "method.params.mu", "values": "all"}}, ("axes.mu", "'all' is for the axis 'target'")),
         ({"method.params": [{"mu": 1}], "method.params.mu": [2]}, ("axes.method.params.mu", "sets what 'method.params'")),
     ],
 )  # fmt: skip

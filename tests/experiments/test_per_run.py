@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Experiment
 from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from tests.conftest import ROOT
@@ -35,7 +35,10 @@ TUNED = [(OFFICE, 1, 0.1, 0.1), (PACS, 5, 0.05, 0.0001)]
 def test_a_data_set_on_an_axis_has_its_settings_and_presets() -> None:
     found = cells(methods={"fedprox": None}, axes={"data.dataset": [OFFICE, PACS], "seed": [2]})
     assert [settings(cell.spec) for cell in found] == TUNED
-    assert [cell.axes for cell in found] == [{"dataset": OFFICE, "seed": 2}, {"dataset": PACS, "seed": 2}]
+    assert [cell.axes for cell in found] == [
+        {"data.dataset": OFFICE, "seed": 2},
+        {"data.dataset": PACS, "seed": 2},
+    ]
 
 
 def test_a_data_set_in_an_entry_has_its_settings_and_presets() -> None:
@@ -85,7 +88,7 @@ def test_all_targets_and_seeds_are_those_of_each_data_set() -> None:
         if cell.label == "fedbn":
             targets[cell.spec.data.dataset].append(cell.spec.data.target)
             assert cell.axes == {
-                "dataset": cell.spec.data.dataset,
+                "data.dataset": cell.spec.data.dataset,
                 "target": cell.spec.data.target,
                 "seed": 2,
             }

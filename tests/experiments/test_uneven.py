@@ -45,8 +45,10 @@ def test_plan_says_so(project: Path) -> None:
     tiny: dict[str, Any] = {
         "title": "Tiny", "protocol": "digits", "methods": {"fedavg": None, "fedprox": None},
         "axes": {"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
-        "only": {"fedprox": {"local.epochs": [2]}}, "tables": {"summary": {}, "by_epochs": {"columns": ["epochs"]}},
+        "only": {"fedprox": {"local.epochs": [2]}}, "tables": {"summary": {}, "by_epochs": {"columns": ["local.epochs"]}},
     }  # fmt: skip
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(tiny))
     lines = [line for line in done(fedshift(project, "plan", "tiny")).splitlines() if "mean over" in line]
-    assert lines == ["tiny, table 'summary': 'fedprox' is a mean over epochs 2 of 1, 2; the table marks it."]
+    assert lines == [
+        "tiny, table 'summary': 'fedprox' is a mean over local.epochs 2 of 1, 2; the table marks it."
+    ]

@@ -21,7 +21,7 @@ from fedshift.files import sha256, write_json
 from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts
-from fedshift.planning.keys import sources_key
+from fedshift.planning.hashes import sources_key
 from fedshift.planning.network import plain_macs
 from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Run
@@ -211,7 +211,7 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
         ({"experiments": ["one"], "pack": True}, "'pack' cannot be True"),
         (
             {"experiments": ["one"], "hours": 0.5},
-            "'hours' cannot be 0.5\n.*how many hours one job may ask for: 1 or more",
+            "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
         ),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
         ({"experiments": ["one"], "rerun": "never"}, "Valid: code, version"),

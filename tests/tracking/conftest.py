@@ -42,7 +42,7 @@ ABLATION = {
     "protocol": "digits",
     "spec": SMALL,
     "methods": {"fedprox": None},
-    "axes": {"target": ["plain"], "seed": [0], "method.params.mu": [0.01, 0.1, 1.0]},
+    "axes": {"target": ["plain"], "seed": [0], "mu": {"key": "method.params.mu", "values": [0.01, 0.1, 1.0]}},
     "tables": {},
 }
 Stored = list[tuple[str, str, int, int, float]]

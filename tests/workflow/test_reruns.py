@@ -66,10 +66,10 @@ def test_comment_re_runs_nothing(checkout: Checkout) -> None:
 
 
 def test_option_added_with_a_default_re_runs_nothing(checkout: Checkout) -> None:
-    field = 'weights: Literal["size", "uniform"] = "size"\n'
-    checkout.edit("src/fedshift/spec.py", field, f"{field}    added: float = 1.0\n")
+    field = 'rounds: int = Field(ge=0, description="Communication rounds.")\n'
+    checkout.edit("src/fedshift/spec/training.py", field, f"{field}    added: float = 1.0\n")
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
-    checkout.edit("src/fedshift/spec.py", "    added: float = 1.0\n", "")
+    checkout.edit("src/fedshift/spec/training.py", "    added: float = 1.0\n", "")
 
 
 def test_round_loop_re_runs_everything(checkout: Checkout) -> None:

@@ -7,14 +7,14 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import yaml
 from snakemake.exceptions import WorkflowError
 
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
-from fedshift.planning import job, keys, planfile
+from fedshift.planning import hashes, job, planfile
+from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
@@ -46,14 +46,8 @@ def the_plan():
     return path
 
 
-def the_cluster():
-    """What this cluster calls things: resources of the Slurm plugin by name. A copy of slurm/cluster.example.yaml."""
-    path = Path("slurm/cluster.yaml")
-    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
-
-
-CLUSTER = the_cluster()
 try:
+    CLUSTER = Cluster.read(WORKSPACE.root).resources
     PLAN = the_plan()
     REQUEST = planfile.request(WORKSPACE, PLAN)
     RUNS = planfile.runs(PLAN)
@@ -67,7 +61,7 @@ for run in RUNS:
     PACKS[run.pack].append(run)
 RUN = {run.digest: run for run in RUNS}
 PARTITIONED = {run.partition: run for run in RUNS}
-ANALYSIS = keys.sources_key("analysis")
+ANALYSIS = hashes.sources_key("analysis")
 
 
 def images_of(wildcards):
@@ -146,7 +140,7 @@ def tasks_of(wildcards):
 
 def key_of(experiment):
     """Hash of what decides how an experiment's results are shown."""
-    return keys.inputs_key(WORKSPACE, Request((experiment,)))
+    return hashes.inputs_key(WORKSPACE, Request((experiment,)))
 
 
 def shown_by(wildcards):

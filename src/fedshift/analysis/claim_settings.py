@@ -9,9 +9,10 @@ from pathlib import Path
 from fedshift.analysis.comparable import compare
 from fedshift.analysis.published import data_sets, targets
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Claim, Experiment, Partial
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import Partial
+from fedshift.experiments.schema import Claim, Experiment
 
 
 def changes(

@@ -30,8 +30,8 @@ from fedshift.analysis.collect import Collected
 from fedshift.analysis.power import detectable, needed
 from fedshift.analysis.select import selected
 from fedshift.errors import unknown
-from fedshift.experiments.claimed import compared, listed
-from fedshift.experiments.declared import Claim
+from fedshift.experiments.paper_claims import compared, paper_claim
+from fedshift.experiments.schema import Claim
 
 LEVEL = 0.05
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
@@ -192,7 +192,7 @@ def _pairs(values: pd.DataFrame, axes: list[str], left: str, right: str, metric:
 
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
-    row = listed(root, name, where)
+    row = paper_claim(root, name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
     axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
     values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed

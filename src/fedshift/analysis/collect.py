@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis import adapted
 from fedshift.analysis.adapted import Result
-from fedshift.analysis.records import Place, Written, of_run, write
+from fedshift.analysis.records import RECORDS, Place, Written, of_run, write
 from fedshift.errors import FedshiftError
-from fedshift.experiments.axes import axes, named
-from fedshift.experiments.declared import Experiment, Protocol
+from fedshift.experiments.axes import axes
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
+from fedshift.experiments.protocols import Protocol
+from fedshift.experiments.schema import AxisValues, Experiment
 from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
@@ -54,6 +55,15 @@ RUNS = pa.schema(
         "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
     }
 )  # fmt: skip
+# What curves, tables and checks add to the columns of the two files.
+ADDED = frozenset(
+    {
+        "id", "ood", "all", "avg", "val", "held_out", "shown_stage", "own_split", "train", "test", "chance", "select", "mean",
+        "std", "seeds", "planned", "published", "published_std", "difference", "table", "orientation", "orientation_std",
+        "differs", "remark", "spread", "fewer", "validation",
+    }
+)  # fmt: skip
+COLUMNS = frozenset({"method", *RUNS.names, *RECORDS.names, *ADDED})
 MADE_BY = {"made_by": sha256_file(Path(__file__))}
 Row = dict[str, Any]
 
@@ -98,10 +108,10 @@ class Collected:
     def order(self) -> dict[str, list[Any]]:
         """The values on each axis that runs have, in the order of the experiment's file."""
         where = f"experiments/{self.experiment.name}.yaml"
-        declared = {key: self._listed(key, values) for key, values in self.experiment.axes.items()}
+        declared = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
         shown: dict[str, list[Any]] = {key: [] for key in self.keys[1:]}
-        for told in (told for axis in axes(declared, where) for told in axis.told):
-            for name, value in told.items():
+        for columns in (columns for axis in axes(declared, where) for columns in axis.columns):
+            for name, value in columns.items():
                 shown.setdefault(name, []).append(value)
         met = {key: [*self.runs[key].dropna().drop_duplicates()] for key in self.keys[1:]}
         return {
@@ -109,11 +119,11 @@ class Collected:
             for key, there in met.items()
         }
 
-    def _listed(self, axis: str, values: list[Any] | str) -> list[Any]:
+    def _listed(self, axis: AxisValues) -> list[Any]:
         """The values of an axis; what "all" means is in the protocol and in the data sets of the runs."""
-        if values != "all":
-            return list(values)
-        if axis == "seed":
+        if axis.values != "all":
+            return axis.values
+        if axis.key == "seed":
             return self.protocol.seeds
         names = dict.fromkeys(json.loads(spec)["data"]["dataset"] for spec in self.runs["spec"])
         return [*dict.fromkeys(domain for name in names for domain in get("datasets", name).domains)]
@@ -216,10 +226,15 @@ def _runs_path(path: Path) -> Path:
 
 
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
-    """Method label and axes, in the order of the file, one row per run."""
+    """Method label and axes, in the order of the file, one row per run. Raises FedshiftError for an axis with the name of a column."""
+    for axis in COLUMNS & {*experiment.axes}:
+        where, key = f"experiments/{experiment.name}.yaml: axes.{axis}", experiment.axes[axis].key
+        cure = (
+            f"Give it another name: `axes: {{<name>: {{key: {key}, values: [..]}}}}`. Runs stay as they are."
+        )
+        raise FedshiftError(where, "is a column of collected files and tables already", cure)
     columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    names = named(list(experiment.axes)).values()
-    for axis in dict.fromkeys([*names, *(axis for use in uses for axis in use.axes)]):
+    for axis in dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)]):
         columns[axis] = pa.array([use.axes.get(axis) for use in uses])
     return pa.table(columns)
 

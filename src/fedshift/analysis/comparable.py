@@ -22,8 +22,8 @@ import pandas as pd
 
 from fedshift.analysis.printed_spec import resolved, setting
 from fedshift.analysis.published import Published, Row, targets
-from fedshift.experiments.declared import Protocol
-from fedshift.experiments.load import protocol, read
+from fedshift.experiments.load import preset, protocol
+from fedshift.experiments.protocols import Protocol
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -87,8 +87,7 @@ def _of_run(root: Path, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
     if ours.data.dataset != row.dataset:
         return [("data.dataset", ours.data.dataset, row.dataset)]
-    path = root / "reference" / "presets" / f"{row.method}.yaml"
-    grid = read(path).get("grid", {}) if path.exists() else {}
+    grid = preset(root, row.method).grid
     free = (*FREE, *(POOLED if row.partition == "pooled" else ()))
     return list(compare(ours, resolved(root, row), free, grid))
 

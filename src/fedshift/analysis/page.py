@@ -9,7 +9,7 @@ import jinja2
 import pandas as pd
 
 from fedshift.analysis.grid import Grid, grids
-from fedshift.experiments.declared import Experiment
+from fedshift.experiments.schema import Experiment
 
 # What a line of the table of claims holds (fedshift.analysis.claims.lines).
 Line = tuple[str, ...]

@@ -10,9 +10,10 @@ import functools
 from pathlib import Path
 
 from fedshift.analysis.published import Row, targets
-from fedshift.experiments.declared import Experiment, Partial, merge
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import read
+from fedshift.experiments.protocols import Partial, merge
+from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
 from fedshift.spec import Closed, RunSpec, closed
 
 
@@ -56,7 +57,7 @@ def resolved(root: Path, row: Row) -> RunSpec:
     preset = {"preset": chosen.presets[row.method]} if row.method in chosen.presets else {}
     experiment = Experiment(
         name="reference/published", title="", protocol=chosen.protocol, spec={"data": {"dataset": row.dataset}},
-        methods={row.method: {**preset, **chosen.spec}}, axes={"target": [target]},
+        methods={row.method: {**preset, **chosen.spec}}, axes={"target": AxisValues(key=HELD_OUT, values=[target])},
     )  # fmt: skip
     return expand(root, experiment)[0].spec
 

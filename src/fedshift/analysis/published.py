@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedshift.experiments.declared import FIELD, Experiment
+from fedshift.experiments.schema import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 # What a printed +- is, where it is not a standard deviation over seeds; hFedF's is told in its protocol's notes.

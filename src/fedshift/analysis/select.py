@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedshift.analysis.collect import Collected
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import Rule
+from fedshift.experiments.protocols import Rule
 
 METRICS = ("id", "ood", "all", "avg")
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}

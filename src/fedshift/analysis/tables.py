@@ -18,7 +18,8 @@ from fedshift.analysis.published import Published
 from fedshift.analysis.select import METRICS, selected
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.declared import Rule, Table
+from fedshift.experiments.protocols import Rule
+from fedshift.experiments.schema import Table
 from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.workspace import Workspace

@@ -15,7 +15,7 @@ from fedshift.experiments.load import available, load, read
 from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts
-from fedshift.planning.keys import COSTS
+from fedshift.planning.hashes import COSTS
 from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run

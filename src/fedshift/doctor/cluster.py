@@ -13,10 +13,11 @@ import yaml
 
 from fedshift.doctor.finding import Finding, told_by
 from fedshift.planning import job, planfile
+from fedshift.planning.cluster import PATH, Cluster
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
-OWN = "slurm/cluster.yaml"
+OWN = PATH.as_posix()
 
 
 class Partition(NamedTuple):
@@ -116,10 +117,7 @@ def _minutes(limit: str) -> int | None:
 
 def _profile(root: Path) -> dict[str, Any]:
     """What slurm/config.yaml gives every job and how it asks for states; the user's own file wins."""
-    config, own = _yaml(root / "slurm" / "config.yaml"), _yaml(root / OWN)
-    resources = {**(config.get("default-resources") or {}), **own}
+    path = root / "slurm" / "config.yaml"
+    config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+    resources = {**(config.get("default-resources") or {}), **Cluster.read(root).resources}
     return {"resources": resources, "status": config.get("slurm-status-command")}
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedshift.doctor.finding import Finding, words
-from fedshift.experiments.declared import merge
 from fedshift.experiments.load import load, protocol
+from fedshift.experiments.protocols import merge
 from fedshift.planning import job, planfile
 from fedshift.planning.request import Request
 from fedshift.rundir import State
@@ -106,7 +106,8 @@ def _precisions(workspace: Workspace, name: str) -> set[str]:
     """What an experiment trains in, by its protocol, its own settings or an axis."""
     experiment = load(workspace.root, name)
     spec = merge(protocol(workspace.root, experiment.protocol).spec, experiment.spec)
-    return {spec.get("local", {}).get("precision", "fp32"), *experiment.axes.get("local.precision", ())}
+    varied = [axis.values for axis in experiment.axes.values() if axis.key == "local.precision"]
+    return {spec.get("local", {}).get("precision", "fp32"), *(name for values in varied for name in values)}
 
 
 def _gigaflops(kind: str, precision: str) -> float:

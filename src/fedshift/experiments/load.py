@@ -1,4 +1,4 @@
-"""Reads experiment files and protocols, by name."""
+"""Reads experiment files, protocols and presets, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import yaml
 
 from fedshift.errors import FedshiftError, unknown
-from fedshift.experiments.declared import Experiment, Partial, Protocol, merge
+from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
+from fedshift.experiments.schema import Experiment
+from fedshift.registry import names
 from fedshift.spec import closed
 
 
@@ -21,9 +23,11 @@ def available(root: Path) -> list[str]:
 
 
 def load(root: Path, name: str) -> Experiment:
-    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid one."""
+    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid
+    one.
+    """
     if name not in available(root):
-        if inside := [one for one in available(root) if one.startswith(f"{name}/")]:
+        if inside := [other for other in available(root) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
             raise FedshiftError(root / "experiments" / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown(root / "experiments", "experiment", name, available(root))
@@ -33,7 +37,7 @@ def load(root: Path, name: str) -> Experiment:
 
 def protocol(root: Path, name: str) -> Protocol:
     """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
-    parts = [_protocol_file(root, one) for one in lineage(root, name)]
+    parts = [_protocol_file(root, base) for base in lineage(root, name)]
     return closed(Protocol, functools.reduce(merge, parts), f"reference/protocols/{name}.yaml")
 
 
@@ -51,14 +55,31 @@ def _protocol_file(root: Path, name: str) -> Partial:
 
 def lineage(root: Path, name: str) -> list[str]:
     """A protocol after those that it is based on."""
-    names = [name]
-    while base := _protocol_file(root, names[0]).get("base", ""):
-        if base in names:
+    bases = [name]
+    while base := _protocol_file(root, bases[0]).get("base", ""):
+        if base in bases:
             raise FedshiftError(
                 f"reference/protocols/{base}.yaml", "is based on itself", "Remove one `base:` on the way."
             )
-        names.insert(0, base)
-    return names
+        bases.insert(0, base)
+    return bases
+
+
+def preset(root: Path, method: str) -> Preset:
+    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for a protocol
+    or data set that does not exist.
+    """
+    path = root / "reference" / "presets" / f"{method}.yaml"
+    where = path.relative_to(root).as_posix()
+    found = closed(Preset, read(path), where) if path.exists() else Preset()
+    for name in found.protocols:
+        if name not in protocols(root):
+            raise unknown(where, "protocol", name, [*protocols(root), *Preset.model_fields])
+    for name, places in (*found.protocols.items(), *found.presets.items()):
+        for dataset in places:
+            if dataset not in (known := ["*", *names("datasets")]):
+                raise unknown(f"{where}: {name}", "data set", dataset, known)
+    return found
 
 
 class _Once(yaml.SafeLoader):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError
-from fedshift.experiments.declared import FIELD, Experiment
+from fedshift.experiments.schema import FIELD, Experiment
 
 
 @functools.cache
@@ -25,16 +25,17 @@ def _keys(path: Path) -> frozenset[str]:
 def check_printed(
     root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any]]], where: str
 ) -> None:
-    """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for; uses: label and values on the axes.
+    """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for;
+    uses: label and values on the axes.
 
     A run of which the paper prints nothing is no mistake, as long as another of the template's has a number.
     """
     printed = _keys(root / "reference" / "published.csv")
     for row, template in experiment.published.items():
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
-        made = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
-        if printed.isdisjoint(made):
-            first = made[0] if made else template
+        keys = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
+        if printed.isdisjoint(keys):
+            first = keys[0] if keys else template
             near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
             what = f"meets no printed number: reference/published.csv has no '{first}'"
             raise FedshiftError(

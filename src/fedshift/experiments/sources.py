@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedshift.experiments.declared import Experiment, Protocol, Said
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import Evidence, Protocol
+from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.resolve import complete
 from fedshift.spec import RunSpec, Schedule
@@ -28,7 +29,8 @@ class Beside:
 
     @property
     def unexplained(self) -> bool:
-        """Ours is not what the paper says, or not what the code says where the paper is silent, and nothing says why.
+        """Ours is not what the paper says, or not what the code says where the paper is silent, and nothing
+        says why.
 
         What stands in brackets behind a value, " (..)", are words about it.
         """
@@ -36,22 +38,26 @@ class Beside:
 
 
 def headline(root: Path, name: str) -> dict[str, RunSpec]:
-    """The resolved run of the paper's own method on each data set of its tables, the first domain held out where one is."""
+    """The resolved run of the paper's own method on each data set of its tables, the first domain held out
+    where one is.
+    """
     known, specs = protocol(root, name), {}
     for method, datasets in known.headline.items():
         for dataset in datasets:
             target = get("datasets", dataset).domains[0] if known.holds_out else None
-            told = {
+            keys = {
                 "name": name, "title": known.title, "protocol": name, "methods": {method: None},
                 "axes": {"data.dataset": [dataset], "target": [target], "seed": known.seeds[:1]},
             }  # fmt: skip
-            (cell,) = expand(root, Experiment.model_validate(told))
+            (cell,) = expand(root, Experiment.model_validate(keys))
             specs[dataset] = cell.spec
     return specs
 
 
 def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
-    """Every setting of a run and of its protocol's reports as text, the method's parameters at their defaults included."""
+    """Every setting of a run and of its protocol's reports as text, the method's parameters at their
+    defaults included.
+    """
     whole = complete(spec)
     values: dict[str, Any] = {f"data.prepare.{key}": value for key, value in whole.data.prepare}
     for block in ("data", "partition", "model", "local", "federation", "evaluation"):
@@ -65,30 +71,36 @@ def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
 
 
 def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
-    """Every setting of a headline row beside what was said; not one of which there is nothing on either side."""
+    """Every setting of a headline row beside what was said; not one of which there is nothing on either
+    side.
+    """
 
-    def of(told: Any) -> str:
-        if isinstance(told, dict):
-            told = told.get(spec.data.dataset, told.get("*"))
-        return "" if told is None else text(told)
+    def of(value: Any) -> str:
+        if isinstance(value, dict):
+            value = value.get(spec.data.dataset, value.get("*"))
+        return "" if value is None else text(value)
 
     ours = settings(spec, known)
-    said = {key: known.sources.get(key, Said()) for key in ours}
+    sources = {key: known.sources.get(key, Evidence()) for key in ours}
     return {
-        key: Beside(value, of(said[key].paper), said[key].at, of(said[key].code), of(said[key].why))
+        key: Beside(
+            value, of(sources[key].paper), sources[key].at, of(sources[key].code), of(sources[key].why)
+        )
         for key, value in ours.items()
         if value != "none" or key in known.sources
     }
 
 
 def text(value: Any) -> str:
-    """A value of a setting in few words: a schedule by its kind, a mapping without braces, "none" for null and for nothing in it."""
+    """A value of a setting in few words: a schedule by its kind, a mapping without braces, "none" for null
+    and for nothing in it.
+    """
     if isinstance(value, Schedule):
         by = {"exponential": f" {value.gamma}", "step": f" {value.gamma} every {value.step}"}
         kind = f"{value.kind}{by.get(value.kind, '')}"
         return kind if value.kind == "constant" else f"{kind}, per {value.unit}"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {text(one)}" for key, one in value.items()) or "none"
+        return ", ".join(f"{key} {text(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(round(value, 6) if isinstance(value, float) else value)

@@ -1,4 +1,6 @@
-"""Uneven: cells of a table that average over fewer values of the other axes than the cells they stand beside (`only`)."""
+"""Uneven: cells of a table that average over fewer values of the other axes than the cells they stand beside
+(`only`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.declared import Experiment
+from fedshift.experiments.schema import Experiment
 
 AVERAGE = "Average"
 Use = Mapping[Any, Any]
@@ -16,26 +18,26 @@ Cell = tuple[Hashable, ...]  # the row's label, then the value on each column ax
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
     """The cells of a table that are to be marked, with what each has: "epochs 2 of 1, 2".
 
-    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as columns. A table by target has
-    an average over targets, too.
+    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as
+    columns. A table by target has an average over targets, too.
     """
     axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
     averaged = [axis for axis in axes if axis not in columns]
-    found = _fewer(uses, columns, averaged)
+    cells = _fewer(uses, columns, averaged)
     if "target" in columns:
         place, rest = columns.index("target"), [column for column in columns if column != "target"]
         held_out = [use for use in uses if use.get("target", NONE) != NONE]
-        for (label, *values), said in _fewer(held_out, rest, [*averaged, "target"]).items():
-            found[(label, *values[:place], AVERAGE, *values[place:])] = said
-    return found
+        for (label, *values), missing in _fewer(held_out, rest, [*averaged, "target"]).items():
+            cells[(label, *values[:place], AVERAGE, *values[place:])] = missing
+    return cells
 
 
 def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
     """What `fedshift plan` says of tables with such cells, a line for each row and reason."""
     lines = {
-        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {said}; the table marks it.": None
+        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it.": None
         for name, table in experiment.tables.items()
-        for cell, said in marked(uses, table.columns).items()
+        for cell, missing in marked(uses, table.columns).items()
     }
     return [*lines]
 

@@ -1,44 +1,48 @@
-"""What decides which runs a plan has and what they cost, as hashes: what is declared, manifests, sources. Standard library only."""
+"""Keys of small files that the Snakefile reads (params.yaml, slurm/cluster.yaml). Standard library only:
+each Slurm job parses it twice.
+
+A file's model is a frozen dataclass whose fields are made by `key`; docs/generate reads their metadata as
+pydantic does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
-from pathlib import Path
+import dataclasses
+import typing
+from typing import Any, Literal
 
-from fedshift.files import canonical_json, sha256, sha256_file
-from fedshift.planning.request import Request
-from fedshift.registry import plugin_sources
-from fedshift.workspace import Workspace
-
-COSTS = "benchmarks/costs.csv"
-FACTORS = "benchmarks/methods.csv"
+from fedshift.errors import FedshiftError, nearest
 
 
-def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
-    experiments = [workspace.experiments / f"{name}.yaml" for name in request.experiments]
-    costs = [workspace.root / COSTS, workspace.root / FACTORS]
-    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
-    return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
+    """A field of a file's model: what it means, its default (without one it must be there), and `ge`, its
+    least value.
+    """
+    metadata = {"description": description, **limits}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-def manifests_key(workspace: Workspace) -> str:
-    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which there are, so a job
-    goes on with its plan while another data set is fetched."""
-    return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
+def choices(model: type, name: str) -> tuple[str, ...]:
+    """The words that a key with a Literal type may be."""
+    return typing.get_args(typing.get_type_hints(model)[name])
 
 
-def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    return {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
-
-
-def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
-    package = Path(__file__).parents[1] / room
-    return sha256(canonical_json(_hashes(package, sorted(package.rglob("*.py")))))
-
-
-def plugins_key() -> str:
-    """Hash of the bytes of every module of what is installed as a plug-in."""
-    return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))
+def check(model: type, config: dict[str, Any], where: str) -> None:
+    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
+    text that its key asks for.
+    """
+    fields = {field.name: field for field in dataclasses.fields(model)}
+    hints = typing.get_type_hints(model)
+    for name, value in config.items():
+        if name not in fields:
+            raise FedshiftError(where, f"unknown key '{name}'", nearest(name, fields))
+        what, description = f"'{name}' cannot be {value!r}", fields[name].metadata["description"]
+        least = fields[name].metadata.get("ge", 1)
+        if hints[name] is int and (type(value) is not int or value < least):
+            raise FedshiftError(where, what, f"{description} A whole number, {least} or more.")
+        if typing.get_origin(hints[name]) is Literal and value not in typing.get_args(hints[name]):
+            raise FedshiftError(where, what, f"Valid: {', '.join(typing.get_args(hints[name]))}.")
+        if hints[name] == str | None and not isinstance(value, str | None):
+            raise FedshiftError(where, what, f"{description} Write it as text, in quotes.")

@@ -1,6 +1,6 @@
 """The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
 
-A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.keys`) covers everything that decides which runs there are
+A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that decides which runs there are
 and what they cost. Which runs are finished their directories say (`fedshift.rundir`): a plan stays valid while its runs are trained.
 Under `rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
-from fedshift.planning.keys import inputs_key, manifests_key, plugins_key, sources_key
+from fedshift.planning.hashes import inputs_key, manifests_key, plugins_key, sources_key
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 

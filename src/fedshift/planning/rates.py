@@ -17,7 +17,7 @@ import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedshift.planning.keys import COSTS, FACTORS
+from fedshift.planning.hashes import COSTS, FACTORS
 from fedshift.planning.network import macs, plain_macs
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace

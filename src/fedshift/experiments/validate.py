@@ -1,4 +1,6 @@
-"""Mentioned: what an experiment's file names again - rows, axes, their values, claims - is there. Checked before anything is trained."""
+"""Validate the cross-references of an experiment file: every method, axis, value, row and claim that it
+names exists.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import yaml
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
-from fedshift.experiments.claimed import compared, listed
-from fedshift.experiments.declared import FIELD, Experiment
+from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
+from fedshift.experiments.schema import FIELD, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 
@@ -21,8 +23,8 @@ HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule nee
 
 
 def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """`only` names methods, axes as the file has them, and values that are on these."""
-    values = {axis.key: axis.values for axis in axes}
+    """`only` names methods, axes, and values that are on these."""
+    values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
         _known(f"{where}: only", "method of this experiment", label, experiment.methods)
         for axis, wanted in fewer.items():
@@ -36,7 +38,8 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
 
 
 def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one, which `resolve` names).
+    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one,
+    which `resolve` names).
 
     rows: label and method.
     """
@@ -55,7 +58,9 @@ def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -
             f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."
         )
         raise FedshiftError(
-            f"{where}: axes.{axis.key}", f"the method of '{label}', {method}, has no parameter '{name}'", cure
+            f"{where}: axes.{axis.name}",
+            f"the method of '{label}', {method}, has no parameter '{name}'",
+            cure,
         )
 
 
@@ -65,19 +70,21 @@ def _parameters(method: str, where: str) -> list[str]:
 
 
 def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]) -> None:
-    """What tables, published values, claims and `expect` speak of; `uses` are the row, the values on the axes and the spec of every run."""
+    """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the
+    axes and the spec of every run.
+    """
     where = f"experiments/{experiment.name}.yaml"
     values: dict[str, list[Any]] = {}
-    for _, told, _ in uses:
-        for axis, value in told.items():
+    for _, point, _ in uses:
+        for axis, value in point.items():
             values.setdefault(axis, [])
             values[axis] += [] if value in values[axis] else [value]
     _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
-    check_printed(root, experiment, [(label, told) for label, told, _ in uses], where)
+    check_printed(root, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
         here = f"{where}: claims.{name}"
-        compared(listed(root, name, here), experiment, claim, here)
+        compared(paper_claim(root, name, here), experiment, claim, here)
         for axis, value in claim.where.items():
             _known(f"{here}.where", "axis", axis, values)
             _known(f"{here}.where.{axis}", "value of this axis", value, values[axis])
@@ -89,9 +96,9 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
     for name, table in experiment.tables.items():
         here = f"{where}: tables.{name}"
         for key in ("columns", "metrics", "select"):
-            given = getattr(table, key)
-            if len(set(given)) < len(given):
-                raise FedshiftError(f"{here}.{key}", "says one thing twice", "Say each once.")
+            entries = getattr(table, key)
+            if len(set(entries)) < len(entries):
+                raise FedshiftError(f"{here}.{key}", "names one thing twice", "Name each once.")
         for axis in table.columns:
             _known(f"{here}.columns", "axis", axis, axes)
         for rule in table.select:

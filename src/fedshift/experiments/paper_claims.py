@@ -1,4 +1,6 @@
-"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment it speaks of."""
+"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment it
+names.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import re
 from pathlib import Path
 
 from fedshift.errors import FedshiftError, unknown
-from fedshift.experiments.declared import Claim, Experiment
+from fedshift.experiments.schema import Claim, Experiment
 
 
 @functools.cache
@@ -17,7 +19,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
         return {row["id"]: row for row in csv.DictReader(file)}
 
 
-def listed(root: Path, name: str, where: str) -> dict[str, str]:
+def paper_claim(root: Path, name: str, where: str) -> dict[str, str]:
     """A row of reference/claims.csv. Raises FedshiftError at `where` for one that is not there."""
     known = _read(root / "reference" / "claims.csv")
     if name not in known:
@@ -25,17 +27,19 @@ def listed(root: Path, name: str, where: str) -> dict[str, str]:
     return known[name]
 
 
-def compared(said: dict[str, str], experiment: Experiment, claim: Claim, where: str) -> list[str]:
-    """The experiment's rows that a claim compares: its left side, then those on its right.
+def compared(row: dict[str, str], experiment: Experiment, claim: Claim, where: str) -> list[str]:
+    """The experiment's rows that a claim (a row of reference/claims.csv) compares: its left side, then those
+    on its right.
 
-    Raises FedshiftError where a printed name is no row of the experiment, or `rows` says a name that the claim or the experiment has not.
+    Raises FedshiftError where a printed name is no row of the experiment, or `rows` has a name that the
+    claim or the experiment has not.
     """
-    printed = [said["left"], *_names(said["right"])]
-    for name, row in claim.rows.items():
+    printed = [row["left"], *_names(row["right"])]
+    for name, label in claim.rows.items():
         if name not in printed:
             raise unknown(f"{where}.rows", "method of this claim", name, printed)
-        if row not in experiment.rows:
-            raise unknown(f"{where}.rows.{name}", "row of this experiment", row, experiment.rows)
+        if label not in experiment.rows:
+            raise unknown(f"{where}.rows.{name}", "row of this experiment", label, experiment.rows)
     return [claim.rows.get(name) or _row(name, experiment, where) for name in printed]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.experiments.claimed import compared, listed
-from fedshift.experiments.declared import Claim
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.experiments.paper_claims import compared, paper_claim
+from fedshift.experiments.schema import Claim
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
@@ -111,7 +111,7 @@ def test_names_that_are_there_pass(project: Path) -> None:
 
 def test_a_claim_says_its_rows() -> None:
     experiment = load(ROOT, "fdse/table1_office")
-    said = listed(ROOT, "FDSE-C01.3", "here")
+    said = paper_claim(ROOT, "FDSE-C01.3", "here")
     rows = compared(said, experiment, Claim(metric="all"), "here")
     assert rows[0] == "fdse"
     assert set(rows) == set(experiment.methods)  # max over all the others

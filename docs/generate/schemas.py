@@ -1,0 +1,207 @@
+"""schemas/*.json: what an author may write in each kind of YAML file, for editors; made from the models that
+read the files.
+
+JSON Schema draft 7, which editors know best. Names of plug-ins (methods, data sets and so on) are completed,
+and others are taken, as another package may bring them; parameters of a name that is known are closed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from parameters import KINDS, parameters
+from pydantic import TypeAdapter
+
+from fedshift.experiments.load import protocols
+from fedshift.experiments.protocols import Preset, Protocol
+from fedshift.experiments.schema import Experiment
+from fedshift.planning.cluster import Cluster
+from fedshift.planning.request import Request
+from fedshift.registry import own
+from fedshift.spec import RunSpec
+
+ROOT = Path(__file__).parents[2]
+Schema = dict[str, Any]
+OPEN_KEYS = r"^((method|model|partition)\.params|partition\.modify)(\.|$)"
+OWNERS = {
+    "Method": ("methods", "name"),
+    "Model": ("models", "name"),
+    "Partition": ("partitions", "scheme"),
+    "Adapt": ("adaptations", "name"),
+}
+SPEC = {"$ref": "#/$defs/Spec"}
+LABELLED_BY_DATA_SET = {"type": "object", "additionalProperties": SPEC}
+ALL = {"const": "all", "description": "every domain of the run's data set; the seeds that the protocol names"}
+
+
+def schema(kind: str) -> str:
+    """The text of schemas/<kind>.json."""
+    made = {
+        "experiment": _experiment,
+        "protocol": _protocol,
+        "preset": _preset,
+        "params": _params,
+        "cluster": _cluster,
+    }[kind]()
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": f"fedshift: {kind}"}
+    return json.dumps(head | _draft7(made), indent=1, ensure_ascii=False) + "\n"
+
+
+def settings() -> dict[str, Schema]:
+    """Dotted key of a run -> its schema, of blocks and of single settings."""
+    whole = RunSpec.model_json_schema()
+
+    def below(block: Schema, prefix: str) -> dict[str, Schema]:
+        keys: dict[str, Schema] = {}
+        for name, inner in block["properties"].items():
+            keys[f"{prefix}{name}"] = inner
+            if "$ref" in inner:
+                keys |= below(whole["$defs"][inner["$ref"].rpartition("/")[2]], f"{prefix}{name}.")
+        return keys
+
+    return below(whole, "")
+
+
+def _spec() -> dict[str, Schema]:
+    """Definitions of a part of a run's specification, in which no key must be there."""
+    whole = RunSpec.model_json_schema()
+    blocks = {**whole.pop("$defs"), "Spec": whole}
+    known = {kind: parameters(kind) for kind in KINDS}
+    for block in blocks.values():
+        block.pop("required", None)
+    for name in ("Method", "Model", "Partition"):
+        _by_name(blocks[name], *OWNERS[name])
+    _completed(blocks["Data"], "dataset", own("datasets"))
+    modifiers = {name: {"$ref": f"#/$defs/modifiers.{name}"} for name in known["modifiers"]}
+    blocks["Partition"]["properties"]["modify"]["properties"] = modifiers
+    return blocks | {
+        f"{kind}.{name}": params for kind, names in known.items() for name, params in names.items()
+    }
+
+
+def _by_name(block: Schema, kind: str, key: str) -> None:
+    """Complete the block's name, and hold its `params` to the parameters of that name."""
+    _completed(block, key, own(kind))
+    block["allOf"] = [
+        {
+            "if": {"properties": {key: {"const": name}}, "required": [key]},
+            "then": {"properties": {"params": {"$ref": f"#/$defs/{kind}.{name}"}}},
+        }
+        for name in own(kind)
+    ]
+
+
+def _completed(block: Schema, key: str, names: tuple[str, ...]) -> None:
+    words = block["properties"][key]
+    words["anyOf"] = [{"enum": [*names]}, {"type": words.pop("type")}]
+
+
+def _experiment() -> Schema:
+    made = Experiment.model_json_schema()
+    defs, keys = {**made.pop("$defs"), **_spec()}, made["properties"]
+    _by_name(defs["Adapt"], *OWNERS["Adapt"])
+    del keys["name"]
+    made["required"].remove("name")
+    _completed(made, "protocol", tuple(protocols(ROOT)))
+    keys["spec"] |= SPEC
+    preset = {
+        "type": "string",
+        "description": "A preset of the row's method (reference/presets/<method>.yaml).",
+    }
+    defs["Row"] = {**defs["Spec"], "properties": {"preset": preset, **defs["Spec"]["properties"]}}
+    row = {"anyOf": [{"$ref": "#/$defs/Row"}, {"type": "null"}]}
+    keys["methods"] = {
+        **{key: keys["methods"][key] for key in ("description", "type", "minProperties")},
+        "properties": {name: {"allOf": [row, _unnamed(name)]} for name in own("methods")},
+        "additionalProperties": row,
+    }
+    keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
+    defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    return {**made, "$defs": defs}
+
+
+def _unnamed(method: str) -> Schema:
+    """A row whose label is its method's name takes that method's parameters."""
+    params = {"properties": {"params": {"$ref": f"#/$defs/methods.{method}"}}}
+    return {"properties": {"method": {"if": {"not": {"required": ["name"]}}, "then": params}}}
+
+
+def _axes() -> Schema:
+    def values(setting: Schema, *more: Schema) -> Schema:
+        part = {key: value for key, value in setting.items() if key not in ("description", "default")}
+        return {
+            "anyOf": [{"type": "array", "items": part, "minItems": 1}, *more],
+            "description": setting.get("description", ""),
+        }
+
+    keys = settings()
+    target = keys.pop("data.target")
+    return {
+        "properties": {
+            "target": values(target, ALL),
+            "seed": values(keys.pop("seed"), ALL),
+            **{key: values(setting) for key, setting in keys.items()},
+        },
+        "patternProperties": {OPEN_KEYS: {"type": "array", "minItems": 1}},
+        "additionalProperties": {"$ref": "#/$defs/AxisValues"},
+    }
+
+
+def _protocol() -> Schema:
+    made = Protocol.model_json_schema()
+    defs, keys = {**made.pop("$defs"), **_spec()}, made["properties"]
+    keys["spec"] |= SPEC
+    keys["datasets"] |= LABELLED_BY_DATA_SET
+    keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
+    keys["headline"]["propertyNames"] = {"enum": [*own("methods")]}
+    words = [*settings(), "select", "seeds", "ddof"]
+    keys["sources"]["propertyNames"] = {"anyOf": [{"enum": words}, {"pattern": OPEN_KEYS}]}
+    made["required"].remove("spec")
+    return {**made, "anyOf": [{"required": ["spec"]}, {"required": ["base"]}], "$defs": defs}
+
+
+def _preset() -> Schema:
+    made = Preset.model_json_schema()
+    defs, keys = _spec(), made["properties"]
+    keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
+    keys["grid"]["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
+    keys |= dict.fromkeys(protocols(ROOT), LABELLED_BY_DATA_SET | by_protocol)
+    union: dict[str, list[Schema]] = {}
+    for method, inner in parameters("methods").items():
+        for name, param in inner.get("properties", {}).items():
+            meaning = f"{method}: {param['description']}"
+            union.setdefault(name, []).append({**param, "description": meaning})
+    defs["Method"]["properties"]["params"] = {
+        "type": "object",
+        "description": "Hyper-parameters of the method that the file is named after.",
+        "properties": {name: {"anyOf": several} for name, several in union.items()},
+        "additionalProperties": False,
+    }
+    return {**made, "additionalProperties": False, "$defs": defs}
+
+
+def _params() -> Schema:
+    made = TypeAdapter(Request).json_schema()
+    made["properties"]["experiments"]["minItems"] = 1
+    return {**made, "additionalProperties": False}
+
+
+def _cluster() -> Schema:
+    return {**TypeAdapter(Cluster).json_schema(), "additionalProperties": False}
+
+
+def _draft7(value: Any) -> Any:
+    """The same in draft 7: a tuple's `prefixItems` are its `items`; without the titles that repeat a key."""
+    if isinstance(value, list):
+        return [_draft7(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _draft7(inner) for key, inner in value.items() if key != "title" or isinstance(inner, dict)}
+    if "prefixItems" in value:
+        value["items"] = value.pop("prefixItems")
+    if "$ref" in value and len(value) > 1:  # draft 7 reads nothing beside a reference
+        value = {"allOf": [{"$ref": value.pop("$ref")}], **value}
+    return value

@@ -1,0 +1,148 @@
+"""What an experiment's file may hold: closed, so that a misspelled key is an error."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from fedshift.experiments.protocols import Partial, Rule
+from fedshift.spec import Closed
+
+FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
+HELD_OUT = "data.target"  # the key of the axis `target`
+Metric = Literal["id", "ood", "all", "avg"]
+Values = list[Any] | Literal["all"]
+
+
+class AxisValues(Closed):
+    """An axis: the setting that it varies, and its values."""
+
+    key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
+    values: Values = Field(
+        description="The values in the order of tables, each once; `all` for target and seed: every "
+        "domain of the run's data set, "
+        "and the seeds that the protocol names."
+    )
+
+    @field_validator("values", mode="before", json_schema_input_type=Values)
+    @classmethod
+    def _values(cls, values: Any) -> Any:
+        if values != "all" and not isinstance(values, list):
+            raise ValueError("must be a list of values, or `all`")
+        return values
+
+
+class Table(Closed):
+    """Rows are methods; columns are the values of `columns`, each with `metrics`; other axes are averaged,
+    seeds last.
+    """
+
+    title: str = Field("", description="Its heading; without one its name.")
+    columns: list[str] = Field([], description="Axes whose values are columns, by name.")
+    metrics: list[Metric] = Field(
+        ["id", "ood"],
+        description="`id`, mean over clients of their own test accuracy; `ood`, the held-out "
+        "domain's; `all`, as id, weighted by "
+        "training images; `avg`, id under the name that FDSE prints.",
+    )
+    select: list[Rule] = Field(
+        [], description="Rules that choose the round, side by side; none: the protocol's."
+    )
+
+
+class Expect(Closed):
+    """What every run of the experiment must reach, in multiples of chance; `fedshift check` fails
+    otherwise.
+    """
+
+    id: float = Field(0.0, description="The least in-distribution accuracy, in multiples of chance.")
+    ood: float = Field(0.0, description="The least accuracy on the held-out domain, in multiples of chance.")
+    exempt: list[str] = Field([], description="Rows that need not reach `ood`.")
+
+
+class Claim(Closed):
+    """How a row of reference/claims.csv is judged (fedshift.analysis.claims)."""
+
+    metric: Metric = Field(description="The metric that the paper compares.")
+    where: dict[str, Any] = Field(
+        {}, description="Axis -> the value to which the claim is confined; others are averaged."
+    )
+    rows: dict[str, str] = Field(
+        {}, description="What the paper calls a method -> the row of this experiment, where they differ."
+    )
+    margin: float = Field(1.0, description='Percentage points within which "~" calls two rows equal.')
+
+
+class Adapt(Closed):
+    """A further row of tables: a method's runs, adapted to their held-out domain without its labels."""
+
+    run: str = Field(description="The row below `methods` whose runs are adapted.")
+    name: str = Field(description="The adaptation; `fedshift list adaptations` names all.")
+    params: Partial = Field({}, description="Parameters of the adaptation.")
+
+
+class Experiment(Closed):
+    """One file below experiments/, a published table or figure. Its name is its path without suffix
+    ("hfedf/table2").
+    """
+
+    name: str = Field(description="Its path below experiments/ without suffix; not a key of the file.")
+    title: str = Field(description="What it is, in one line.")
+    paper: str = Field(
+        "", description="The paper's short name in reference/published.csv; empty for one of ours."
+    )
+    notes: list[str] = Field([], description="What a reader must know, a sentence or two each.")
+    protocol: str = Field(description="The file below reference/protocols/ that its runs follow.")
+    preset: str = Field("default", description="A preset of that protocol.")
+    spec: Partial = Field(
+        {}, description="What differs from the protocol for all methods, a part of a run's specification."
+    )
+    methods: dict[str, Partial | None] = Field(
+        min_length=1,
+        description="Row -> what differs for it, a part of a run's specification, with `preset:` of "
+        "the method if any; "
+        "null for nothing. A row of another name than its method's says `method: {name: ..}`.",
+    )
+    axes: dict[str, AxisValues] = Field(
+        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name "
+        "of your own with the key and its "
+        "values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` and claims "
+        "call an axis by its name here.",
+    )
+    only: dict[str, dict[str, list[Any]]] = Field(
+        {}, description="Row -> axis -> the values to which the row is confined."
+    )
+    adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
+    tables: dict[str, Table] = Field({}, description="Its tables by name.")
+    figures: list[Literal["curves"]] = Field(["curves"], description="`curves`: accuracy over rounds.")
+    published: dict[str, str] = Field(
+        {},
+        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
+        "`{<axis>}` are filled in.",
+    )
+    claims: dict[str, Claim] = Field(
+        {}, description="Id of a row of reference/claims.csv -> how it is judged."
+    )
+    expect: Expect | None = Field(None, description="What every run must reach; null for nothing.")
+
+    @field_validator("axes", mode="before", json_schema_input_type=dict[str, AxisValues | Values])
+    @classmethod
+    def _axes(cls, axes: Any) -> Any:
+        """The short form, `<key>: <values>`, is an axis that bears the name of its key; `target` is short
+        for `data.target`.
+        """
+        if not isinstance(axes, dict):
+            return axes
+        return {
+            name: value
+            if isinstance(value, dict | AxisValues)
+            else {"key": HELD_OUT if name == "target" else name, "values": value}
+            for name, value in axes.items()
+        }
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows of its tables: methods, then what is adapted of them."""
+        return [*self.methods, *self.adapt]

@@ -1,0 +1,58 @@
+"""What a cluster calls things: the keys of slurm/cluster.yaml. No heavy imports: the Snakefile needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fedshift.errors import FedshiftError
+from fedshift.planning.keys import check, key
+
+PATH = Path("slurm", "cluster.yaml")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What this cluster calls things; each key is a resource of Snakemake's Slurm plugin. fedshift itself
+    adds GPU, memory, minutes and the warning before the time limit.
+    """
+
+    slurm_partition: str | None = key(
+        "Partition that jobs go to; without it the cluster's default one.", None
+    )
+    slurm_account: str | None = key("Account that pays for them.", None)
+    qos: str | None = key("Quality of service of jobs.", None)
+    constraint: str | None = key("Features that a node must have: `a100`.", None)
+    gpu_model: str | None = key("Model of the GPU that a job gets: `a100`.", None)
+    clusters: str | None = key(
+        "Names of the clusters that may take a job, where several share one Slurm.", None
+    )
+
+    slurm_extra: str | None = key(
+        "Further options of sbatch, instead of the profile's `--signal=TERM@120`: keep that among them.", None
+    )
+
+    @classmethod
+    def read(cls, root: Path) -> Cluster:
+        """The file of the project at `root`, empty where there is none. Raises FedshiftError for what it may
+        not hold.
+        """
+        path = root / PATH
+        try:
+            config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise FedshiftError(PATH, f"is not YAML: {error}", "Mend the line that it names.") from None
+        if not isinstance(config, dict):
+            raise FedshiftError(
+                PATH, "holds no keys", "Write lines `key: value`; see slurm/cluster.example.yaml."
+            )
+        check(cls, config, PATH.as_posix())
+        return cls(**config)
+
+    @property
+    def resources(self) -> dict[str, str]:
+        """The keys that are set."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}

@@ -1,0 +1,44 @@
+"""What decides which runs a plan has and what they cost, as hashes: what is declared, manifests, sources. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from fedshift.files import canonical_json, sha256, sha256_file
+from fedshift.planning.request import Request
+from fedshift.registry import plugin_sources
+from fedshift.workspace import Workspace
+
+COSTS = "benchmarks/costs.csv"
+FACTORS = "benchmarks/methods.csv"
+
+
+def inputs_key(workspace: Workspace, request: Request) -> str:
+    """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
+    experiments = [workspace.experiments / f"{name}.yaml" for name in request.experiments]
+    costs = [workspace.root / COSTS, workspace.root / FACTORS]
+    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
+    return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+
+
+def manifests_key(workspace: Workspace) -> str:
+    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which there are, so a job
+    goes on with its plan while another data set is fetched."""
+    return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
+
+
+def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    return {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
+
+
+def sources_key(room: str = "") -> str:
+    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
+    package = Path(__file__).parents[1] / room
+    return sha256(canonical_json(_hashes(package, sorted(package.rglob("*.py")))))
+
+
+def plugins_key() -> str:
+    """Hash of the bytes of every module of what is installed as a plug-in."""
+    return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))

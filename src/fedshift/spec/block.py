@@ -1,0 +1,66 @@
+"""Blocks: frozen groups of options that refuse unknown keys, and the message for a mistake in one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from fedshift.errors import FedshiftError, nearest
+
+Block = TypeVar("Block", bound=BaseModel)
+
+
+class Closed(BaseModel):
+    """A frozen block of options that refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def closed(block: type[Block], value: object, where: str) -> Block:
+    """Validate `value` as a closed block; the first mistake becomes a FedshiftError with a cure."""
+    try:
+        return block.model_validate(value)
+    except ValidationError as error:
+        raise _explain(block, error, where) from None
+
+
+def _explain(block: type[BaseModel], error: ValidationError, where: str) -> FedshiftError:
+    """The first mistake of a validation, an unknown key before all: a misspelled one is missing, too."""
+    first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return FedshiftError(
+            where, f"unknown key '{place}'", nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
+        )
+    if first["type"] == "literal_error":
+        choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
+        return FedshiftError(
+            where, f"'{place}' cannot be '{first['input']}'", nearest(str(first["input"]), choices)
+        )
+    if first["type"] == "missing":
+        return FedshiftError(
+            where, f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
+        )
+    message = first["msg"].removeprefix("Value error, ")
+    value = first["input"] if isinstance(first["input"], str | int | float | bool | None) else None
+    return FedshiftError(
+        where,
+        f"'{place or block.__name__}': {message}" + (f" (got {value!r})" if value is not None else ""),
+    )
+
+
+def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of
+    blocks.
+    """
+    inner: Any = block
+    for part in path:
+        fields = _fields(inner)
+        inner = fields[str(part)].annotation if str(part) in fields else (get_args(inner) or (None,))[-1]
+    return list(_fields(inner))
+
+
+def _fields(kind: Any) -> dict[str, FieldInfo]:
+    return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}

@@ -1,0 +1,227 @@
+"""Keys of configuration files: every one is described, schemas accept what the files hold and refuse
+mistakes, examples run.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+from pydantic import BaseModel
+
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load, preset, protocol, read
+from fedshift.experiments.protocols import Preset, Protocol
+from fedshift.experiments.schema import Experiment
+from fedshift.planning.cluster import Cluster
+from fedshift.planning.request import Request
+from fedshift.spec import RunSpec
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift
+
+FILES = {
+    "experiment": sorted((ROOT / "experiments").rglob("*.yaml")),
+    "protocol": sorted((ROOT / "reference" / "protocols").glob("*.yaml")),
+    "preset": sorted((ROOT / "reference" / "presets").glob("*.yaml")),
+    "params": [ROOT / "params.yaml"],
+    "cluster": [ROOT / "slurm" / "cluster.example.yaml"],
+}
+LINE = re.compile(r"# yaml-language-server: \$schema=(\S+)\n")
+EXAMPLE = re.compile(r"`([\w/]+\.yaml)`:\n\n```yaml\n(.*?)```", re.DOTALL)
+EXAMPLES = dict(EXAMPLE.findall((ROOT / "docs" / "settings.md").read_text()))
+
+
+def mistakes(kind: str, value: Any) -> list[str]:
+    """What the schema of a kind says against a file's keys."""
+    schema = json.loads((ROOT / "schemas" / f"{kind}.json").read_text())
+    return [error.message for error in Draft7Validator(schema).iter_errors(value)]
+
+
+def with_value(keys: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of nested mappings with one value set."""
+    changed = copy.deepcopy(keys)
+    inner = changed
+    for key in path[:-1]:
+        if not isinstance(inner.get(key), dict):
+            inner[key] = {}
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed
+
+
+def models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A model and all below it."""
+    yield model
+    for definition in model.model_json_schema().get("$defs", {}):
+        yield from (kind for kind in _subclasses(BaseModel) if kind.__name__ == definition)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for inner in kind.__subclasses__():
+        yield inner
+        yield from _subclasses(inner)
+
+
+@pytest.mark.parametrize("root", [RunSpec, Protocol, Preset, Experiment])
+def test_every_key_of_a_model_is_described(root: type[BaseModel]) -> None:
+    for model in models(root):
+        for name, field in model.model_fields.items():
+            assert field.description and field.description.endswith("."), f"{model.__name__}.{name}"
+
+
+@pytest.mark.parametrize("model", [Request, Cluster])
+def test_every_key_of_a_small_file_is_described(model: type) -> None:
+    for field in dataclasses.fields(model):
+        assert field.metadata["description"].endswith("."), field.name
+
+
+def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "generate")
+    from parameters import KINDS, parameters
+
+    for kind in KINDS:
+        for name, schema in parameters(kind).items():
+            for key, inner in schema.get("properties", {}).items():
+                assert inner["description"], f"{kind} {name}: {key}"
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_schemas_accept_every_file_of_ours(kind: str) -> None:
+    assert FILES[kind]
+    for path in FILES[kind]:
+        assert mistakes(kind, read(path)) == [], path
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_first_line_names_the_schema(kind: str) -> None:
+    for path in FILES[kind]:
+        line = LINE.match(path.read_text())
+        assert line, f"{path}: its first line is no `# yaml-language-server: $schema=..`"
+        assert (path.parent / line[1]).resolve() == ROOT / "schemas" / f"{kind}.json", path
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "values"),
+    [
+        ("experiment", ("titel",), ["x"]),
+        ("experiment", ("title",), [3, None]),
+        ("experiment", ("name",), ["proximal"]),
+        ("experiment", ("spec", "local", "lrr"), [0.1]),
+        ("experiment", ("spec", "local", "lr"), ["fast", -0.1]),
+        ("experiment", ("spec", "local", "schedule", "kind"), ["cosinus"]),
+        ("experiment", ("spec", "method"), [{"name": "fedprox", "params": {"muu": 1}}, {"naem": "fedprox"}]),
+        ("experiment", ("methods", "fedprox", "method"), [{"params": {"lam": 1}}, {"params": {"mu": "much"}}]),
+        ("experiment", ("methods", "fedprox", "presets"), ["tuned"]),
+        ("experiment", ("methods",), [{}, ["fedavg"]]),
+        ("experiment", ("axes", "local.lrr"), [[0.1]]),
+        ("experiment", ("axes", "local.precision"), [["fp23"], "fp32", []]),
+        ("experiment", ("axes", "seed"), [["a"], "al", 1]),
+        ("experiment", ("axes", "rate"), [[0.1], {"key": "local.lrr", "values": [0.1]}, {"key": "local.lr"}]),
+        ("experiment", ("tables", "rates", "metrics"), [["odd"]]),
+        ("experiment", ("claims", "HF-C04.1"), [{"metric": "id", "were": {}}]),
+        ("experiment", ("figures",), [["curve"]]),
+        ("protocol", ("select",), ["best"]),
+        ("protocol", ("datasets", "pacs", "local", "epoch"), [5]),
+        ("protocol", ("presets", "bf16", "*", "local", "precision"), ["bf15"]),
+        ("protocol", ("sources", "local.lrr"), [{"paper": 1}]),
+        ("protocol", ("sources", "local.lr"), [{"papper": 1}]),
+        ("preset", ("digits", "*", "method", "params", "muu"), [0.1]),
+        ("preset", ("digits", "*", "local", "lr"), ["0,1"]),
+        ("preset", ("digist",), [{"*": {}}]),
+        ("preset", ("grid", "local.lrr"), [[1]]),
+        ("params", ("packs",), [1]),
+        ("params", ("pack",), [0, "ten"]),
+        ("params", ("device",), ["tpu"]),
+        ("cluster", ("slurm_partion",), ["gpu"]),
+        ("cluster", ("slurm_partition",), [1]),
+    ],
+)  # fmt: skip
+def test_schemas_refuse_a_mistake(kind: str, path: tuple[Any, ...], values: list[Any]) -> None:
+    (text,) = (text for text in EXAMPLES.values() if f"schemas/{kind}.json" in text)
+    example = yaml.safe_load(text)
+    assert mistakes(kind, example) == []
+    for value in values:
+        assert mistakes(kind, with_value(example, path, value)), f"{path}: {value!r} passes"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("axes", "method.params.mu"), [0.1, 1]),
+        (("axes", "target"), [None, "ink", ["ink", "plain"]]),
+        (("axes", "mu"), {"key": "method.params.mu", "values": [0.1]}),
+        (("axes", "local.clip"), [None, 1.0]),
+        (("axes", "data.prepare"), [{"px": 64}]),
+        (("methods", "my-row"), {"method": {"name": "a_plug_in", "params": {"any": 1}}}),
+        (("methods", "fedprox"), {"method": {"name": "ditto", "params": {"lam": 1}}}),
+        (("spec", "partition", "modify"), {"few_shot_target": {"each": 5}}),
+        (("spec", "data", "target"), ["ink", "plain"]),
+        (("expect",), None),
+    ],
+)
+def test_schemas_know_what_else_an_author_may_write(path: tuple[Any, ...], value: Any) -> None:
+    assert (
+        mistakes("experiment", with_value(yaml.safe_load(EXAMPLES["experiments/proximal.yaml"]), path, value))
+        == []
+    )
+
+
+def test_the_examples_of_the_page_run(project: Path) -> None:
+    assert len(EXAMPLES) == len(FILES)
+    for path, text in EXAMPLES.items():
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text(text)
+    done(fedshift(project, "plan"))  # what params.yaml names
+    cells = expand(project, load(project, "proximal"))
+    assert len(cells) == 4 * 2 * 2 * (2 + 1 + 2)
+    tuned = next(cell.spec for cell in cells if cell.label == "fedprox-tuned")
+    assert (tuned.method.params, tuned.local.weight_decay, tuned.local.momentum) == (
+        {"mu": 0.001},
+        0.0001,
+        0.5,
+    )
+    assert Cluster.read(project).resources == {"slurm_partition": "gpu", "slurm_account": "vision"}
+    assert protocol(project, "small_batches").seeds == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("digist: {}", "presets/fedprox.yaml: unknown protocol 'digist'\n.*'digits'"),
+        ("preset: {}", "unknown protocol 'preset'\n.*'presets'"),
+        ("digits: {digist: {}}", "fedprox.yaml: digits: unknown data set 'digist'\n.*'digits'"),
+        ("presets: {tuned: {pasc: {}}}", "fedprox.yaml: tuned: unknown data set 'pasc'\n.*'pacs'"),
+        ("grid: [1]", "'grid'"),
+    ],
+)
+def test_a_mistake_in_a_preset_is_named(project: Path, text: str, message: str) -> None:
+    (project / "reference" / "presets" / "fedprox.yaml").write_text(text)
+    with pytest.raises(FedshiftError, match=message):
+        preset(project, "fedprox")
+
+
+def test_a_digest_is_of_what_differs_from_the_defaults_alone() -> None:
+    """Descriptions, limits and files' first lines name no run anew."""
+    spec = expand(ROOT, load(ROOT, "demo"))[0].spec
+    assert spec.model_dump(mode="json", exclude_defaults=True) == {
+        "data": {"dataset": "digits", "target": "plain", "normalise": "half"},
+        "model": {"name": "digits_cnn"},
+        "method": {"name": "central"},
+        "local": {
+            "batch": 16,
+            "epochs": 2,
+            "lr": 0.1,
+            "weight_decay": 0.0005,
+            "schedule": {"kind": "cosine"},
+        },
+        "federation": {"rounds": 8},
+    }
