@@ -118,7 +118,9 @@ class Experiment(Closed):
     only: dict[str, dict[str, list[Any]]] = {}
     adapt: dict[str, Adapt] = {}
     tables: dict[str, Table] = {}
-    figures: list[Literal["curves"]] = ["curves"]
+    figures: list[str | dict[str, Partial | None]] | None = Field(
+        None, description="names, or {name: parameters}; left out: curves, and claims where it tests some"
+    )
     published: dict[str, str] = Field(
         {}, description="method (or '*') -> run_key in reference/published.csv, with {axis} filled in"
     )

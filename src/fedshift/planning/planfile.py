@@ -117,11 +117,10 @@ def manifests_key(root: Path) -> str:
 
 
 def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
+    """Hash of the bytes of every module and template of the package, or of one of its rooms ("analysis")."""
     package = Path(__file__).parents[1] / room
-    return sha256(
-        canonical_json([[str(p.relative_to(package)), sha256_file(p)] for p in sorted(package.rglob("*.py"))])
-    )
+    files = sorted([*package.rglob("*.py"), *package.rglob("*.j2")])
+    return sha256(canonical_json([[str(path.relative_to(package)), sha256_file(path)] for path in files]))
 
 
 def plugins_key() -> str:
