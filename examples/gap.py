@@ -24,7 +24,6 @@ class Gap(Figure):
 
     name = "gap"
     Params = Params
-    params: Params
 
     def panels(self, root: Path, collected: Collected) -> Panels:
         """Raises FedshiftError where no finished run has a held-out domain."""

@@ -9,10 +9,11 @@ import argparse
 import sys
 from pathlib import Path
 
-import results
 from equations import equations
 from methods import methods
 from protocols import protocols
+
+import results
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

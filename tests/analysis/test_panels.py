@@ -25,7 +25,10 @@ def test_the_table_holds_every_value_with_what_it_is_of() -> None:
 
 
 def test_places_that_stand_for_names_are_listed_by_name() -> None:
-    assert table(panels(MEAN, x=Axis("network", ticks={1.0: "lenet", 2.0: "vgg"})))["x"].tolist() == ["lenet", "vgg"]
+    assert table(panels(MEAN, x=Axis("network", ticks={1.0: "lenet", 2.0: "vgg"})))["x"].tolist() == [
+        "lenet",
+        "vgg",
+    ]
 
 
 def test_words_for_who_does_not_see_it() -> None:
@@ -37,4 +40,6 @@ def test_words_for_who_does_not_see_it() -> None:
 def test_colours_repeat_with_another_dash() -> None:
     several = panels(MEAN, labels=tuple("abcdefghijklmnopqrstuvw"))
     assert [several.colour(label) for label in "ag"] == [COLOURS[0], COLOURS[6]]
-    assert [(several.colour(label), several.lap(label)) for label in "hov"] == [(COLOURS[0], lap) for lap in (1, 2, 0)]
+    assert [(several.colour(label), several.lap(label)) for label in "hov"] == [
+        (COLOURS[0], lap) for lap in (1, 2, 0)
+    ]

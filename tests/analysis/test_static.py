@@ -15,7 +15,9 @@ def two_seeds(project: Project, **keys: object) -> None:
     for clip in (1.0, 2.0):
         for seed in (0, 1):
             value = 0.4 + 0.1 * clip + 0.02 * seed
-            project.add("fedavg", {0: accuracy((0.1, 0.1)), 5: accuracy((value, value))}, clip=clip, seed=seed)
+            project.add(
+                "fedavg", {0: accuracy((0.1, 0.1)), 5: accuracy((value, value))}, clip=clip, seed=seed
+            )
 
 
 def test_the_same_results_give_the_same_files(project: Project) -> None:
@@ -54,7 +56,9 @@ def test_an_experiment_without_figures_has_an_empty_folder(project: Project) -> 
 
 
 def test_lines_that_the_last_panel_lacks_are_named_where_they_are() -> None:
-    left = Panel([Series("a", "mean", [0, 1], [1, 2]), Series("b", "mean", [0, 1], [2, 3])], Axis("x"), Axis("y"))
+    left = Panel(
+        [Series("a", "mean", [0, 1], [1, 2]), Series("b", "mean", [0, 1], [2, 3])], Axis("x"), Axis("y")
+    )
     right = Panel([Series("a", "mean", [0, 1], [1, 2])], Axis("x"), Axis("y"))
     first, last = static.draw(Panels("Toy", [Row([left, right])], ["a", "b"]), "A toy").axes
     assert [text.get_text() for text in first.get_legend().get_texts()] == ["b"]

@@ -27,7 +27,7 @@ def draw(panels: Panels) -> dict[str, go.Figure]:
 
 def width(panels: Panels) -> int:
     """Pixels below which a chart would crowd: the page scrolls it there."""
-    longest = max(len(text) for row in panels.rows for text in (row.panels[0].y.ticks or {"": ""}).values())
+    longest = max(len(text) for row in panels.rows for text in ["", *(row.panels[0].y.ticks or {}).values()])
     return 240 + 150 * len(panels.rows[0].panels) + 6 * longest
 
 
@@ -77,13 +77,15 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     ends = panel.x.limits or (min(places, default=0.0), max(places, default=1.0))
     for series in panel.series:
         for trace in _traces(panels, panel, series, ends):
-            named = trace.mode is not None and trace.fill is None and series.label not in labels
+            named = trace.name is not None and series.label not in labels
             figure.add_trace(trace.update(showlegend=named), **cell)
-            labels.add(series.label)
+            labels.update([series.label] * named)
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    options: dict[str, Any] = {"type": axis.scale, "rangemode": "tozero" if axis.from_zero else "normal"}
+    # autorange is written out: beside an x with a range, a shared y would stay without its own
+    options: dict[str, Any] = {"type": axis.scale, "autorange": axis.limits is None}
+    options["rangemode"] = "tozero" if axis.from_zero else "normal"
     if axis.ticks is not None:
         options |= {"tickvals": [*axis.ticks], "ticktext": [*axis.ticks.values()]}
     if axis.limits is not None:
@@ -119,17 +121,32 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
         return []
     if spread.kind == "band":
         edge = [round(y, 2) for y in (*spread.high, *reversed(spread.low))]
-        xs = [*series.x, *reversed(series.x)]
         fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
-        return [go.Scatter(x=xs, y=edge, mode="lines", fill="toself", fillcolor=fill, line={"width": 0}, **quiet)]
+        return [
+            go.Scatter(
+                x=[*series.x, *reversed(series.x)],
+                y=edge,
+                mode="lines",
+                fill="toself",
+                fillcolor=fill,
+                line={"width": 0},
+                **quiet,
+            )
+        ]
     first, last = panel.x.limits or (float("-inf"), float("inf"))
-    xs, ys, symbols = [], [], []
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    symbols: list[str] = []
     for x, y, low, high in zip(series.x, series.y, spread.low, spread.high, strict=True):
         along = [max(low, first), min(high, last)] if spread.of == "x" else [x, x]
         xs += [*along, None]
         ys += [*([y, y] if spread.of == "x" else [low, high]), None]
         beyond = spread.of == "x" and low < first, spread.of == "x" and high > last
-        symbols += ["triangle-left" * beyond[0] or "line-ns", "triangle-right" * beyond[1] or "line-ns", "line-ns"]
+        symbols += [
+            "triangle-left" * beyond[0] or "line-ns",
+            "triangle-right" * beyond[1] or "line-ns",
+            "line-ns",
+        ]
     dashed = spread.kind == "dashed"
     line = {"color": colour, "width": 1 if dashed else 2.5, "dash": "dash" if dashed else "solid"}
     marker = {"color": colour, "symbol": symbols, "size": 8}

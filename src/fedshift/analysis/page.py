@@ -25,6 +25,8 @@ GROUP: Line = (
     "in words",
 )
 CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
+
+
 def html(
     tables: Sequence[tuple[str, pd.DataFrame]],
     notes: list[str],

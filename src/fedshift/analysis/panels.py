@@ -25,7 +25,7 @@ class Axis:
     scale: linear or log
     ticks: position -> text, where positions stand for names or are few; none: the drawer's own
     limits: first and last value; what lies beyond is cut there, with an arrow
-    whole: ticks at whole numbers only
+    whole: ticks at whole numbers only; with `ticks`, marks up to a half beside one belong to it
     from_zero: begins at 0
     """
 
@@ -160,4 +160,7 @@ def _values(panels: Panels) -> Iterator[list[Any]]:
 
 
 def _text(axis: Axis, value: float) -> float | str:
-    return axis.ticks.get(value, value) if axis.ticks else value
+    """The text at a place, where places stand for names: marks may lie beside it."""
+    if axis.ticks is None:
+        return value
+    return axis.ticks.get(float(round(value)) if axis.whole else value, value)

@@ -25,13 +25,15 @@ DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; publis
 FAINT = 0.45
 DRAWN: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3},
-    "marked": {"linewidth": 1.3, "marker": "o", "markersize": 3.5},
+    "marked": {"linewidth": 1.3, "markersize": 3.5},
     "thin": {"linewidth": 0.6, "alpha": FAINT},
-    "dot": {"linestyle": "", "marker": "o", "markersize": 4.5},
+    "dot": {"linestyle": "", "markersize": 4.5},
     "ring": {"linestyle": "", "marker": "o", "markerfacecolor": "white", "markersize": 3.5, "markeredgewidth": 0.8},
     "square": {"linestyle": "", "marker": "s", "markersize": 5},
     "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
 }  # fmt: skip
+MARKERS = ["o", "*", "^"]  # by lap, of dots
+BELOW = 1.9  # the place of bars, below the lines and marks of a panel
 BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
 STYLE: Any = {
     "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 8.5, "axes.spines.top": False, "axes.spines.right": False,
@@ -80,13 +82,14 @@ def draw(panels: Panels, title: str) -> Figure:
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
-    note = f"({panels.note})" if panels.note else ""
-    if len(together := {panel.x.label for panel in last}) == 1:
-        note = "    ".join(filter(None, [*together, note]))
-    else:
+    together = {panel.x.label for panel in last} if len({panel.x.label for panel in last}) == 1 else set()
+    if not together:
         for panel, axes in zip(last, grid[-1], strict=True):
             axes.set_xlabel(panel.x.label)
-    figure.supxlabel(textwrap.fill(note, letters), fontsize=8.5)
+    below = [*together, *([f"({panels.note})"] if panels.note else [])]
+    fits = len("    ".join(below)) <= letters
+    note = "    ".join(below) if fits else "\n".join(textwrap.fill(text, letters) for text in below)
+    figure.supxlabel(note, fontsize=8.5)
     wrapped = textwrap.fill(title, round(TITLE_LETTERS * figure.get_figwidth()))
     figure.suptitle(wrapped, fontsize=11, fontweight="bold")
     return figure
@@ -137,17 +140,21 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
         for value in series.y:
             axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
         return
-    look = {"linestyle": DASHES[panels.lap(series.label)], **DRAWN[series.style]}
+    lap = panels.lap(series.label)
+    marker = MARKERS[lap] if series.style in ("marked", "dot") else ""
+    look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     axes.plot(_cut(axes, panel, series.x, series.y), series.y, color=colour, label=name, **look)
     if spread is None:
         return
     if spread.kind == "band":
-        axes.fill_between(np.asarray(series.x), spread.low, spread.high, color=colour, alpha=0.13, linewidth=0)
+        axes.fill_between(
+            np.asarray(series.x), spread.low, spread.high, color=colour, alpha=0.13, linewidth=0
+        )
         return
     for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
         xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
-        axes.plot(xs, ys, color=colour, label="_interval", **BARS[spread.kind])
+        axes.plot(xs, ys, color=colour, label="_interval", zorder=BELOW, **BARS[spread.kind])
 
 
 def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:

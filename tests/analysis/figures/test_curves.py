@@ -12,7 +12,6 @@ from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.panels import Panels
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
-
 from tests.analysis.conftest import Project, accuracy
 
 

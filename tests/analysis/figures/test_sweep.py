@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 from fedshift.analysis import interactive, static
 from fedshift.analysis.collect import Collected
@@ -15,14 +14,16 @@ from fedshift.analysis.figures.sweep import Sweep
 from fedshift.analysis.panels import Panels, table
 from fedshift.resolve import params
 from tests.analysis.conftest import Project, accuracy
-from tests.verbs import done, fedshift, refused
+from tests.verbs import fedshift, refused
 
 
 def sweep(project: Project, collected: Collected, **given: Any) -> Panels:
     return Sweep(params(Sweep, given)).panels(project.workspace.root, collected)
 
 
-def toy(project: Project, *, seeds: int = 3, values: tuple[Any, ...] = (0.1, 1.0, 10.0), key: str = "local.clip") -> Collected:
+def toy(
+    project: Project, *, seeds: int = 3, values: tuple[Any, ...] = (0.1, 1.0, 10.0), key: str = "local.clip"
+) -> Collected:
     """Two methods, two targets: ood is 30 + 10 by the place of the value + 2 by the seed, local 5 more, the target b 20 more."""
     project.declare(
         methods={"fedavg": None, "local": None},
@@ -57,7 +58,9 @@ def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Pro
     assert panels.text.startswith("Accuracy against clip. y: out-of-distribution accuracy (%). x: clip.")
 
 
-@pytest.mark.parametrize(("seeds", "note"), [(1, "mean over target"), (2, "thin lines: single seeds; mean over target")])
+@pytest.mark.parametrize(
+    ("seeds", "note"), [(1, "mean over target"), (2, "thin lines: single seeds; mean over target")]
+)
 def test_fewer_seeds_have_thin_lines_and_no_band(project: Project, seeds: int, note: str) -> None:
     collected = toy(project, seeds=seeds)
     panels = sweep(project, collected, x="clip", metrics=("ood",))
@@ -83,7 +86,9 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
 
 
 def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"local.clip": [1.0, 2.0], "target": ["a", "b"], "seed": [0, 1]})
+    project.declare(
+        methods={"fedavg": None}, axes={"local.clip": [1.0, 2.0], "target": ["a", "b"], "seed": [0, 1]}
+    )
     for clip in (1.0, 2.0):
         for target in ("a", "b"):
             for seed in (0, 1):
@@ -100,7 +105,9 @@ def test_names_stand_side_by_side_without_lines(project: Project) -> None:
     assert rows(panels, label="fedavg", mark="mean")["x"].tolist() == ["sgd", "adam"]  # as in the file
     axes = static.draw(panels, "A toy").axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["sgd", "adam"]
-    assert {line.get_linestyle() for line in axes.get_lines() if line.get_label() in ("fedavg", "local")} == {"None"}
+    assert {line.get_linestyle() for line in axes.get_lines() if line.get_label() in ("fedavg", "local")} == {
+        "None"
+    }
     bars = [line for line in axes.get_lines() if line.get_label() == "_interval"]
     assert bars[0].get_ydata().tolist() == pytest.approx([40, 44])
 

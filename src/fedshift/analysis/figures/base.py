@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.panels import Panels
 from fedshift.experiments.declared import Experiment
+
+
+@dataclass(frozen=True)
+class NoParams:
+    """Of a figure without parameters."""
 
 
 class Figure:
@@ -19,11 +24,9 @@ class Figure:
     Params: a frozen dataclass of its parameters, with defaults; `self.params` in an object
     """
 
-    name = ""
+    name: ClassVar[str] = ""
 
-    @dataclass(frozen=True)
-    class Params:
-        """None."""
+    Params: ClassVar[type] = NoParams
 
     def __init__(self, params: Any) -> None:
         self.params = params

@@ -52,7 +52,7 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
         float(place): f"{_name(verdict) if first[id(verdict)] == place else ''}   {difference.right}"
         for place, (verdict, difference) in enumerate(lines)
     }
-    notes = [
+    notes: list[tuple[float, str, str]] = [
         (float(first[id(verdict)]), verdict.verdict, verdict.verdict)
         for verdict in verdicts
         if id(verdict) in first

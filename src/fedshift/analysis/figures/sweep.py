@@ -25,6 +25,7 @@ from fedshift.experiments.declared import Experiment
 TITLES = {
     "id": "in-distribution", "ood": "out-of-distribution", "all": "ALL, clients by size", "avg": "AVG, mean of clients",
 }  # fmt: skip
+BESIDE = 0.6  # of the room between two names, for the marks of all lines side by side
 PLACE = "place on x"  # no axis has a blank in its name
 
 
@@ -53,7 +54,6 @@ class Sweep(Figure):
 
     name = "sweep"
     Params = Params
-    params: Params
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """Axes and metrics exist, each axis is used once, and a log scale has positive values."""
@@ -80,7 +80,7 @@ class Sweep(Figure):
         frame = collected.runs[collected.keys].merge(selected(collected), on=collected.keys, how="left")
         if "seed" not in frame:
             frame = frame.assign(seed=0)
-        frame[PLACE], x = _places(frame[self.params.x], self.params, orders[self.params.x])
+        frame[PLACE], x = _places(pd.Series(frame[self.params.x]), self.params, orders[self.params.x])
         rows = []
         for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
             y, panels = Axis(f"{TITLES[metric]}\naccuracy (%)"), []
@@ -104,8 +104,10 @@ class Sweep(Figure):
         self, root: Path, collected: Collected, frame: pd.DataFrame, metric: str, names: bool
     ) -> Iterator[Series]:
         """The lines of one panel, a row of `frame` for each of its planned runs. names: the values of x are names."""
-        for value in _orders(collected)[self.params.lines]:
+        lines = _orders(collected)[self.params.lines]
+        for index, value in enumerate(lines):
             own, label = frame[frame[self.params.lines] == value], str(value)
+            beside = BESIDE * ((index + 0.5) / len(lines) - 0.5) if names else 0.0
             if "target" in self._averaged(collected) and own["target"].nunique() > 1:
                 own = own[own["target"] != NONE]
             whole = own.groupby([PLACE, "seed"])[metric].apply(lambda values: values.mean(skipna=False))
@@ -119,17 +121,27 @@ class Sweep(Figure):
             elif line.kind == "range":
                 style: Style = "ring" if names else "thin"
                 for seed, part in seeds.groupby("seed"):
-                    yield Series(label, f"seed {seed}", [*part[PLACE]], [*part[metric]], style)
+                    yield Series(label, f"seed {seed}", [*(part[PLACE] + beside)], [*part[metric]], style)
             places = [*map(float, line.mean.index)]
-            yield Series(label, "mean", places, [*line.mean], "dot" if names else "marked", spread)
-            values = [self._published(root, collected, own[own[PLACE] == place], metric) for place in places]
-            known = [(place, number) for place, number in zip(places, values, strict=True) if number is not None]
+            yield Series(
+                label,
+                "mean",
+                [place + beside for place in places],
+                [*line.mean],
+                "dot" if names else "marked",
+                spread,
+            )
+            numbers = [self._published(root, collected, own[own[PLACE] == place], metric) for place in places]
+            known = [
+                (place + beside, number)
+                for place, number in zip(places, numbers, strict=True)
+                if number is not None
+            ]
             if known:
-                yield Series(label, "published", *map(list, zip(*known, strict=True)), "diamond")
+                xs, ys = zip(*known, strict=True)
+                yield Series(label, "published", xs, ys, "diamond")
 
-    def _published(
-        self, root: Path, collected: Collected, runs: pd.DataFrame, metric: str
-    ) -> float | None:
+    def _published(self, root: Path, collected: Collected, runs: pd.DataFrame, metric: str) -> float | None:
         """The printed value of a point, whose runs these are; None where they vary along an axis that is no target."""
         values = {axis: runs[axis].unique() for axis in collected.keys if axis != "seed"}
         if any(len(several) > 1 for axis, several in values.items() if axis != "target"):
@@ -170,7 +182,9 @@ def _places(column: pd.Series[Any], params: Params, order: Sequence[Any]) -> tup
 
 
 def _positive(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in values)
+    return all(
+        isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in values
+    )
 
 
 def _geometric(values: Sequence[float]) -> bool:
