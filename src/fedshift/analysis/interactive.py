@@ -48,7 +48,7 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
 def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     columns = len(rows[0].panels)
     figure = make_subplots(
-        len(rows), columns, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.03 / columns + 0.006,
+        len(rows), columns, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=min(0.03, 0.12 / columns),
         vertical_spacing=0.12 / len(rows), column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
     )  # fmt: skip
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
