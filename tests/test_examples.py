@@ -17,10 +17,14 @@ import torch
 
 from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
+from examples.gap import Gap
 from fedshift import identity, registry
+from fedshift.analysis import static
+from fedshift.analysis.panels import table
 from fedshift.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image
 from fedshift.resolve import params
+from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
 from tests.federation.toys import finish, method, quadratics, small, spec, trained
 from tests.workflow.checkout import Checkout, tiny
@@ -62,6 +66,10 @@ def python(installed: Path, *arguments: str) -> str:
             "models",
             r"  convmixer +ConvMixer: patches, then depthwise and pointwise convolutions in turn \(.*\).",
         ),
+        (
+            "figures",
+            r"  gap +Gap: how far out-of-distribution accuracy lies below in-distribution accuracy, per method and seed.",
+        ),
     ],
 )
 def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
@@ -80,8 +88,8 @@ def test_the_suites_test_both_unasked(installed: Path) -> None:
 
 
 def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None:
-    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models')))"
-    assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'}\n"
+    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models', 'figures')))"
+    assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'} {'gap'}\n"
 
 
 # ---- what the pages print
@@ -115,10 +123,35 @@ def test_the_model_that_the_page_prints_is_one(monkeypatch: pytest.MonkeyPatch) 
     assert len(tests) == 8
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relative: bool) -> None:
+    """Two seeds, gaps of 20 and 30 points at 50 in distribution; by hand, by the page, by the package."""
+    project = Project(tmp_path)
+    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1]})
+    for target in ("a", "b"):
+        for seed, ood in ((0, 0.3), (1, 0.2)):
+            project.add("fedavg", {1: accuracy((0.5, 0.5), ood=ood)}, target=target, seed=seed)
+    collected = project.collect()
+    kinds = printed("add-a-figure.md")["Gap"], Gap
+    page, package = (kind(params(kind, {"relative": relative})).panels(tmp_path, collected) for kind in kinds)
+    assert page == package
+    values = table(package)
+    assert values["y"].tolist() == pytest.approx([40, 60, 50] if relative else [20, 30, 25])
+    assert values["mark"].tolist() == ["seed", "seed", "mean"]
+    assert static.draw(page, "A toy").axes[0].get_ylabel().endswith("(%)" if relative else "(points)")
+
+
 # ---- in an experiment
 
 TABLE = "results/tables/demo/table.csv"
-ASKED = "--config", "experiments=[demo]", "--", TABLE  # as the pages say: for what params.yaml does not list
+FIGURES = "results/figures/demo"
+ASKED = (
+    "--config",
+    "experiments=[demo]",
+    "--",
+    TABLE,
+    FIGURES,
+)  # as the pages say: for what params.yaml does not list
 
 
 @dataclass(frozen=True)
@@ -142,6 +175,7 @@ def extended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Exten
     entry = "  convmixer: {method: {name: fedavg}, model: {name: convmixer}}\n"
     demo = (
         tiny("Demo", "fedavg", "fedavgm").replace("axes:", f"{entry}axes:").replace("rounds: 1", "rounds: 2")
+        + "figures: [curves, {gap: {relative: true}}]\n"
     )
     made = Extended.made(tmp_path_factory.mktemp("extended"), {"demo": demo}, "experiments: [other]\n")
     assert isinstance(made, Extended)
@@ -160,6 +194,20 @@ def test_its_rows_stand_in_the_table(extended: Extended) -> None:
     by = {key: part["value"].tolist() for key, part in losses.groupby(["method", "round"])}
     assert by["fedavgm", 1] == by["fedavg", 1] != by["convmixer", 1]  # the first step has no momentum yet
     assert by["fedavgm", 2] != by["fedavg", 2]
+
+
+@pytest.mark.workflow
+def test_its_figure_is_drawn_and_a_change_of_it_trains_nothing(extended: Extended) -> None:
+    files = {path.name for path in (extended.root / FIGURES).iterdir()}
+    assert {"gap-True.svg", "gap-True.pdf", "gap-True.png", "gap-True.csv", "curves.svg"} <= files
+    before = extended.append("plugins/gap.py", "CHANGED = 1\n")
+    again = extended.run("--dry-run", *ASKED)
+    assert "rule figure:" in again and "rule train:" not in again
+    (extended.root / "plugins/gap.py").write_text(before)
+    before = extended.append("experiments/demo.yaml", "notes: [drawn anew]\n")
+    again = extended.run("--dry-run", *ASKED)
+    assert "rule figure:" in again and "rule train:" not in again
+    (extended.root / "experiments/demo.yaml").write_text(before)
 
 
 @pytest.mark.workflow

@@ -1,4 +1,4 @@
-"""Finds methods, models, data sets and partition schemes: one file each, by name, without importing what is not asked for.
+"""Finds methods, models, data sets, partition schemes and figures: one file each, by name, without importing what is not asked for.
 
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
@@ -24,6 +24,7 @@ PACKAGES = {
     "modifiers": "fedshift.data.modifiers",
     "renderings": "fedshift.data.renderings",
     "adaptations": "fedshift.adaptation",
+    "figures": "fedshift.analysis.figures",
 }
 
 

@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
 
-from fedshift.analysis import report
+from fedshift.analysis import interactive, report
 from fedshift.analysis.collect import read
+from fedshift.analysis.figures.curves import Curves
+from fedshift.analysis.report_charts import against_costs
 from fedshift.analysis.report_facts import costs, summaries, unfinished
-from fedshift.analysis.report_plots import against_costs, learning_curves
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
@@ -89,9 +90,10 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
 
 
 def test_curves_are_means_over_seeds_with_a_band(written: tuple[Project, str]) -> None:
-    figures, bands = learning_curves(written[0].workspace.root, read(written[0].workspace, "toy"))
-    figure = figures[""]
-    assert bands == "band of two seeds: from the lower to the higher; no band: one seed"
+    workspace = written[0].workspace
+    panels = Curves(Curves.Params()).panels(workspace.root, read(workspace, "toy"))
+    figure = interactive.draw(panels)[""]
+    assert panels.note == "band of two seeds: from the lower to the higher; no band: one seed"
     ood = [trace for trace in figure.data if trace.name == "fedavg" and trace.yaxis == "y4"]
     assert [list(trace.y) for trace in ood] == [[10.0, 50.0]]
     band = next(trace for trace in figure.data if trace.fill == "toself" and trace.yaxis == "y4")
@@ -133,7 +135,7 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
     assert table["gmacs_forward"].to_dict() == {"fedavg": 7, "ditto": 14, "central": 7, "stablefdg": 7}
     assert table["gmacs_backward"].tolist() == [14, 28, 14, 14]
     assert table[["up", "down", "sent"]].isna().all(axis=1).tolist() == [False, False, True, True]
-    shown = against_costs(collected, table.reset_index())
+    shown = interactive.draw(against_costs(collected, table.reset_index()))[""]
     bytes_axis = {trace.name for trace in shown.data if trace.xaxis == "x"}
     seconds = {trace.name for trace in shown.data if trace.xaxis == "x2"}
     assert bytes_axis == {"fedavg", "ditto"} and seconds == {"fedavg", "ditto", "central", "stablefdg"}

@@ -5,8 +5,10 @@ FEDSHIFT_SCREENSHOTS=FOLDER keeps the picture.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from html import unescape
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ def page(project: Project) -> Path:
         methods=dict.fromkeys(METHODS),
         axes={"target": [*TARGETS], "seed": [*SEEDS]},
         tables={"main": {"columns": ["target"]}},
+        figures=["curves", {"sweep": {"x": "target", "metrics": ["ood"]}}],
     )
     for method in METHODS:
         for target in TARGETS:
@@ -66,6 +69,45 @@ def test_a_page_that_asks_is_found_out(tmp_path: Path) -> None:
     assert any("Error: no" in line for line in opened.console)
 
 
+NARROW = """<script>
+document.documentElement.style.width = "390px";
+window.addEventListener("load", () => setTimeout(() => {
+  const box = (e) => e.getBoundingClientRect();
+  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  const beyond = [...document.querySelectorAll("body *")].filter((e) => !e.closest(".wide") && box(e).right > 390).map((e) => e.outerHTML.slice(0, 80));
+  const texts = (chart) => [...chart.querySelectorAll("svg text")].filter((e) => e.textContent.trim() && box(e).width);
+  const overlaps = [...document.querySelectorAll(".js-plotly-plot")].flatMap((chart) => texts(chart).flatMap((a, i, all) =>
+    all.slice(i + 1).filter((b) => over(box(a), box(b))).map((b) => `${chart.id}: ${a.textContent} / ${b.textContent}`)));
+  document.body.dataset.narrow = JSON.stringify({beyond, overlaps, charts: document.querySelectorAll(".js-plotly-plot").length});
+}, 3000));
+</script>"""
+
+
+def test_nothing_leaves_a_narrow_screen_and_no_texts_overlap(page: Path, tmp_path: Path) -> None:
+    """At 390 px: what is wider scrolls within the page."""
+    text = page.read_text()
+    end = text.rindex("</body>")
+    narrow = tmp_path / "narrow.html"
+    narrow.write_text(text[:end] + NARROW + text[end:])
+    dom = browse(narrow, tmp_path / "browser").dom
+    match = re.search(r'data-narrow="([^"]*)"', dom)
+    assert match is not None
+    assert json.loads(unescape(match[1])) == {"beyond": [], "overlaps": [], "charts": 4}
+
+
+def test_every_chart_has_words(opened: Opened) -> None:
+    words = re.findall(r'<figure class="chart" aria-label="([^"]*)"', opened.dom)
+    assert len(words) == 4
+    assert words[0] == (
+        "Learning curves. y: in-distribution accuracy (%); out-of-distribution accuracy (%). x: round. "
+        "panels: held out: plain; held out: ink; average. lines: fedavg; local"
+    )
+    assert (
+        words[1]
+        == "Accuracy against target. y: out-of-distribution accuracy (%). x: target. lines: fedavg; local"
+    )
+
+
 def test_every_curve_bar_and_dot_is_drawn(opened: Opened) -> None:
     panels = len(TARGETS) + 1  # each target, and their average
     lines = re.findall(r'<path class="js-line"[^>]*? d="M[^"]*L[^"]*"', opened.dom)
@@ -75,5 +117,7 @@ def test_every_curve_bar_and_dot_is_drawn(opened: Opened) -> None:
     bars = re.findall(r'<g class="point"><path d="M[\d.]+,([\d.]+)V([\d.]+)H', opened.dom)
     assert len([1 for foot, top in bars if foot != top]) == len(TARGETS) * 2  # two holders, one class each
     dots = re.findall(r'<path class="point"[^>]*? d="M[^"]*"', opened.dom)
-    assert len(dots) == 2 * len(METHODS)  # against bytes and against seconds
+    against_costs = 2 * len(METHODS)  # against bytes and against seconds
+    sweep = len(METHODS) * len(TARGETS) * (1 + len(SEEDS))  # a mean, and a ring per seed
+    assert len(dots) == against_costs + sweep
     assert len(opened.picture.getcolors(1 << 24) or []) > 300

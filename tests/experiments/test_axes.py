@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.analysis import claims, report, tables
+from fedshift.analysis import claims, report, static, tables
 from fedshift.analysis.collect import COLUMNS, RUNS, collect
-from fedshift.analysis.figures import learning_curves
+from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.records import RECORDS
 from fedshift.analysis.select import curves
 from fedshift.experiments.expand import Cell, expand
@@ -173,6 +173,7 @@ def test_an_axis_with_the_name_of_a_column_is_shown_everywhere(tmp_path: Path) -
     }  # fmt: skip
     (one,) = claims.verdicts(tmp_path, collected)
     assert [round(each.mean, 6) for each in one.differences] == [10]
-    labels = [axes.get_ylabel() for axes in learning_curves(tmp_path, collected).axes]
+    figure = static.draw(Curves(Curves.Params()).panels(tmp_path, collected), "Tiny")
+    labels = [axes.get_ylabel() for axes in figure.axes]
     assert "local.precision = bf16\nin-distribution\naccuracy (%)" in labels
     assert "local.precision = fp32" in report.write(project.workspace, ["toy"], "toy").read_text()

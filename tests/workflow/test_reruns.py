@@ -65,6 +65,23 @@ def test_comment_re_runs_nothing(checkout: Checkout) -> None:
     (checkout.root / FEDPROX).write_text(before)
 
 
+def test_another_figure_is_drawn_and_trains_nothing(checkout: Checkout) -> None:
+    before = checkout.append("experiments/demo.yaml", "figures: [curves, {sweep: {x: target}}]\n")
+    assert checkout.to_train("all") == []
+    checkout.run("results/figures/demo")
+    figures = {path.name for path in (checkout.root / "results" / "figures" / "demo").iterdir()}
+    assert {"curves.svg", "sweep-target.svg", "sweep-target.csv"} <= figures
+    (checkout.root / "experiments" / "demo.yaml").write_text(before)
+    checkout.run("all")
+
+
+def test_a_template_re_renders_and_trains_nothing(checkout: Checkout) -> None:
+    before = checkout.append("src/fedshift/analysis/templates/base.html.j2", "<!-- changed -->\n")
+    again = checkout.run("--dry-run", "all")
+    assert "rule report:" in again and "rule train:" not in again
+    (checkout.root / "src/fedshift/analysis/templates/base.html.j2").write_text(before)
+
+
 def test_option_added_with_a_default_re_runs_nothing(checkout: Checkout) -> None:
     field = 'rounds: int = Field(ge=0, description="Communication rounds.")\n'
     checkout.edit("src/fedshift/spec/training.py", field, f"{field}    added: float = 1.0\n")

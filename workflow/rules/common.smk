@@ -61,7 +61,7 @@ for run in RUNS:
     PACKS[run.pack].append(run)
 RUN = {run.digest: run for run in RUNS}
 PARTITIONED = {run.partition: run for run in RUNS}
-ANALYSIS = hashes.sources_key("analysis")
+ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()
 
 
 def images_of(wildcards):

@@ -55,7 +55,7 @@ def changes(
 def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     """The runs of an experiment (JSON), each beside the same run without what the file changes of its protocol for all methods."""
     declared = Experiment.model_validate_json(text)
-    bare: Partial = {"tables": {}, "claims": {}, "published": {}, "expect": None, "adapt": {}}
+    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}, "expect": None, "adapt": {}}
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))

@@ -1,106 +1,166 @@
-"""Panels: what figures of accuracy over rounds show, whoever draws them: lines, bands, and printed values that belong beside them."""
+"""Panels: what a figure shows, as plain data. Drawers (static, interactive) draw them, `table` lists their values."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pandas as pd
 
-from fedshift.analysis import published
-from fedshift.analysis.collect import Collected
-from fedshift.analysis.comparable import differences
-from fedshift.experiments.axes import NONE
-
-PANELS = {"id": "in-distribution", "ood": "out-of-distribution"}
-AVERAGE = "average"
-Kind = Literal["std", "range", "alone"]
-BANDS: dict[Kind, str] = {
-    "std": "band: ± one standard deviation over seeds",
-    "range": "band of two seeds: from the lower to the higher",
-    "alone": "no band: one seed",
-}
-ENOUGH = 3  # seeds from which a standard deviation is drawn
-Point = dict[str, Any]
+# line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole panel;
+# the others: a mark at each value. A panel's lines and dots are labelled.
+Style = Literal["line", "marked", "thin", "level", "dot", "ring", "square", "diamond"]
+LABELLED: tuple[Style, ...] = ("line", "marked", "dot")
+COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]
+# Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
 
 @dataclass(frozen=True)
-class Line:
-    """A method's accuracy (percent) by round: mean over seeds, and the band around it, of one of BANDS."""
+class Axis:
+    """An axis of a panel.
 
-    mean: pd.Series[float]
-    low: pd.Series[float]
-    high: pd.Series[float]
-    kind: Kind
+    label: what it measures, with the unit
+    scale: linear or log
+    ticks: position -> text, where positions stand for names or are few; none: the drawer's own
+    limits: first and last value; what lies beyond is cut there, with an arrow
+    whole: ticks at whole numbers only; with `ticks`, marks up to a half beside one belong to it
+    from_zero: begins at 0
+    """
 
-
-def method_line(own: pd.DataFrame, metric: str, ddof: int) -> Line | None:
-    """Of one method's curves in one panel, a row for each seed and round; None where it has no value."""
-    groups = own.groupby("round")[metric]
-    mean = groups.mean().dropna()
-    if mean.empty:
-        return None
-    seeds = groups.count().reindex(mean.index)
-    if seeds.max() < ENOUGH:
-        low, high = (side.reindex(mean.index) for side in (groups.min(), groups.max()))
-        return Line(mean, low, high, "range" if seeds.max() > 1 else "alone")
-    spread = groups.std(ddof=ddof).reindex(mean.index).where(seeds >= ENOUGH, 0)
-    return Line(mean, mean - spread, mean + spread, "std")
+    label: str = ""
+    scale: Literal["linear", "log"] = "linear"
+    ticks: Mapping[float, str] | None = None
+    limits: tuple[float, float] | None = None
+    whole: bool = False
+    from_zero: bool = False
 
 
-def legend(kinds: Collection[Kind]) -> str:
-    """What the bands of a figure are."""
-    return "; ".join(said for kind, said in BANDS.items() if kind in kinds)
+@dataclass(frozen=True)
+class Spread:
+    """What lies around a series: the ends of an interval at each of its values.
+
+    low, high: [n], in the unit of `of`
+    kind: band (an area), bar, or dashed (a thin bar)
+    of: the axis along which it lies
+    """
+
+    low: Sequence[float]
+    high: Sequence[float]
+    kind: Literal["band", "bar", "dashed"] = "band"
+    of: Literal["x", "y"] = "y"
 
 
-def with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, list[Any]]:
-    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the columns to draw."""
-    keys = collected.keys
-    if "target" not in keys or frame["target"].isna().all():
-        return frame, [None]
-    drawn = set(frame["target"])
-    targets = [target for target in collected.order["target"] if target in drawn]
-    if len(targets) == 1:
-        return frame, targets
-    by = [key for key in [*keys, "round"] if key != "target"]
-    groups = frame.groupby(by, dropna=False)[[*PANELS]]
-    average = groups.mean()[groups.size() == len(targets)].reset_index()
-    return pd.concat([frame, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
+@dataclass(frozen=True)
+class Series:
+    """Values of one kind under one label.
+
+    label: an entry of `Panels.labels`, which gives the colour
+    mark: what the values are: "mean", "seed 0", "published"
+    x, y: [n], positions on the axes; x of a level is not read
+    style: how they are drawn
+    spread: the interval around them, if any
+    """
+
+    label: str
+    mark: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: Style = "line"
+    spread: Spread | None = None
 
 
-def points(collected: Collected, frame: pd.DataFrame) -> Iterator[tuple[Point, pd.DataFrame]]:
-    """The values of the axes beyond target and seed, in the order of the file, each with its curves."""
-    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
-    if not further:
-        yield {}, frame
-        return
-    groups = dict(list(frame.groupby(further, sort=False, dropna=False)))
+@dataclass(frozen=True)
+class Panel:
+    """A pair of axes and what is drawn in it.
 
-    def place(values: tuple[Any, ...]) -> list[int]:
-        orders = (collected.order[axis] for axis in further)
-        return [
-            order.index(value) if value in order else -1 for order, value in zip(orders, values, strict=True)
-        ]
+    title: above it
+    notes: (y, text, label), texts at its right edge in the label's colour
+    rules: (axis, value), thin lines across it
+    """
 
-    for values in sorted(groups, key=place):
-        yield dict(zip(further, values, strict=True)), groups[values]
+    series: list[Series]
+    x: Axis
+    y: Axis
+    title: str = ""
+    notes: list[tuple[float, str, str]] = field(default_factory=list)
+    rules: list[tuple[Literal["x", "y"], float]] = field(default_factory=list)
 
 
-def printed(
-    root: Path, collected: Collected, method: str, point: Point, target: str | None, metric: str
-) -> float | None:
-    """The published value that belongs beside a method's line: None where the paper prints none for the experiment of these runs."""
-    values = point if target is None else {**point, "target": "mean" if target == AVERAGE else target}
-    names = ("id", "avg") if metric == "id" else (metric,)  # Two names of one quantity: papers print either.
-    found = (published.find(root, collected.experiment, method, values, name) for name in names)
-    value = next(filter(None, found), None)
-    if value is None:
-        return None
-    runs = collected.runs[collected.runs["method"] == method]
-    for axis, wanted in point.items():
-        runs = runs[runs[axis] == wanted]
-    if target is not None:
-        runs = runs[runs["target"] != NONE] if target == AVERAGE else runs[runs["target"] == target]
-    return None if differences(root, collected.protocol, value, runs) else value.value
+@dataclass(frozen=True)
+class Row:
+    """Panels side by side, with one scale of y; `heading`: the values of further axes that they are of ("d = 2")."""
+
+    panels: list[Panel]
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A whole figure. All rows have equally many panels.
+
+    title: of the figure's kind ("Learning curves")
+    labels: all labels, in the order of the legend
+    note: what bands and marks are
+    size: width and height of a panel, inches
+    colours: of labels that do not take theirs from the palette
+    """
+
+    title: str
+    rows: list[Row]
+    labels: list[str]
+    note: str = ""
+    size: tuple[float, float] = (3.6, 2.7)
+    colours: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The figure in words, for who does not see it."""
+        panels = [panel for row in self.rows for panel in row.panels]
+        drawn = {series.label for panel in panels for series in panel.series}
+        parts = {
+            "y": [panel.y.label.replace("\n", " ") for panel in panels],
+            "x": [panel.x.label for panel in panels],
+            "panels": [", ".join(filter(None, [row.heading, panel.title])) for row in self.rows for panel in row.panels],
+            "lines": [label for label in self.labels if label in drawn],
+        }  # fmt: skip
+        listed = {name: "; ".join(dict.fromkeys(filter(None, values))) for name, values in parts.items()}
+        return ". ".join([self.title, *(f"{name}: {values}" for name, values in listed.items() if values)])
+
+    def colour(self, label: str) -> str:
+        """The colour of a label, "#rrggbb"."""
+        return self.colours.get(label) or COLOURS[self.labels.index(label) % len(COLOURS)]
+
+    def lap(self, label: str) -> int:
+        """How often the palette was used up before a label: 0, 1 or 2, which chooses dash and symbol."""
+        return 0 if label in self.colours else self.labels.index(label) // len(COLOURS) % 3
+
+
+def table(panels: Panels) -> pd.DataFrame:
+    """Every plotted value, a row each, with the columns COLUMNS.
+
+    row, panel: heading of the row and title of the panel; label, mark: as in the legend, and what the value is ("mean", "published");
+    x, y: the value, or the text at its place; low, high: of the interval around it, NaN without; x_axis, y_axis: what is measured, with units.
+    """
+    return pd.DataFrame(_values(panels), columns=COLUMNS)
+
+
+def _values(panels: Panels) -> Iterator[list[Any]]:
+    for row in panels.rows:
+        for panel in row.panels:
+            axes = [axis.label.replace("\n", " ") for axis in (panel.x, panel.y)]
+            for series in panel.series:
+                place = [row.heading, panel.title, series.label, series.mark]
+                for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+                    spread = series.spread
+                    ends = [spread.low[index], spread.high[index]] if spread else [None, None]
+                    level = series.style == "level"
+                    yield [*place, None if level else _text(panel.x, x), _text(panel.y, y), *ends, *axes]
+
+
+def _text(axis: Axis, value: float) -> float | str:
+    """The text at a place, where places stand for names: marks may lie beside it."""
+    if axis.ticks is None:
+        return value
+    return axis.ticks.get(float(round(value)) if axis.whole else value, value)

@@ -1,4 +1,4 @@
-"""Report: tables, curves, partitions, costs and provenance of experiments, in one offline HTML file."""
+"""Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claims
+from fedshift.analysis import claim_groups, claims, interactive
+from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
-from fedshift.analysis import report_plots as plots
 from fedshift.analysis.check import Comparison, check
 from fedshift.analysis.collect import Collected, read
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
-from fedshift.analysis.page import blocks, template
-from fedshift.analysis.report_page import TEMPLATE, number
+from fedshift.analysis.page import blocks, number, template
+from fedshift.analysis.panels import Panels
 from fedshift.analysis.tables import cells
 from fedshift.errors import FedshiftError
+from fedshift.experiments.figures import figures
 from fedshift.files import sha256_file, write_json, write_text
 from fedshift.workspace import Workspace
 
@@ -37,21 +38,20 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 
     An experiment that was not collected is named as absent. Raises FedshiftError where none was.
     """
-    there = [name for name in names if workspace.metrics(name).is_file()]
-    if not there:
+    present = [name for name in names if workspace.metrics(name).is_file()]
+    if not present:
         raise FedshiftError(
             workspace.metrics(names[0]).parent,
             "no runs have been collected",
             f"Run `fedshift collect {names[0]}` first.",
         )
-    collected = [read(workspace, name) for name in there]
+    collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path = workspace.report(name) / "index.html"
-    parts = [_part(workspace, one) for one in collected]
-    html = template(TEMPLATE).render(
-        number=number, title=title, version=fedshift.__version__, commit=facts.commit(workspace.root), plotly=Markup(get_plotlyjs()),
-        parts=parts, absent=[name for name in names if name not in there],
-        finished=_finished(collected),
+    parts = [_part(workspace, results) for results in collected]
+    html = template("report.html.j2").render(
+        title=title, version=fedshift.__version__, commit=facts.commit(workspace.root), plotly=Markup(get_plotlyjs()), parts=parts,
+        absent=[name for name in names if name not in present], finished=_finished(collected),
     )  # fmt: skip
     write_text(path, html)
     write_json(
@@ -61,9 +61,9 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 
 
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
-    """What the page shows of one experiment."""
-    experiment, found = collected.experiment, facts.summaries(workspace, collected)
-    judged = claims.verdicts(workspace.root, collected)
+    """What the page says of an experiment."""
+    experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
+    verdicts = claims.verdicts(workspace.root, collected)
     comparisons, counts = check(collected), collected.runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
@@ -71,59 +71,75 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "anchor": experiment.name.replace("/", "-"),
         "counts": {"runs": len(collected.runs), **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")}},
         "checks": len(comparisons),
-        "short": [_told(one) for one in comparisons if not one.passed],
+        "short": [_shortfall(comparison) for comparison in comparisons if not comparison.passed],
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claims.footnotes(judged), *notes(collected)],
-        "claims": claims.lines(judged),
-        "groups": claim_groups.lines(claim_groups.groups(workspace.root, judged)),
+        "notes": [*claims.footnotes(verdicts), *notes(collected)],
+        "claims": claims.lines(verdicts),
+        "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
     }  # fmt: skip
-    if not found:
-        return {**part, "tables": [], "curves": {}, "partitions": {}, "costs": [], "runs": []}
+    if not summaries:
+        return {**part, "tables": [], "figures": [], "partitions": [], "costs": [], "runs": []}
     tables = [
         (table.title or name, cells(workspace.root, collected, table))
         for name, table in experiment.tables.items()
     ]
-    costs, anchor = facts.costs(collected, found), part["anchor"]
-    curves, bands = plots.learning_curves(workspace.root, collected)
-    held = facts.partitions(workspace, collected, found)
+    costs, anchor = facts.costs(collected, summaries), part["anchor"]
     return {
         **part,
         "tables": blocks(tables),
         "notes": [*footnotes([table for _, table in tables]), *part["notes"]],
-        "bands": bands,
-        "curves": {name: _div(one, f"{anchor}-curves{i}") for i, (name, one) in enumerate(curves.items())},
-        "partitions": {
-            name: _div(plots.partitions(one), f"{anchor}-clients{i}") for i, (name, one) in enumerate(held.items())
-        },
+        "figures": [
+            _figure(figure.panels(workspace.root, collected), f"{anchor}-{name}")
+            for name, figure in figures(experiment).items()
+        ],
+        "partitions": [
+            _chart(charts.partitions(held), f"{anchor}-clients{i}", point, f"Images by client and class: {point}", 240 + 150 * len(held))
+            for i, (point, held) in enumerate(facts.partitions(workspace, collected, summaries).items())
+        ],
         "costs": costs.to_dict("records"),
-        "against_costs": _div(plots.against_costs(collected, costs), f"{anchor}-costs"),
-        "provenance": facts.provenance(found),
-        "runs": facts.listed(collected, found),
+        "against_costs": _figure(charts.against_costs(collected, costs), f"{anchor}-costs")["charts"],
+        "provenance": facts.provenance(summaries),
+        "runs": facts.listed(collected, summaries),
     }  # fmt: skip
 
 
 def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    shown = {"id": "id", "ood": "ood", "finished": "runs"}
+    """Of each method: id, ood, runs; what was not measured is left out."""
+    columns = {"id": "id", "ood": "ood", "finished": "runs"}
     return {
         row["method"]: {
-            name: round(row[column], 4) for name, column in shown.items() if row[column] == row[column]
+            name: round(row[column], 4) for name, column in columns.items() if row[column] == row[column]
         }
         for row in costs
     }
 
 
-def _div(figure: go.Figure, name: str) -> Markup:
-    return Markup(figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG))
+def _figure(panels: Panels, name: str) -> dict[str, Any]:
+    """A figure as the page has it: title, note, and a chart for each heading of its rows."""
+    width = interactive.width(panels)
+    entries = [
+        _chart(chart, f"{name}-{i}", heading, panels.text, width)
+        for i, (heading, chart) in enumerate(interactive.draw(panels).items())
+    ]
+    return {"title": panels.title, "note": panels.note, "charts": entries}
 
 
-def _told(one: Comparison) -> str:
-    value = "nothing" if one.value is None else number(one.value)
-    return f"{one.what}: {value}, must be {one.relation.replace('>=', 'at least').replace('=', 'equal to')} {number(one.bound)}"
+def _chart(chart: go.Figure, name: str, heading: str, text: str, width: int) -> dict[str, Any]:
+    """A chart with its alternative text, and the pixels that it needs."""
+    html = chart.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG)
+    return {"html": Markup(html), "heading": heading, "text": text, "width": width}
+
+
+def _shortfall(comparison: Comparison) -> str:
+    value = "nothing" if comparison.value is None else number(comparison.value)
+    relation = comparison.relation.replace(">=", "at least").replace("=", "equal to")
+    return f"{comparison.what}: {value}, must be {relation} {number(comparison.bound)}"
 
 
 def _finished(collected: Sequence[Collected]) -> str:
-    times = [pc.max(pq.read_table(one.path, columns=["time"])["time"]).as_py() for one in collected]
+    """When the last of the runs ended."""
+    times = [pc.max(pq.read_table(results.path, columns=["time"])["time"]).as_py() for results in collected]
     last = max((time for time in times if time), default=None)
     return f"{datetime.datetime.fromtimestamp(last, datetime.UTC):%Y-%m-%d %H:%M} UTC" if last else ""

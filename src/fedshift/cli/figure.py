@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.analysis import figures
+from fedshift.analysis import static
 from fedshift.analysis.collect import read
 from fedshift.workspace import Workspace
 
@@ -13,6 +13,6 @@ from fedshift.workspace import Workspace
 @click.argument("experiment")
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
-    """Draw the figures of EXPERIMENT below results/figures/ as SVG and PNG."""
-    for path in figures.write(workspace, read(workspace, experiment)):
+    """Draw the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as CSV."""
+    for path in static.write(workspace, read(workspace, experiment)):
         click.echo(path)

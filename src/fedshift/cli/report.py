@@ -1,4 +1,4 @@
-"""`fedshift report`: tables, curves, partitions, costs and provenance of experiments as one offline page."""
+"""`fedshift report`: tables, figures, partitions, costs and provenance of experiments as one offline page."""
 
 from __future__ import annotations
 

@@ -116,7 +116,11 @@ class Experiment(Closed):
     )
     adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
     tables: dict[str, Table] = Field({}, description="Its tables by name.")
-    figures: list[Literal["curves"]] = Field(["curves"], description="`curves`: accuracy over rounds.")
+    figures: list[str | dict[str, Partial | None]] | None = Field(
+        None,
+        description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: `curves`, "
+        "and `claims` where the experiment tests some.",
+    )
     published: dict[str, str] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '

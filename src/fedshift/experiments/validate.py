@@ -13,6 +13,7 @@ import yaml
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
+from fedshift.experiments.figures import check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
 from fedshift.experiments.schema import FIELD, Experiment
@@ -81,6 +82,7 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
             values[axis] += [] if value in values[axis] else [value]
     _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
+    check_figures(experiment, values, where)
     check_printed(root, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
         here = f"{where}: claims.{name}"

@@ -34,9 +34,9 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module of the package, or of one of its rooms ("analysis")."""
+    """Hash of the bytes of every module and template of the package, or of one of its rooms ("analysis")."""
     package = Path(__file__).parents[1] / room
-    return sha256(canonical_json(_hashes(package, sorted(package.rglob("*.py")))))
+    return sha256(canonical_json(_hashes(package, sorted([*package.rglob("*.py"), *package.rglob("*.j2")]))))
 
 
 def plugins_key() -> str:

@@ -1,0 +1,45 @@
+"""Figure: what every figure is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.panels import Panels
+from fedshift.experiments.schema import Experiment
+
+
+@dataclass(frozen=True)
+class NoParams:
+    """Of a figure without parameters."""
+
+
+class Figure:
+    """A figure of an experiment's results; drawing it draws no random number and writes no file.
+
+    name: its name in experiments and in file names
+    Params: a frozen dataclass of its parameters, with defaults; `self.params` in an object
+    """
+
+    name: ClassVar[str] = ""
+
+    Params: ClassVar[type] = NoParams
+
+    def __init__(self, params: Any) -> None:
+        self.params = params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """Raise FedshiftError at `where` for a parameter that the experiment cannot serve.
+
+        Called when the experiment is planned, before anything is trained. axes: the values on each axis, by the name that tables use.
+        """
+
+    def panels(self, root: Path, collected: Collected) -> Panels:
+        """What it shows of the collected results. root: of the project, for published numbers.
+
+        Raises FedshiftError where there is nothing to draw.
+        """
+        raise NotImplementedError

@@ -1,0 +1,95 @@
+"""Claims: every paired difference with its interval, beside the difference that the paper prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from fedshift.analysis import claims
+from fedshift.analysis.claims import Difference, Verdict
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.errors import FedshiftError
+from fedshift.experiments.schema import Experiment
+
+PRINTED = "printed"
+COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}
+LINE = 0.27  # inches a difference
+ROOM = 1.6  # the axis ends at so many times the largest value; a longer interval is cut there, with an arrow
+NOTE = "bar: 95% interval over seeds, dashed: one seed, over its pairs; rings: pairs; diamond: printed"
+
+
+class Claims(Figure):
+    """A line per claim and method on its right side: rings are the pairs (other axes), each the mean over seeds, the square their mean.
+
+    Bar: Student's 95% interval over seeds; dashed with one seed, where it is over the pairs and judges nothing. Diamond: printed, where
+    the claim names one method.
+    """
+
+    name = "claims"
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """The experiment tests a claim."""
+        if not experiment.claims:
+            what = "draws the claims that an experiment tests, and this one tests none"
+            raise FedshiftError(where, what, "Leave it out, or say `claims`.")
+
+    def panels(self, root: Path, collected: Collected) -> Panels:
+        """Of every claim, also where no run is finished."""
+        return panels(claims.verdicts(root, collected))
+
+
+def panels(verdicts: Sequence[Verdict]) -> Panels:
+    """The figure of these verdicts."""
+    lines = [(verdict, difference) for verdict in verdicts for difference in verdict.differences]
+    end = ROOM * max((abs(value) for line in lines for value in _values(*line)), default=0.0) or 1.0
+    series = [mark for place, line in enumerate(lines) for mark in _marks(float(place), *line)]
+    first = {id(verdict): place for place, (verdict, _) in reversed([*enumerate(lines)])}
+    ticks = {
+        float(place): f"{_name(verdict) if first[id(verdict)] == place else ''}   {difference.right}"
+        for place, (verdict, difference) in enumerate(lines)
+    }
+    notes: list[tuple[float, str, str]] = [
+        (float(first[id(verdict)]), verdict.verdict, verdict.verdict)
+        for verdict in verdicts
+        if id(verdict) in first
+    ]
+    x = Axis("difference of accuracy (points)", limits=(-end, end))
+    y = Axis("", ticks=ticks, limits=(len(lines) - 0.4, -0.6))
+    rules: list[tuple[Literal["x", "y"], float]] = [("x", 0.0)]
+    rules += [("y", place - 0.5) for place in sorted(first.values())[1:]]
+    panel = Panel(series, x, y, notes=notes, rules=rules)
+    return Panels("Claims", [Row([panel])], [*COLOURS], NOTE, (7.0, 0.6 + LINE * len(lines)), COLOURS)
+
+
+def _name(verdict: Verdict) -> str:
+    return f"{verdict.claim}: {verdict.said}"
+
+
+def _values(verdict: Verdict, difference: Difference) -> list[float]:
+    """What must be seen whole: intervals over seeds, pairs, the printed difference."""
+    values = (difference.mean, difference.low, difference.high, _printed(verdict), *difference.pairs.values())
+    return [value for value in values if not math.isnan(value)]
+
+
+def _printed(verdict: Verdict) -> float:
+    """A claim about several methods prints its difference from the best of them: on no line of its own."""
+    return verdict.printed if len(verdict.differences) == 1 else math.nan
+
+
+def _marks(place: float, verdict: Verdict, difference: Difference) -> Iterator[Series]:
+    """The marks of one line; what is not a number is left out."""
+    label, pairs = verdict.verdict, [*difference.pairs.values()]
+    yield Series(label, "pair", pairs, [place] * len(pairs), "ring")
+    if not math.isnan(difference.mean):
+        alone = difference.seeds == 1
+        low, high = (
+            (difference.pairs_low, difference.pairs_high) if alone else (difference.low, difference.high)
+        )
+        spread = None if math.isnan(low) else Spread([low], [high], "dashed" if alone else "bar", "x")
+        yield Series(label, "mean", [difference.mean], [place], "square", spread)
+    if not math.isnan(printed := _printed(verdict)):
+        yield Series(PRINTED, "printed", [printed], [place], "diamond")

@@ -1,0 +1,84 @@
+"""The figure of claims: intervals, pairs and printed differences, where they are."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+
+from fedshift.analysis import static
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.figures.claims import Claims
+from tests.analysis.conftest import Project, accuracy
+
+
+def drawn(project: Project, collected: Collected) -> Figure:
+    return static.draw(Claims(Claims.Params()).panels(project.workspace.root, collected), "A toy")
+
+
+def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> None:
+    """Three seeds: hFedF is 3, 2 and 4 points above FedAvg on each of four domains, and as far below FedProx."""
+    axes = {"target": ["art_painting", "cartoon", "photo", "sketch"], "seed": [0, 1, 2]}
+    said = {"HF-C04.1": {"metric": "ood"}, "HF-C05.1": {"metric": "id", "rows": {"FedAvg": "fedprox"}}}
+    project.declare(
+        protocol="hfedf",
+        spec={"data": {"dataset": "pacs"}},
+        methods=dict.fromkeys(("hfedf", "fedavg", "fedprox")),
+        axes=axes,
+        claims=said,
+    )
+    for method, sign in (("hfedf", 0), ("fedavg", -1), ("fedprox", 1)):
+        for target, base in zip(axes["target"], (0.5, 0.7, 0.6, 0.4), strict=True):
+            for seed, points in enumerate((3, 2, 4)):
+                value = base + sign * points / 100
+                project.add(method, {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
+    collected = project.collect()
+    (panel,) = drawn(project, collected).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == [
+        "HF-C04.1: hfedf > fedavg, ood   fedavg",
+        "HF-C05.1: hfedf > fedprox, id   fedprox",
+    ]
+    assert [text.get_text() for text in panel.texts] == ["confirmed", "refuted"]
+    marks = {(line.get_marker(), float(line.get_ydata()[0])): line.get_xdata() for line in panel.get_lines()}
+    assert marks["s", 0].tolist() == pytest.approx([3]) and marks["s", 1].tolist() == pytest.approx([-3])
+    assert marks["o", 0].tolist() == pytest.approx([3, 3, 3, 3])
+    assert marks["D", 0].tolist() == pytest.approx([54.6 - 51.3])
+    half = 4.302653 / 3**0.5  # t of 2 degrees of freedom, standard deviation 1
+    bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
+    assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])
+    assert bars[0].get_linestyle() == "-"
+    names = [path.name for path in static.write(project.workspace, collected)]
+    assert names[4:] == ["claims.svg", "claims.pdf", "claims.png", "claims.csv"]
+
+
+def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> None:
+    """One seed: +8 and -2 make +3 [-60.5, +66.5] over the two domains, and the axis ends at 1.6 times 8."""
+    project.declare(
+        methods=dict.fromkeys(("hfedf", "fedavg")),
+        axes={"target": ["a", "b"]},
+        claims={"HF-C04.1": {"metric": "ood"}},
+    )
+    for method, values in (("hfedf", (0.5, 0.5)), ("fedavg", (0.42, 0.52))):
+        for target, value in zip("ab", values, strict=True):
+            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, target=target)
+    (panel,) = drawn(project, project.collect()).axes
+    assert panel.get_xlim() == pytest.approx((-12.8, 12.8))
+    (bar,) = (line for line in panel.get_lines() if line.get_linestyle() == "--")
+    assert bar.get_xdata() == pytest.approx([-12.8, 12.8])
+    arrows = {
+        line.get_marker(): float(line.get_xdata()[0])
+        for line in panel.get_lines()
+        if line.get_marker() in "<>"
+    }
+    assert arrows == pytest.approx({"<": -12.8, ">": 12.8})
+
+
+def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> None:
+    project.declare(
+        methods=dict.fromkeys(("hfedf", "fedavg")),
+        axes={"target": ["a"]},
+        claims={"HF-C04.1": {"metric": "ood"}},
+    )
+    for method in ("hfedf", "fedavg"):
+        project.add(method, None, target="a")
+    (panel,) = drawn(project, project.collect()).axes
+    assert [text.get_text() for text in panel.texts] == ["undecided"]

@@ -1,0 +1,205 @@
+"""A sweep: which values are averaged, what is drawn around them, and what is refused before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis import interactive, static
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.figures.sweep import Sweep
+from fedshift.analysis.panels import Panels, table
+from fedshift.resolve import params
+from tests.analysis.conftest import Project, accuracy
+from tests.verbs import fedshift, refused
+
+
+def sweep(project: Project, collected: Collected, **given: Any) -> Panels:
+    return Sweep(params(Sweep, given)).panels(project.workspace.root, collected)
+
+
+def toy(
+    project: Project, *, seeds: int = 3, values: tuple[Any, ...] = (0.1, 1.0, 10.0), key: str = "local.clip"
+) -> Collected:
+    """Two methods, two targets: ood is 30 + 10 by the place of the value + 2 by the seed, local 5 more, the target b 20 more."""
+    project.declare(
+        methods={"fedavg": None, "local": None},
+        axes={key: [*values], "target": ["a", "b"], "seed": [*range(seeds)]},
+    )
+    for more, method in enumerate(("fedavg", "local")):
+        for place, value in enumerate(values):
+            for target in ("a", "b"):
+                for seed in range(seeds):
+                    ood = 0.30 + 0.10 * place + 0.02 * seed + 0.05 * more + (0.20 if target == "b" else 0)
+                    axes = {key.rpartition(".")[2]: value, "target": target, "seed": seed}
+                    project.add(method, {1: accuracy((0.5, 0.5), ood=ood)}, **axes)
+    return project.collect()
+
+
+def rows(panels: Panels, **where: Any) -> pd.DataFrame:
+    values = table(panels)
+    for column, value in where.items():
+        values = values[values[column] == value]
+    return values
+
+
+def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Project) -> None:
+    panels = sweep(project, toy(project), x="clip", metrics=("ood",))
+    assert panels.rows[0].panels[0].x.scale == "log"
+    means = rows(panels, label="fedavg", mark="mean")
+    assert means["x"].tolist() == ["0.1", "1", "10"]
+    assert means["y"].tolist() == pytest.approx([42, 52, 62])  # seeds: 40, 42, 44
+    assert (means["high"] - means["y"]).tolist() == pytest.approx([2, 2, 2])  # their standard deviation
+    assert panels.note == "band: ± one standard deviation over seeds; mean over target"
+    assert rows(panels, label="local", mark="mean")["y"].tolist() == pytest.approx([47, 57, 67])
+    assert panels.text.startswith("Accuracy against clip. y: out-of-distribution accuracy (%). x: clip.")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "note"), [(1, "mean over target"), (2, "thin lines: single seeds; mean over target")]
+)
+def test_fewer_seeds_have_thin_lines_and_no_band(project: Project, seeds: int, note: str) -> None:
+    collected = toy(project, seeds=seeds)
+    panels = sweep(project, collected, x="clip", metrics=("ood",))
+    assert panels.note == note
+    assert not any(line.spread for line in panels.rows[0].panels[0].series)
+    thin = rows(panels, label="fedavg", mark="seed 1")
+    assert thin["y"].tolist() == pytest.approx([42, 52, 62] if seeds == 2 else [])
+    figure = static.draw(panels, "A toy")
+    widths = [line.get_linewidth() for line in figure.axes[0].get_lines()]
+    assert widths == [0.6, 0.6, 1.3] * 2 if seeds == 2 else [1.3, 1.3]
+    assert not figure.axes[0].collections
+    assert len(interactive.draw(panels)[""].data) == len(widths)
+
+
+def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
+    panels = sweep(project, toy(project, seeds=1), x="clip", lines="target", metrics=("ood",))
+    assert [panel.title for panel in panels.rows[0].panels] == ["fedavg", "local"]
+    assert panels.labels == ["a", "b"]
+    assert rows(panels, panel="local", label="b")["y"].tolist() == pytest.approx([55, 65, 75])
+    by_target = sweep(project, project.collect(), x="clip", panels="target", metrics=("ood",))
+    assert [panel.title for panel in by_target.rows[0].panels] == ["target = a", "target = b"]
+    assert rows(by_target, panel="target = b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
+
+
+def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None}, axes={"local.clip": [1.0, 2.0], "target": ["a", "b"], "seed": [0, 1]}
+    )
+    for clip in (1.0, 2.0):
+        for target in ("a", "b"):
+            for seed in (0, 1):
+                absent = (clip, target, seed) == (2.0, "b", 1)
+                values = {1: accuracy((0.5, 0.5), ood=0.4 + 0.2 * seed)}
+                project.add("fedavg", None if absent else values, clip=clip, target=target, seed=seed)
+    panels = sweep(project, project.collect(), x="clip", metrics=("ood",))
+    assert rows(panels, mark="mean")["y"].tolist() == pytest.approx([50, 40])
+
+
+def test_names_stand_side_by_side_without_lines(project: Project) -> None:
+    collected = toy(project, values=("sgd", "adam"), key="local.optimizer")
+    panels = sweep(project, collected, x="optimizer", metrics=("ood",))
+    assert rows(panels, label="fedavg", mark="mean")["x"].tolist() == ["sgd", "adam"]  # as in the file
+    axes = static.draw(panels, "A toy").axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["sgd", "adam"]
+    assert {line.get_linestyle() for line in axes.get_lines() if line.get_label() in ("fedavg", "local")} == {
+        "None"
+    }
+    bars = [line for line in axes.get_lines() if line.get_label() == "_interval"]
+    assert bars[0].get_ydata().tolist() == pytest.approx([40, 44])
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "expected"),
+    [
+        ((1, 2, 4, 8), "auto", "log"),
+        ((3, 6, 9, 12), "auto", "linear"),
+        ((0.5, 0.75, 0.85, 0.95, 1.0), "auto", "linear"),
+        ((0, 1, 5, 20), "auto", "linear"),
+        ((1, 100), "auto", "linear"),
+        ((3, 6, 9, 12), "log", "log"),
+        ((1, 2, 4, 8), "linear", "linear"),
+    ],
+)
+def test_the_scale_fits_the_values(
+    project: Project, values: tuple[float, ...], scale: str, expected: str
+) -> None:
+    collected = toy(project, seeds=1, values=values)
+    panels = sweep(project, collected, x="clip", metrics=("ood",), scale=scale)
+    assert panels.rows[0].panels[0].x.scale == expected
+    assert static.draw(panels, "A toy").axes[0].get_xscale() == expected
+    assert interactive.draw(panels)[""].layout.xaxis.type == expected
+
+
+TABLE2 = "pacs/cnn32/lodo/d{d}/{method}/default/{target}"
+
+
+def printed(project: Project, d: int, target: str) -> float:
+    """FedAvg's number in the paper's Table 2."""
+    lines = pd.read_csv(project.workspace.root / "reference" / "published.csv", low_memory=False)
+    lines = lines[lines["same_as"].isna() & (lines["metric_id"] == "acc_ood")].set_index("run_key")
+    return float(lines.loc[TABLE2.format(d=d, method="fedavg", target=target), "mean"])
+
+
+@pytest.mark.parametrize(("rounds", "comparable"), [(200, True), (10, False)])
+def test_published_points_of_the_same_experiment_stand_beside(
+    project: Project, rounds: int, comparable: bool
+) -> None:
+    project.declare(
+        protocol="hfedf",
+        spec={"data": {"dataset": "pacs"}, "federation": {"rounds": rounds}},
+        methods={"fedavg": None},
+        axes={"partition.params.d": [1, 2, 3], "target": "all", "seed": [0]},
+        published={"*": TABLE2},
+    )
+    collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})
+    panels = sweep(project, collected, x="d", metrics=("ood",))
+    expected = [printed(project, d, "mean") for d in (1, 2, 3)]
+    assert rows(panels, mark="published")["y"].tolist() == (expected if comparable else [])
+    assert ("diamond: published" in panels.note) == comparable
+    markers = [line.get_marker() for line in static.draw(panels, "A toy").axes[0].get_lines()]
+    assert ("D" in markers) == comparable
+    by_target = sweep(project, collected, x="d", lines="target", metrics=("ood",))
+    points = rows(by_target, label="photo", mark="published", x="1")["y"].tolist()
+    assert points == ([printed(project, 1, "photo")] if comparable else [])
+
+
+TINY: dict[str, Any] = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "methods": {"fedavg": None, "fedprox": None},
+    "axes": {"local.clip": [0.0001, 1.0], "target": ["plain", "ink"], "seed": [0, 1]},
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "parts"),
+    [
+        ("swep", ("figures", "unknown figure 'swep'", "Did you mean 'sweep'?")),
+        ({"sweep": {"z": "clip"}}, ("figures.sweep", "unknown key 'z' of sweep", "metrics")),
+        ({"sweep": {"x": "clipp"}}, ("figures.sweep.x", "unknown axis 'clipp'", "Did you mean 'clip'?")),
+        ("sweep", ("figures.sweep.x", "unknown axis ''", "Valid: clip, seed, target.")),
+        ({"sweep": {"x": "clip", "lines": "targt"}}, ("figures.sweep.lines", "Did you mean 'target'?")),
+        ({"sweep": {"x": "clip", "metrics": ["odd"]}}, ("figures.sweep.metrics", "Did you mean 'ood'?")),
+        ({"sweep": {"x": "clip", "scale": "logg"}}, ("figures.sweep", "'scale' of sweep")),
+        ({"sweep": {"x": "clip", "lines": "clip"}}, ("figures.sweep", "uses an axis twice")),
+        ({"sweep": {"x": "seed", "scale": "log"}}, ("figures.sweep.scale", "no log scale shows")),
+        ({"sweep": {"x": "clip", "lines": "target", "panels": "seed"}}, ("several methods as one line",)),
+        ("claims", ("figures.claims", "this one tests none")),
+        ({"curves": {}, "sweep": {"x": "clip"}}, ("figures", "and not 2 names")),
+        ({"curves": {"smooth": 3}}, ("figures.curves", "unknown key 'smooth' of curves")),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused_when_it_is_planned(
+    project: Project, entry: Any, parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    project.declare("tiny", **{**TINY, "figures": [entry]})
+    refused(fedshift(project.workspace.root, "plan", "tiny"), "experiments/tiny.yaml", *parts)
+
+
+def test_the_same_figure_twice_is_refused(project: Project) -> None:
+    project.declare("tiny", **{**TINY, "figures": ["curves", "curves"]})
+    refused(fedshift(project.workspace.root, "plan", "tiny"), "lists 'curves' twice")

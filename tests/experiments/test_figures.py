@@ -1,0 +1,59 @@
+"""The figures that an experiment lists: their files, and that listing another one trains nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedshift.experiments.figures import figures
+from fedshift.experiments.load import load
+from fedshift.planning import planfile
+from fedshift.planning.plan import plan
+from fedshift.planning.request import Request
+from fedshift.workspace import Workspace
+
+TINY: dict[str, Any] = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "methods": {"fedavg": None, "fedprox": None},
+    "axes": {"local.clip": [0.0001, 1.0], "target": ["plain", "ink"], "seed": [0, 1]},
+}
+
+
+def declare(root: Path, **keys: Any) -> None:
+    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, **keys}, sort_keys=False))
+
+
+def names(root: Path, **keys: Any) -> list[str]:
+    declare(root, **keys)
+    return [*figures(load(root, "tiny"))]
+
+
+def test_files_are_named_by_the_figure_and_its_parameters(project: Path) -> None:
+    assert names(project) == ["curves"]
+    assert names(project, claims={"HF-C04.1": {"metric": "ood"}}) == ["curves", "claims"]
+    assert names(project, claims={"HF-C04.1": {"metric": "ood"}}, figures=["curves"]) == ["curves"]
+    assert names(project, figures=[]) == []
+    listed = [{"sweep": {"x": "clip"}}, {"sweep": {"x": "clip", "metrics": ["ood", "all"]}}, {"curves": None}]
+    assert names(project, figures=listed) == ["sweep-clip", "sweep-clip-ood-all", "curves"]
+
+
+def test_adding_and_changing_a_figure_plans_no_new_run(project: Path) -> None:
+    """By the planner itself: the plan is another one, its runs and packs are the same, and what was finished stays so."""
+    workspace, request = Workspace(project), Request(("tiny",))
+    declare(project)
+    first = plan(workspace, request)
+    before = planfile.runs(first)
+    for run in before:
+        directory = project / run.directory
+        directory.mkdir(parents=True)
+        (directory / "summary.json").write_text("{}")
+    for listed in (["curves", {"sweep": {"x": "clip"}}], [{"sweep": {"x": "clip", "scale": "log"}}]):
+        declare(project, figures=listed)
+        path = plan(workspace, request)
+        assert path != first
+        after = planfile.runs(path)
+        assert [(run.name, run.pack) for run in after] == [(run.name, run.pack) for run in before]
+        assert [run.state for run in after] == ["finished"] * len(before)
