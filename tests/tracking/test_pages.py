@@ -15,6 +15,7 @@ from fedshift.tracking.views import saved_view
 from tests.tracking.conftest import Trained, complete, finish, track
 from tests.tracking.server import Server
 
+pytestmark = pytest.mark.chromium
 WIDTH, SHOWN = 1800, 1345  # pixels; to the right of SHOWN is MLflow's assistant
 TABLE, CHART = 560, 1100
 CHARTS = tuple(f">{metric}<" for metric in ("ood/acc", "id/acc", "final/ood_acc", "final/id_acc"))
