@@ -150,6 +150,7 @@ def extended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Exten
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_its_rows_stand_in_the_table(extended: Extended) -> None:
     table = pd.read_csv(extended.root / TABLE)
@@ -162,6 +163,7 @@ def test_its_rows_stand_in_the_table(extended: Extended) -> None:
     assert by["fedavgm", 2] != by["fedavg", 2]
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_changed_code_of_a_plugin_makes_new_runs_and_a_comment_none(extended: Extended) -> None:
     paths = "plugins/fedavgm.py", "plugins/convmixer.py"
