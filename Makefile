@@ -7,7 +7,11 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help setup demo test test-isa ui faults mutants docs lint constraints clean
+# Processes share the cores, so each has one thread, and none compiles what another has compiled.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
+LONG := slurm or chromium or faults or slow
+
+.PHONY: help setup demo test test-all test-isa ui faults mutants docs lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,13 +37,16 @@ demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a 
 	echo "figure: $$(echo results/figures/demo/*)"
 	echo "check:  results/tables/demo/check.json"
 
-test: $(INSTALLED) ## run the tests; what this machine lacks (Slurm, Chromium) is skipped with a reason (JOBS=2 at once)
-	@$(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile
+test: $(INSTALLED) ## run the tests that need neither Slurm nor Chromium nor many minutes (JOBS=2 at once)
+	@$(PYTEST) -m 'not mutants and not ($(LONG))'
+
+test-all: $(INSTALLED) ## run the other tests; what this machine lacks (Slurm, Chromium) is skipped with a reason
+	@$(PYTEST) -m '$(LONG)'
 
 test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, by AVX2 and by no vector unit (SHARE=1: all)
 	@export SAMPLE_KEY=$$(git rev-parse HEAD 2>/dev/null || date +%F) SAMPLE_SHARE=$${SHARE:-0.1}
 	for isa in "avx2 AVX2" "default SSE41"; do
-	  ATEN_CPU_CAPABILITY=$${isa% *} ONEDNN_MAX_CPU_ISA=$${isa#* } $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile -p tests.sample \
+	  ATEN_CPU_CAPABILITY=$${isa% *} ONEDNN_MAX_CPU_ISA=$${isa#* } $(PYTEST) -p tests.sample \
 	    tests/methods tests/models tests/federation tests/contract tests/adaptation
 	done
 

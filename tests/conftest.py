@@ -9,6 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SLOWEST = ("faults", "slurm", "workflow", "test_examples.py", "tracking", "training", "test_every_leaf.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that workers end together; the order within a file stays."""
+
+    def place(item: pytest.Item) -> int:
+        top = item.path.relative_to(ROOT / "tests").parts[0]
+        return SLOWEST.index(top) if top in SLOWEST else len(SLOWEST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

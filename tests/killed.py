@@ -1,11 +1,10 @@
-"""Trains one run and dies at a chosen place: python -m tests.killed ROOT SPEC.json HOW PLACE."""
+"""Trains one run and dies at a chosen place, in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,3 @@ def main(root: str, spec: str, how: str, place: str) -> None:
         after_calls(Federation, "_train", int(place), lambda *args: os.kill(os.getpid(), signal.SIGTERM))
     run = resolve(parse(json.loads(Path(spec).read_text()), spec))
     train(Workspace(Path(root)), run, Machine(torch.device("cpu"), 1, checkpoint_seconds=0))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -184,6 +184,7 @@ def extended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Exten
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_its_rows_stand_in_the_table(extended: Extended) -> None:
     table = pd.read_csv(extended.root / TABLE)
@@ -196,6 +197,7 @@ def test_its_rows_stand_in_the_table(extended: Extended) -> None:
     assert by["fedavgm", 2] != by["fedavg", 2]
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_its_figure_is_drawn_and_a_change_of_it_trains_nothing(extended: Extended) -> None:
     files = {path.name for path in (extended.root / FIGURES).iterdir()}

@@ -21,6 +21,7 @@ from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse
 from tests.analysis.conftest import Project, accuracy
 
+pytestmark = pytest.mark.chromium
 METHODS, TARGETS, SEEDS = ("fedavg", "local"), ("plain", "ink"), (0, 1)
 
 

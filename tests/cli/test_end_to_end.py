@@ -15,17 +15,17 @@ from tests.verbs import done, fedshift
 TINY = {
     "title": "Tiny",
     "protocol": "digits",
-    "spec": {"local": {"epochs": 3}, "federation": {"rounds": 4}},
+    "spec": {"federation": {"rounds": 4}},
     "axes": {"target": ["plain"], "seed": [0]},
     "tables": {"targets": {"columns": ["target"]}},
     "expect": {"id": 6, "ood": 3},
 }
 
 
-@pytest.mark.parametrize(("lr", "code"), [(0.2, 0), (0.0, 1)])
-def test_an_experiment_by_the_verbs(project: Path, lr: float, code: int) -> None:
+@pytest.mark.parametrize(("lr", "epochs", "code"), [(0.2, 3, 0), (0.0, 1, 1)])
+def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code: int) -> None:
     """With a learning rate the check passes; with none it fails, and says what fell short."""
-    methods = {"fedavg": {"local": {"lr": lr}}}
+    methods = {"fedavg": {"local": {"lr": lr, "epochs": epochs}}}
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "methods": methods}))
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     done(fedshift(project, "partition", "--plan", str(path)))

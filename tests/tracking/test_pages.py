@@ -15,6 +15,7 @@ from PIL import Image
 from tests.tracking.conftest import Trained, complete, finish, track
 from tests.tracking.server import Server
 
+pytestmark = pytest.mark.chromium
 WIDTH, SHOWN = 1800, 1345  # pixels; to the right of SHOWN is MLflow's assistant
 TABLE, CHART = 560, 1100
 PICTURES = ("runs", "seeds")  # those that the page shows

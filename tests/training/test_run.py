@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
+from tests import killed
 from tests.conftest import ROOT
 
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
@@ -102,11 +103,16 @@ def test_run_that_its_last_holder_finished_is_only_read(
     assert (run / "summary.json").stat().st_mtime_ns == before
 
 
+# Processes to be killed are forks of one that has imported torch and has computed nothing.
+MORTAL = multiprocessing.get_context("forkserver")
+MORTAL.set_forkserver_preload(["tests.killed"])
 PLACES = [("client", 2), ("client", 6), ("round", 2), ("checkpoint", 4), ("segment", 2), ("sigterm", 5)]
 
 
 @pytest.mark.parametrize("method", ["fedbn", "scaffold", "ditto"])
-def test_killed_anywhere_it_goes_on_bit_for_bit(method: str, project: Path, digits: Path) -> None:
+def test_killed_anywhere_it_goes_on_bit_for_bit(
+    method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """kill -9 at a round, between two clients, while a checkpoint is written, before its segment is; SIGTERM."""
     spec = spec_of(method)
     whole = project / "whole"
@@ -117,12 +123,13 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(method: str, project: Path, digi
     train(Workspace(whole), spec, MACHINE)
     file = project / "spec.json"
     file.write_text(json.dumps(spec.model_dump(mode="json")))
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT}")
     for how, place in PLACES:
         root = project / f"{how}{place}"
-        command = [sys.executable, "-m", "tests.killed", str(root), str(file), how, str(place)]
-        died = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert died.returncode == (-signal.SIGTERM if how == "sigterm" else -signal.SIGKILL), died.stderr
+        died = MORTAL.Process(target=killed.main, args=(str(root), str(file), how, str(place)))
+        died.start()
+        died.join()
+        assert died.exitcode == (-signal.SIGTERM if how == "sigterm" else -signal.SIGKILL)
         identity = identify(spec)
         run = Workspace(root).run(run_name(spec, identity)).path
         assert not (run / "summary.json").exists()

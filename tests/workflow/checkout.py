@@ -39,9 +39,8 @@ class Checkout:
         for name in COPIED:
             source = REPOSITORY / name
             if source.is_dir():
-                shutil.copytree(
-                    source, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-                )
+                left_out = shutil.ignore_patterns("*.pyc.*", "*.egg-info")  # compiled modules come along
+                shutil.copytree(source, root / name, ignore=left_out)
             else:
                 shutil.copy2(source, root / name)
         (root / "slurm" / "cluster.yaml").unlink(missing_ok=True)

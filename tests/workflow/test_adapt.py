@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflow.checkout import Checkout
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 EXPERIMENT = """\
 title: "Adapted"
 protocol: digits

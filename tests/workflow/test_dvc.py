@@ -92,6 +92,7 @@ def run(root: Path, module: str, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_second_repro_builds_nothing(clones: tuple[Path, Path]) -> None:
     for chosen in (["demo"], []):
@@ -101,6 +102,7 @@ def test_second_repro_builds_nothing(clones: tuple[Path, Path]) -> None:
         assert again.count("Running stage") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_second_clone_trains_nothing_after_a_pull(clones: tuple[Path, Path]) -> None:
     first, second = clones
@@ -120,6 +122,7 @@ def test_second_clone_trains_nothing_after_a_pull(clones: tuple[Path, Path]) -> 
     assert again.count("Running stage") == 1 and "Running stage 'plan'" in again
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_method_and_seed_added_to_what_was_pulled_are_all_that_is_trained(
     clones: tuple[Path, Path], tmp_path: Path
@@ -143,6 +146,7 @@ def test_method_and_seed_added_to_what_was_pulled_are_all_that_is_trained(
     assert (after["seeds"] == 2).all() and (before["seeds"] == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_what_changes_rows_and_no_run_is_written_by_the_stage_that_keeps_it(
     clones: tuple[Path, Path], tmp_path: Path
@@ -167,6 +171,7 @@ def test_what_changes_rows_and_no_run_is_written_by_the_stage_that_keeps_it(
     assert not list(fourth.glob("results/runs/**/weights"))  # nothing was trained
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_metrics_and_parameters_say_what_changed(clones: tuple[Path, Path]) -> None:
     second = clones[1]

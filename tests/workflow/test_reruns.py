@@ -13,7 +13,7 @@ from fedshift.workspace import Workspace
 from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 FEDPROX = "src/fedshift/methods/fedprox.py"
 DIGITS = "src/fedshift/data/datasets/digits.py"
 LOOP = "src/fedshift/federation/loop.py"
