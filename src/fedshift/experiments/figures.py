@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedshift.errors import FedshiftError
-from fedshift.experiments.schema import Experiment, Partial
+from fedshift.experiments.protocols import Partial
+from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.resolve import params
 
