@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedshift.build import model_of, rendering_of
-from fedshift.federation import ledger
+from fedshift.federation import cost
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.federation.transfer import Transfer
@@ -52,7 +52,7 @@ class Passes:
         self.seen: Counter[tuple[str, str]] = Counter()
         self._where, self._outside = STEPS, False
         splits = ("train", "val", "test")
-        self.engine = ledger.Passes()  # the federation's, once it is made
+        self.engine = cost.Passes()  # the federation's, once it is made
         self._split = {int(i): name for one in held for name in splits for i in one.split(name)}
 
     def watch(self, model: Model) -> Model:
