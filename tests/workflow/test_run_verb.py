@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.planning import planfile
+from fedshift.workspace import Workspace
 from tests.verbs import fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
@@ -86,7 +87,7 @@ def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> 
     """Snakemake drops a profile's `config` for a `--config` on the command line."""
     result = checkout.snakemake("--dry-run", "--config", "experiments=[papers/other]", profile="slurm")
     assert result.returncode == 0, result.stdout
-    request = planfile.request(checkout.root, checkout.plan)
+    request = planfile.request(Workspace(checkout.root), checkout.plan)
     assert (request.device, request.experiments) == ("cuda", ("papers/other",))
 
 
@@ -101,7 +102,7 @@ def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
     assert code == 0 and "rule collect:" in output and "rule table:" not in output, output
     code, output = run(checkout, "papers/other", "--", "--dry-run", "--config", "pack=3")
     assert code == 0 and "rule table:" in output, output
-    request = planfile.request(checkout.root, checkout.plan)
+    request = planfile.request(Workspace(checkout.root), checkout.plan)
     assert (request.pack, request.experiments) == (3, ("papers/other",))
     code, output = run(checkout, "papers/other", "--", "no/such/target")
     assert code == 1 and "MissingRuleException" in output, output
