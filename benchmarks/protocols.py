@@ -80,7 +80,7 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
         (point.name, point.round): point.value
         for point in points(pa.Table.from_pylist(federation.records.rows, SCHEMA))
     }
-    sizes = [len(one.train) for one in federation.held]
+    sizes = [len(one.train) for one in federation.evaluated_clients]
     return {
         "protocol": protocol,
         "images": f"{spec.data.dataset}, {spec.data.input_px} px",

@@ -71,7 +71,7 @@ def recipe(spec: RunSpec) -> Recipe:
 def ours(workspace: Workspace, spec: RunSpec) -> Events:
     """The engine as `fedshift train` drives it, but for checkpoints (one in 30 s there)."""
     federation, _, _ = assemble(workspace, spec, torch.device("cpu"))
-    domains = {k: client.domains[0] for k, client in enumerate(federation.held)}
+    domains = {k: client.domains[0] for k, client in enumerate(federation.evaluated_clients)}
     for event in federation.run():
         if event == "client":
             yield None

@@ -121,7 +121,7 @@ def test_the_fingerprint_covers_what_computes_a_run() -> None:
     for name in (
         "loop",
         "turn",
-        "scores",
+        "evaluator",
         "local",
         "aggregate",
         "optimizer",
@@ -163,10 +163,10 @@ def test_weights_do_not_depend_on_modules_that_only_record(
         save(changed, tmp_path / str(place) / "c.safetensors", tmp_path / "segments", "run")
     assert changed.state.row.nan_to_num(9).equal(plain.state.row.nan_to_num(9))
     assert changed.state.own.equal(plain.state.own)
-    assert changed.scores.selection.kept.keys() == plain.scores.selection.kept.keys()
+    assert changed.evaluator.selection.kept.keys() == plain.evaluator.selection.kept.keys()
     assert all(
-        tensor.nan_to_num(9).equal(plain.scores.selection.kept[name].nan_to_num(9))
-        for name, tensor in changed.scores.selection.kept.items()
+        tensor.nan_to_num(9).equal(plain.evaluator.selection.kept[name].nan_to_num(9))
+        for name, tensor in changed.evaluator.selection.kept.items()
     )
 
 

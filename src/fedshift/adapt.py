@@ -18,11 +18,11 @@ from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_index
 from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
+from fedshift.federation.evaluator import TARGET
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import Samples
-from fedshift.federation.scores import TARGET
 from fedshift.files import write_json
 from fedshift.registry import get
 from fedshift.resolve import params

@@ -24,6 +24,7 @@ PACKAGES = {
     "modifiers": "fedshift.data.modifiers",
     "renderings": "fedshift.data.renderings",
     "adaptations": "fedshift.adaptation",
+    "metrics": "fedshift.analysis.metrics",
 }
 
 

@@ -12,11 +12,11 @@ import yaml
 from fedshift.analysis import claims, report, tables
 from fedshift.analysis.collect import RUNS, collect
 from fedshift.analysis.figures import learning_curves
-from fedshift.analysis.records import RECORDS
 from fedshift.analysis.select import curves
 from fedshift.experiments.axes import TAKEN, named
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
+from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.planning import planfile
 from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
@@ -64,7 +64,7 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
     table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
-    assert {*RUNS.names, *RECORDS.names, *curves(collected), *table} <= TAKEN
+    assert {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *table} <= TAKEN
 
 
 def test_axes_with_the_name_of_a_column_or_of_each_other_are_kept_apart(project: Path) -> None:

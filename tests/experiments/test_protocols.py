@@ -94,7 +94,9 @@ class Seen:
 
     def sizes(self, *splits: str) -> list[int]:
         """Samples of every client in these splits."""
-        return [sum(len(client.split(split)) for split in splits) for client in self.federation.held]
+        return [
+            sum(len(client.split(split)) for split in splits) for client in self.federation.evaluated_clients
+        ]
 
     def took(self, steps: Callable[[int], int], rates: list[float]) -> None:
         """Every turn took `steps(n)` steps for its client's n training samples, at its round's rate."""
@@ -182,7 +184,11 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     # 451: 45 and 46, so 41 and 42; 447: 44 and 51, so 40 and 46. One batch of 32 an epoch, the remainder is dropped: 5 steps.
     parts = [*[41] * 9, 45, *[41] * 9, 42, *[40] * 9, 46]
     assert seen.sizes("train") == parts
-    assert [client.domains for client in seen.federation.held[::10]] == [("plain",), ("ink",), ("texture",)]
+    assert [client.domains for client in seen.federation.evaluated_clients[::10]] == [
+        ("plain",),
+        ("ink",),
+        ("texture",),
+    ]
     drawn = seen.rounds()
     assert all(len(set(one)) == 10 and set(one) <= set(range(30)) for one in drawn)
     assert len(set(map(tuple, drawn))) == 3
@@ -214,7 +220,7 @@ def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest
     seen = play(project, cell.spec, monkeypatch)
     held = seen.sizes("train", "val")
     assert sum(held) == 454 + 451 + 447 and min(held) >= 20
-    assert max(len(one.domains) for one in seen.federation.held) > 1
+    assert max(len(one.domains) for one in seen.federation.evaluated_clients) > 1
     assert [len(one) for one in seen.rounds()] == [4, 4, 4]
     seen.took(lambda n: 5 * max(1, n // 32), COSINE)
 

@@ -156,10 +156,10 @@ def test_training_learns() -> None:
 )
 def test_kept_weights(keep: str, names: set[str]) -> None:
     federation = finish(small(spec(evaluation={"keep": keep}), method("fedbn")))
-    assert set(federation.scores.weights()) == names
-    assert {name.partition("/")[2] for name in federation.scores.selection.kept} == names
+    assert set(federation.evaluator.weights()) == names
+    assert {name.partition("/")[2] for name in federation.evaluator.selection.kept} == names
     if keep == "post_train":
-        trained = federation.scores.weights()["trained"]
+        trained = federation.evaluator.weights()["trained"]
         assert trained.isfinite().all()
         assert trained[:, federation.state.kept.at].equal(federation.state.own)
         assert not trained[0].equal(trained[1])

@@ -48,7 +48,8 @@ def test_weights_count_training_samples_only() -> None:
     made = quadratics(method("fedavg"), *PLACE, rounds=1, sizes=[4, 4])
     nobody = torch.empty(0, dtype=torch.int64)
     clients = [
-        ClientData(one.train[:n], one.train[n:], nobody) for one, n in zip(made.held, (1, 3), strict=True)
+        ClientData(one.train[:n], one.train[n:], nobody)
+        for one, n in zip(made.evaluated_clients, (1, 3), strict=True)
     ]
     run = Federation(
         made.spec, made.method, lambda: Point(1.0), made.turn.samples, clients, nobody, quadratic
@@ -104,7 +105,7 @@ def test_all_entries_are_averaged_statistics_too(monkeypatch: pytest.MonkeyPatch
     assert_rounded(run.server.row, parts.sum(0), parts)
     statistics = run.layout.B
     assert not (run.server.row == start)[statistics].all()
-    assert run.scores.shown == ("global", "post_agg")
+    assert run.evaluator.reported == ("global", "post_agg")
 
 
 def test_the_average_of_plain_tensors() -> None:

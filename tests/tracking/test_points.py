@@ -15,7 +15,7 @@ from fedshift.tracking.points import Point, points
 def row(
     finished: int, stage: str, client: int, split: str, metric: str, value: float, model: str = "global"
 ) -> dict[str, object]:
-    place = {"round": finished, "stage": stage, "model": model, "row": 0, "client": client, "split": split}
+    place = {"round": finished, "stage": stage, "model": model, "member": 0, "client": client, "split": split}
     return {**place, "metric": metric, "value": value, "n": 1, "time": 1000.0 + finished + client / 10}
 
 

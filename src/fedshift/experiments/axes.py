@@ -17,8 +17,8 @@ TAKEN = frozenset(
     {
         "method", "target", "validation", "seed",
         "digest", "code", "installed", "run", "state", "failure", "spec", "adaptation", "evaluates", "stage", "bn", "precision", "hardware", "classes", "clients", "bytes_up", "bytes_down",
-        "state_dict_bytes", "macs_per_image", "seconds", "peak_memory_mb", "summary", "group", "start", "length",
-        "round", "model", "row", "client", "split", "metric", "value", "n", "time",
+        "state_dict_bytes", "macs_per_image", "seconds", "peak_memory_mb",
+        "round", "model", "member", "client", "split", "metric", "value", "n", "time", "correct", "loss", "wrong", "right", "confidence",
         "id", "ood", "all", "avg", "val", "held_out", "shown_stage", "own_split", "train", "test", "chance",
         "select", "mean", "std", "seeds", "planned", "published", "published_std", "difference", "table",
         "orientation", "orientation_std", "differs", "remark", "spread", "fewer",

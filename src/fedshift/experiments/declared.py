@@ -13,7 +13,6 @@ from fedshift.spec import Closed
 
 Partial = dict[str, Any]
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
-Metric = Literal["id", "ood", "all", "avg"]
 Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held_out"]
 
 
@@ -66,12 +65,14 @@ class Protocol(Closed):
 class Table(Closed):
     """Rows are methods; columns are the values of `columns` (axes), each with `metrics`; other axes are averaged, seeds last.
 
+    metrics: `<metric>.<aggregation over clients>`, or the second alone for accuracy (fedshift.experiments.quantity).
+
     select: rules by which rounds are chosen, side by side; none: the protocol's.
     """
 
     title: str = ""
     columns: list[str] = []
-    metrics: list[Metric] = ["id", "ood"]
+    metrics: list[str] = ["id", "ood"]
     select: list[Rule] = []
 
 
@@ -84,12 +85,12 @@ class Expect(Closed):
 
 
 class Claim(Closed):
-    """How a row of reference/claims.csv is judged (fedshift.analysis.claims): by which metric, over which values of the axes.
+    """How a row of reference/claims.csv is judged (fedshift.analysis.claims): by which metric (as tables name it), over which values of the axes.
 
     rows: what the paper calls a method -> the row of this experiment, where they differ; margin: points within which "~" calls two equal.
     """
 
-    metric: Metric
+    metric: str
     where: dict[str, Any] = {}
     rows: dict[str, str] = {}
     margin: float = 1.0

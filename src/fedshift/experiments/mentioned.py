@@ -14,6 +14,7 @@ from fedshift.experiments.axes import Axis
 from fedshift.experiments.claimed import compared, listed
 from fedshift.experiments.declared import FIELD, Experiment
 from fedshift.experiments.printed import check_printed
+from fedshift.experiments.quantity import quantity
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 
@@ -78,6 +79,7 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
     for name, claim in experiment.claims.items():
         here = f"{where}: claims.{name}"
         compared(listed(root, name, here), experiment, claim, here)
+        quantity(claim.metric, f"{here}.metric")
         for axis, value in claim.where.items():
             _known(f"{here}.where", "axis", axis, values)
             _known(f"{here}.where.{axis}", "value of this axis", value, values[axis])
@@ -92,6 +94,8 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
             given = getattr(table, key)
             if len(set(given)) < len(given):
                 raise FedshiftError(f"{here}.{key}", "says one thing twice", "Say each once.")
+        for metric in table.metrics:
+            quantity(metric, f"{here}.metrics")
         for axis in table.columns:
             _known(f"{here}.columns", "axis", axis, axes)
         for rule in table.select:

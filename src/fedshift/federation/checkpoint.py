@@ -11,24 +11,27 @@ from torch import Tensor
 
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation, OpenRound
+from fedshift.federation.records import Table
 from fedshift.files import write_bytes
 from fedshift.tensors import read_tensors, write_tensors
 
 
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
-    """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
+    """Write everything that the rest of the run needs. Between rounds this closes the segments of records and statistics, which are
+    then written too.
+    """
     tensors = federation.state.tensors() | _open_tensors(federation.open)
-    tensors |= {f"kept/{name}": tensor for name, tensor in federation.scores.selection.kept.items()}
+    tensors |= {f"kept/{name}": tensor for name, tensor in federation.evaluator.selection.kept.items()}
     rows = federation.records.rows
     segment = (
         f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if federation.open is None and rows else ""
     )
-    data = federation.records.pack()
-    tensors["records"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
+    tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     counters = {
         "round": federation.round, "visits": federation.state.visits, "peeked": federation.server.peeked, "segment": segment,
-        "validation": federation.scores.selection.validation,
-        "best_value": federation.scores.selection.value, "best_round": federation.scores.selection.round,
+        "validation": federation.evaluator.selection.validation,
+        "best_value": federation.evaluator.selection.value, "best_round": federation.evaluator.selection.round,
         "bytes": [federation.transfer.bytes_down, federation.transfer.bytes_up],
         "passes": [federation.turn.passes.forward, federation.turn.passes.backward],
         "done": federation.open.done if federation.open else None,
@@ -39,8 +42,9 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
     metadata = {"counters": json.dumps(counters), "identity": identity, "layout": federation.layout.hash}
     write_tensors(path, {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     if segment:
-        write_bytes(segments / segment, data)
-        federation.records.rows = []
+        for name, (table, folder) in _tables(federation, segments).items():
+            write_bytes(folder / segment, packed[name])
+            table.rows = []
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
@@ -64,21 +68,30 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     _resume_selection(federation, counters, tensors)
     federation.server.peeked = counters["peeked"]
     federation.transfer.bytes_down, federation.transfer.bytes_up = counters["bytes"]
-    for segment in segments.glob("*.parquet"):
+    for segment in segments.rglob("*.parquet"):
         if int(segment.stem.rpartition("-")[2]) > federation.round:
             segment.unlink()  # of a second writer that was further on: the checkpoint is what holds
-    data = tensors["records"].numpy().tobytes()
-    if counters["segment"]:
-        write_bytes(segments / counters["segment"], data)
-    else:
-        federation.records.unpack(data)
+    for name, (table, folder) in _tables(federation, segments).items():
+        data = tensors[name].numpy().tobytes()
+        if counters["segment"]:
+            write_bytes(folder / counters["segment"], data)
+        else:
+            table.unpack(data)
     if counters["done"] is not None:
         federation.open = _open_round(federation, tensors, counters)
     return True
 
 
+def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
+    """What the run records: name -> rows in memory, and the folder of its segments."""
+    return {
+        "records": (federation.records, segments),
+        "statistics": (federation.statistics, segments / "statistics"),
+    }
+
+
 def _resume_selection(federation: Federation, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    selection, prefix = federation.scores.selection, "kept/"
+    selection, prefix = federation.evaluator.selection, "kept/"
     selection.value, selection.round = counters["best_value"], counters["best_round"]
     selection.validation = {int(k): accuracy for k, accuracy in counters["validation"].items()}
     kept = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

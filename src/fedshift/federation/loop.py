@@ -13,16 +13,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.federation.batches import participants, shuffled
+from fedshift.federation.evaluator import TARGET, Evaluator
 from fedshift.federation.layout import Layout
 from fedshift.federation.ledger import peak_memory_mb
 from fedshift.federation.local import Client
 from fedshift.federation.method import Method
 from fedshift.federation.network import begin
 from fedshift.federation.precision import arithmetic
-from fedshift.federation.records import Records
+from fedshift.federation.records import Records, StatisticsTable
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
-from fedshift.federation.scores import TARGET, Scores
 from fedshift.federation.state import Server, State
 from fedshift.federation.transfer import Transfer
 from fedshift.federation.turn import Criterion, Turn
@@ -65,7 +65,7 @@ class Federation:
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
         self.spec, self.method = spec, method
-        self._build, self.device, self.held = build, samples.device, clients
+        self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
         model, self.layout, row = begin(self.build, spec.seed)
         row = start(self.layout, row).to(self.device)
@@ -75,9 +75,11 @@ class Federation:
         self.server = Server(self.state, method, self._weights(row), spec.federation.rounds, indicator)
         self.transfer = transfer(method, self.state)
         self.turn = Turn(spec, method, self.state, samples, self.clients, model, self.build, criterion)
-        self.records = Records()
+        self.records, self.statistics = Records(), StatisticsTable()
         targets = [target] if isinstance(target, Tensor) else target
-        self.scores = Scores(self.state, self.server, self.turn, self.records, clients, targets)
+        self.evaluator = Evaluator(
+            self.state, self.server, self.turn, self.records, self.statistics, clients, targets
+        )
         self.round = 0
         self.open: OpenRound | None = None
 
@@ -94,7 +96,7 @@ class Federation:
         """Train to the last round, from wherever the state stands."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0 and self.open is None:
-                self.scores.start()
+                self.evaluator.start()
             while self.round < self.spec.federation.rounds:
                 yield from self._play()
                 yield "round"
@@ -126,7 +128,7 @@ class Federation:
             self.open.done += 1
             if self.open.done < len(active):
                 yield "client"
-        self.scores.resting(active, self.round + 1)
+        self.evaluator.inactive(active, self.round + 1)
         if not self.method.sequential:
             self._aggregate(self.open, slice(0, len(active)))
         self._close(self.open, active)
@@ -175,7 +177,7 @@ class Federation:
             open_round.measured[position] = torch.cat([client.train(), client.diagnostics()])
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
-        self.scores.trained(k, row, self.round + 1)
+        self.evaluator.trained(k, row, self.round + 1)
         if self.state.trained is not None:
             self.state.trained[k] = row
         self.transfer.up(row, k)
@@ -207,7 +209,7 @@ class Federation:
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         transfer.bytes_down = transfer.bytes_up = 0
-        self.scores.aggregated(self.round)
+        self.evaluator.aggregated(self.round)
 
 
 def _gather(messages: dict[str, list[Tensor]], sent: dict[str, Tensor]) -> None:

@@ -8,9 +8,12 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, weighted by training samples (C9, C10, C13).
+    """The first and the later of the rounds with the highest validation accuracy, clients weighted by training samples.
 
-    `validation`: client -> accuracy of the round under way; `value`, `round`: tie rule -> best so far; `kept`: "<tie>/<name>" -> weights.
+    validation: client -> accuracy of the round under way, of the reported model
+    value: tie rule ("first", "later") -> highest accuracy so far
+    round: tie rule -> the round that had it
+    kept: "<tie rule>/<name>" -> weights of that round
     """
 
     def __init__(self) -> None:

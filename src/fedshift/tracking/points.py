@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.federation.shown import Tested, shown
+from fedshift.federation.reported import Tested, reported
 
 COLUMNS = ["round", "stage", "model", "client", "split", "metric", "value", "time"]
 SHORT = {"accuracy": "acc"}
@@ -33,7 +33,7 @@ def points(records: pa.Table) -> list[Point]:
     A function of the records alone, to the last bit: the same rounds give the same points.
     """
     rows = records.select(COLUMNS).to_pylist()
-    looked_at = shown({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
+    looked_at = reported({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
     with_test = any(row["split"] == "test" for row in rows)
     groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:

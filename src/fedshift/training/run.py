@@ -119,6 +119,7 @@ def _train(
             saved = time.monotonic()
     checkpoint.save(federation, path, segments, name)
     metrics = _merge(segments, run / "metrics.parquet")
+    _merge(segments / "statistics", run / "statistics.parquet")
     weights = _write_weights(federation, run / "weights")
     costs = {**_totals(metrics), "seconds": time.monotonic() - began}
     told = _summary(federation, spec, identity, hashes, classes, weights, costs)
@@ -129,7 +130,9 @@ def _train(
 
 
 def _merge(segments: Path, path: Path) -> pa.Table:
-    table = pa.concat_tables([pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))])
+    """All segments as one file, whose bytes do not depend on where these end."""
+    tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
+    table = pa.concat_tables(tables).combine_chunks()
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     return table
@@ -143,9 +146,9 @@ def _totals(metrics: pa.Table) -> dict[str, float]:
 
 def _write_weights(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """One file per kept round, entries in logical order; returns selection -> {file, sha256 of the entries}."""
-    kept = {"last": (federation.round, federation.scores.weights())}
-    for tie, finished in federation.scores.selection.round.items():
-        kept[f"best_{tie}"] = (finished, federation.scores.selection.weights(tie))
+    kept = {"last": (federation.round, federation.evaluator.weights())}
+    for tie, finished in federation.evaluator.selection.round.items():
+        kept[f"best_{tie}"] = (finished, federation.evaluator.selection.weights(tie))
     written: dict[str, dict[str, str]] = {}
     for selection, (finished, tensors) in kept.items():
         entries = _entries(federation, tensors)
@@ -189,18 +192,18 @@ def _summary(
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
     with torch.device("meta"):
         model = federation.build()
-    model_name, stage = federation.scores.shown
+    model_name, stage = federation.evaluator.reported
     return {
         "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
         "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
         "clients": [
             {"client": k, "domains": list(one.domains), "train": len(one.train), "val": len(one.val), "test": len(one.test)}
-            for k, one in enumerate(federation.held)
+            for k, one in enumerate(federation.evaluated_clients)
         ],
         "classes": classes, "evaluates": model_name, "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": one["sha256"] for name, one in weights.items()}},
         "weights": {name: one["file"] for name, one in weights.items()},
-        "best_round": federation.scores.selection.round,
+        "best_round": federation.evaluator.selection.round,
         "costs": {
             **costs,
             "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),

@@ -1,0 +1,101 @@
+"""Values: a metric on every evaluated set of an experiment's runs, read from records or computed from statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collect import Collected
+from fedshift.analysis.metrics.base import Array, Metric
+from fedshift.federation.records import KEYS
+from fedshift.federation.statistics import TYPES, Statistics
+
+
+def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
+    """One row per run, round, model and set that tables look at: keys, round, client, split, own_split, train, n, value.
+
+    On clients these are of the model and at the stage that a run declares for tables; on held-out domains all are kept: no client trained
+    there, so a method has one way only to make models for it. Runs that recorded no statistics have no rows of a computed metric.
+    """
+    if metric.recorded:
+        columns = [*collected.keys, *KEYS, "n", "value"]
+        table = pq.read_table(collected.path, columns=columns, filters=[("metric", "==", metric.name)])
+        return _reported(collected, table.to_pandas())
+    parts = [
+        frame.assign(value=metric.compute(*(getattr(statistics, name) for name in metric.reads())))
+        for frame, statistics in _statistics(collected, metric.reads())
+    ]
+    return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
+
+
+def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
+    """As `reported`, but of a computed metric one row per run and round: of all clients' own samples as one set."""
+    if metric.recorded:
+        return reported(collected, metric)
+    parts = []
+    by = [*collected.keys, "round"]
+    for frame, statistics in _statistics(collected, list(TYPES)):
+        own = (frame["split"] == frame["own_split"]).to_numpy()
+        frame = frame[own].assign(place=np.flatnonzero(own))
+        frame = frame.sort_values(by, kind="stable", ignore_index=True)
+        changes = frame[by].astype(object).fillna("")
+        starts = np.flatnonzero((changes != changes.shift()).any(axis=1))
+        if len(starts):
+            together = _take(statistics, frame["place"].to_numpy()).pooled(starts)
+            values = metric.compute(*(getattr(together, name) for name in metric.reads()))
+            parts.append(frame.iloc[starts].assign(value=values, n=together.n.sum(-1)))
+    return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
+
+
+def _nothing(collected: Collected) -> pd.DataFrame:
+    return pd.DataFrame(columns=[*collected.keys, *KEYS, "n", "value"])
+
+
+def _statistics(collected: Collected, names: list[str]) -> Iterator[tuple[pd.DataFrame, Statistics]]:
+    """The reported sets, and the named statistics of them, one part for each number of classes that runs have."""
+    table = pq.read_table(
+        collected.statistics, columns=[*collected.keys, *KEYS, *dict.fromkeys([*names, "n"])]
+    )
+    classes = pc.list_value_length(table["n"])
+    for width in pc.unique(classes).to_pylist():
+        part = table.filter(pc.equal(classes, width))
+        frame = pd.DataFrame(part.select([*collected.keys, *KEYS]).to_pandas())
+        frame = _reported(collected, frame.assign(place=range(len(frame))))
+        arrays = {name: _array(part[name]) if name in part.column_names else np.empty(0) for name in TYPES}
+        chosen = frame["place"].to_numpy()
+        statistics = Statistics(
+            **{name: array[chosen] if len(array) else array for name, array in arrays.items()}
+        )
+        yield frame.drop(columns="place").assign(n=statistics.n.sum(-1)), statistics
+
+
+def _array(column: pa.ChunkedArray) -> Array:
+    """[rows, width] of a column of lists that are equally long, in float64."""
+    flat = pc.list_flatten(column).to_numpy().astype(np.float64)
+    return flat.reshape(len(column), -1)
+
+
+def _take(statistics: Statistics, places: Array) -> Statistics:
+    return Statistics(**{name: array[places] for name, array in vars(statistics).items()})
+
+
+def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and the clients' own split."""
+    finished = collected.runs[collected.runs["state"] == "finished"].rename(
+        columns={"stage": "reported_stage"}
+    )
+    clients = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
+    sizes = clients[collected.keys].assign(
+        **pd.DataFrame(list(clients["clients"]), columns=["client", "train", "test"])
+    )
+    tested = sizes.groupby(collected.keys, dropna=False)["test"].transform("sum") > 0
+    sizes["own_split"] = tested.map({True: "test", False: "val"})
+    records = records.merge(finished[[*collected.keys, "evaluates", "reported_stage"]], on=collected.keys)
+    chosen = (records["stage"] == records["reported_stage"]) & (records["model"] == records["evaluates"])
+    records = records[chosen | (records["split"] == "target")]
+    return records.merge(sizes, on=[*collected.keys, "client"], how="left")
