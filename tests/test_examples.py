@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -18,8 +19,10 @@ import torch
 from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from fedshift import identity, registry
+from fedshift.analysis.metrics.base import Metric
 from fedshift.errors import FedshiftError
 from fedshift.federation.ledger import macs_per_image
+from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
 from tests.conftest import ROOT
 from tests.federation.toys import finish, method, quadratics, small, spec, trained
@@ -113,6 +116,15 @@ def test_the_model_that_the_page_prints_is_one(monkeypatch: pytest.MonkeyPatch) 
     for name in tests:
         getattr(every, name)("tiny")
     assert len(tests) == 8
+
+
+def test_the_metric_that_the_page_prints_is_one() -> None:
+    """Of 2 sets of 4 and 2 samples: confidence .6 and .8 beside accuracies of .5 and 1."""
+    metric = printed("add-a-metric.md")["Overconfidence"]
+    assert issubclass(metric, Metric) and metric.reads() == ["right", "wrong", "confidence"]
+    right, wrong, confidence = (np.zeros((2, BINS)) for _ in range(3))
+    right[:, -1], wrong[0, 0], confidence[:, 3] = [2, 2], 2, [2.4, 1.6]
+    assert metric.compute(right, wrong, confidence).tolist() == pytest.approx([0.1, -0.2])
 
 
 # ---- in an experiment

@@ -71,7 +71,7 @@ for run in RUNS:
     PACKS[run.pack].append(run)
 RUN = {run.digest: run for run in RUNS}
 PARTITIONED = {run.partition: run for run in RUNS}
-ANALYSIS = planfile.sources_key("analysis")
+ANALYSIS = planfile.sources_key("analysis") + planfile.plugins_key()  # a plug-in may bring a metric
 
 
 def images_of(wildcards):

@@ -6,7 +6,6 @@ are in percent.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 
 import pandas as pd
@@ -34,11 +33,13 @@ def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
     keys = [*collected.keys, "round"]
     columns: dict[str, pd.Series[float]] = {}
-    read = functools.cache(lambda function, metric: function(collected, metric))
+    read: dict[tuple[str, bool], pd.DataFrame] = {}
     for name, (metric_name, aggregation) in wanted.items():
         metric: type[Metric] = get("metrics", metric_name)
-        sets = read(values.pooled if aggregation == "pooled" else values.reported, metric)
-        columns[name] = AGGREGATE[aggregation](sets, keys, metric) * (100 if metric.percent else 1)
+        sets = (metric_name, aggregation == "pooled")
+        if sets not in read:
+            read[sets] = (values.pooled if aggregation == "pooled" else values.reported)(collected, metric)
+        columns[name] = AGGREGATE[aggregation](read[sets], keys, metric) * (100 if metric.percent else 1)
     return pd.DataFrame(columns).reset_index()
 
 

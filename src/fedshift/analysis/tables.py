@@ -58,6 +58,16 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     return folder / "table"
 
 
+def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
+    """The experiment's tables with other metrics than their own, as markdown."""
+    changed = [
+        (name, table.model_copy(update={"metrics": metrics}))
+        for name, table in collected.experiment.tables.items()
+    ]
+    titled = [(table.title or name, cells(workspace.root, collected, table)) for name, table in changed]
+    return markdown(titled, footnotes([table for _, table in titled]))
+
+
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent where the metric is a fraction), seeds, planned;
     then BESIDE.

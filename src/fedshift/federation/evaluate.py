@@ -71,9 +71,12 @@ def evaluate(
             strict=True,
         )
     )
+    statistics = map(_statistics, by_class, histogram)
     return [
-        Scored(client, split, n, *means[place].tolist(), _statistics(by_class[place], histogram[place]))
-        for place, ((client, split, _), n) in enumerate(zip(sets, sizes, strict=True))
+        Scored(client, split, n, accuracy, loss, of)
+        for (client, split, _), n, (accuracy, loss), of in zip(
+            sets, sizes, means.tolist(), statistics, strict=True
+        )
     ]
 
 
