@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
-from fedshift.analysis.metrics.base import Array, Metric
+from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
 from fedshift.federation.statistics import TYPES, Statistics
 
@@ -66,18 +65,12 @@ def _statistics(collected: Collected, names: list[str]) -> Iterator[tuple[pd.Dat
         part = table.filter(pc.equal(classes, width))
         frame = pd.DataFrame(part.select([*collected.keys, *KEYS]).to_pandas())
         frame = _reported(collected, frame.assign(place=range(len(frame))))
-        arrays = {name: _array(part[name]) if name in part.column_names else np.empty(0) for name in TYPES}
+        arrays = {name: as_array(part[name]) if name in part.column_names else np.empty(0) for name in TYPES}
         chosen = frame["place"].to_numpy()
         statistics = Statistics(
             **{name: array[chosen] if len(array) else array for name, array in arrays.items()}
         )
         yield frame.drop(columns="place").assign(n=statistics.n.sum(-1)), statistics
-
-
-def _array(column: pa.ChunkedArray) -> Array:
-    """[rows, width] of a column of lists that are equally long, in float64."""
-    flat = pc.list_flatten(column).to_numpy().astype(np.float64)
-    return flat.reshape(len(column), -1)
 
 
 def _take(statistics: Statistics, places: Array) -> Statistics:

@@ -83,10 +83,10 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
-    """What the run records: name -> rows in memory, and the folder of its segments."""
+    """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records finds that of statistics."""
     return {
-        "records": (federation.records, segments),
         "statistics": (federation.statistics, segments / "statistics"),
+        "records": (federation.records, segments),
     }
 
 

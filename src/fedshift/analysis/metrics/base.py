@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -32,6 +34,17 @@ class Metric:
     def reads(cls) -> list[str]:
         """The names of the statistics that it is computed from."""
         return list(inspect.signature(cls.compute).parameters)
+
+
+def computed(metric: type[Metric], statistics: pa.Table) -> Array:
+    """[rows] A metric of rows of statistics, as runs record them, that have equally many classes."""
+    return metric.compute(*(as_array(statistics[name]) for name in metric.reads()))
+
+
+def as_array(column: pa.ChunkedArray) -> Array:
+    """[rows, width] of a column of lists that are equally long, in float64."""
+    flat = pc.list_flatten(column).to_numpy().astype(np.float64)
+    return np.asarray(flat.reshape(len(column), -1))
 
 
 def ratio(numerator: Array, denominator: Array) -> Array:
