@@ -19,7 +19,7 @@ from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import AGGREGATIONS, quantity
-from fedshift.federation.statistics import BINS, TYPES, Statistics
+from fedshift.federation.statistics import BINS, TYPES, Statistics, union
 from fedshift.registry import get, names
 
 from .conftest import Project, accuracy, counted
@@ -116,8 +116,8 @@ def test_every_metric_under_every_aggregation(project: Project) -> None:
             continue
         arrays = {**vars(of), "loss": loss}
         first, second, *_, target = metric.compute(*(arrays[key].astype(float) for key in metric.reads()))
-        union = Statistics(**{key: array[:2] for key, array in arrays.items()}).pooled()
-        pooled = metric.compute(*(getattr(union, key)[0] for key in metric.reads()))
+        together = union({key: array[:2] for key, array in arrays.items()})
+        pooled = metric.compute(*(together[key][0] for key in metric.reads()))
         worst = min(first, second) if metric.better == "higher" else max(first, second)
         expected = {
             "id": (first + second) / 2, "avg": (first + second) / 2, "all": (10 * first + 30 * second) / 40, "ood": target,

@@ -15,7 +15,7 @@ from fedshift.federation import checkpoint
 from fedshift.federation.evaluate import BATCH, Scored, evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import STATISTICS
-from fedshift.federation.statistics import BINS, Statistics
+from fedshift.federation.statistics import BINS, union
 from tests.federation.toys import finish, images, method, small, spec
 
 SIZES = ((5, 7, 300), (6, 2, BATCH - 2))  # sets that batches cut through
@@ -78,15 +78,14 @@ def test_statistics_count_by_class_and_by_confidence() -> None:
 def test_the_union_of_sets_has_the_sums() -> None:
     federation, sets = setup()
     results = [result for result in scored(federation, sets) if result.split == "test"]
-    together = Statistics(
-        **{
-            name: np.stack([getattr(result.statistics, name) for result in results])
-            for name in vars(results[0].statistics)
-        }
-    ).pooled()
-    (union,) = scored(federation, [(0, "test", torch.cat([sets[1][2], sets[3][2]]))])
-    for name, array in vars(union.statistics).items():
-        np.testing.assert_allclose(getattr(together, name)[0], array, rtol=1e-5)
+    arrays = {
+        name: np.stack([getattr(result.statistics, name) for result in results])
+        for name in vars(results[0].statistics)
+    }
+    together = union(arrays)
+    (expected,) = scored(federation, [(0, "test", torch.cat([sets[1][2], sets[3][2]]))])
+    for name, array in vars(expected.statistics).items():
+        np.testing.assert_allclose(together[name][0], array, rtol=1e-5)
 
 
 def test_a_model_that_diverged_is_counted() -> None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
-from fedshift.federation.statistics import TYPES, Statistics
+from fedshift.federation.statistics import union
 
 
 def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
@@ -26,8 +27,8 @@ def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
         table = pq.read_table(collected.path, columns=columns, filters=[("metric", "==", metric.name)])
         return _reported(collected, table.to_pandas())
     parts = [
-        frame.assign(value=metric.compute(*(getattr(statistics, name) for name in metric.reads())))
-        for frame, statistics in _statistics(collected, metric.reads())
+        frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
+        for frame, arrays in _statistics(collected, metric)
     ]
     return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
 
@@ -38,16 +39,15 @@ def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
         return reported(collected, metric)
     parts = []
     by = [*collected.keys, "round"]
-    for frame, statistics in _statistics(collected, list(TYPES)):
-        own = (frame["split"] == frame["own_split"]).to_numpy()
-        frame = frame[own].assign(place=np.flatnonzero(own))
-        frame = frame.sort_values(by, kind="stable", ignore_index=True)
-        changes = frame[by].astype(object).fillna("")
+    for frame, arrays in _statistics(collected, metric):
+        own = frame.assign(place=range(len(frame)))[frame["split"] == frame["own_split"]]
+        own = own.sort_values(by, kind="stable", ignore_index=True)
+        changes = own[by].astype(object).fillna("")
         starts = np.flatnonzero((changes != changes.shift()).any(axis=1))
         if len(starts):
-            together = _take(statistics, frame["place"].to_numpy()).pooled(starts)
-            values = metric.compute(*(getattr(together, name) for name in metric.reads()))
-            parts.append(frame.iloc[starts].assign(value=values, n=together.n.sum(-1)))
+            together = union({name: array[own["place"]] for name, array in arrays.items()}, starts)
+            values = metric.compute(*(together[name] for name in metric.reads()))
+            parts.append(own.iloc[starts].assign(value=values, n=together["n"].sum(-1)))
     return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
 
 
@@ -55,26 +55,20 @@ def _nothing(collected: Collected) -> pd.DataFrame:
     return pd.DataFrame(columns=[*collected.keys, *KEYS, "n", "value"])
 
 
-def _statistics(collected: Collected, names: list[str]) -> Iterator[tuple[pd.DataFrame, Statistics]]:
-    """The reported sets, and the named statistics of them, one part for each number of classes that runs have."""
-    table = pq.read_table(
-        collected.statistics, columns=[*collected.keys, *KEYS, *dict.fromkeys([*names, "n"])]
-    )
+def _statistics(
+    collected: Collected, metric: type[Metric]
+) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
+    """The reported sets, and the statistics of them that a metric reads, one part for each number of classes that runs have."""
+    names = list(dict.fromkeys([*metric.reads(), "n"]))
+    table = pq.read_table(collected.statistics, columns=[*collected.keys, *KEYS, *names])
     classes = pc.list_value_length(table["n"])
     for width in pc.unique(classes).to_pylist():
         part = table.filter(pc.equal(classes, width))
         frame = pd.DataFrame(part.select([*collected.keys, *KEYS]).to_pandas())
         frame = _reported(collected, frame.assign(place=range(len(frame))))
-        arrays = {name: as_array(part[name]) if name in part.column_names else np.empty(0) for name in TYPES}
-        chosen = frame["place"].to_numpy()
-        statistics = Statistics(
-            **{name: array[chosen] if len(array) else array for name, array in arrays.items()}
-        )
-        yield frame.drop(columns="place").assign(n=statistics.n.sum(-1)), statistics
-
-
-def _take(statistics: Statistics, places: Array) -> Statistics:
-    return Statistics(**{name: array[places] for name, array in vars(statistics).items()})
+        part = part.select(names).take(pa.array(frame.pop("place"), pa.int64()))
+        arrays = {name: as_array(part[name]) for name in names}
+        yield frame.assign(n=arrays["n"].sum(-1)), arrays
 
 
 def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:

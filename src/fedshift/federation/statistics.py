@@ -38,12 +38,18 @@ class Statistics:
         with np.errstate(over="ignore"):  # a loss that diverged is infinite in half precision
             return {name: getattr(self, name).astype(kind.to_pandas_dtype()) for name, kind in TYPES.items()}
 
-    def pooled(self, starts: NDArray[Any] | tuple[int, ...] = (0,)) -> Statistics:
-        """Of unions of sets along the first axis, one union from each of `starts` to the next; in float64."""
-        total = self.n * self.loss.astype(np.float64)
-        sums = {
-            name: np.add.reduceat(array, starts, axis=0, dtype=np.float64)
-            for name, array in {**vars(self), "loss": total}.items()
-        }
-        loss = np.divide(sums["loss"], sums["n"], out=np.zeros_like(sums["n"]), where=sums["n"] > 0)
-        return Statistics(**{**sums, "loss": loss})
+
+def union(
+    arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
+) -> dict[str, NDArray[Any]]:
+    """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in float64. `loss` needs `n`."""
+    sums = {
+        name: np.add.reduceat(
+            array * arrays["n"] if name == "loss" else array, starts, axis=0, dtype=np.float64
+        )
+        for name, array in arrays.items()
+    }
+    if "loss" in sums:
+        n = sums["n"]
+        sums["loss"] = np.divide(sums["loss"], n, out=np.zeros_like(n), where=n > 0)
+    return sums
