@@ -1,4 +1,4 @@
-"""Collecting many run directories into one file, first, with nothing new, with one new run: python benchmarks/collect.py [--runs 6000 30000].
+"""Collecting many run directories, and writing a table of them: python benchmarks/collect.py [--runs 6000 30000].
 
 The runs are copies of one that is trained for this (`--rounds`, FedAvg on digits), each under its own planned name.
 """
@@ -26,7 +26,7 @@ protocol: digits
 spec: {{federation: {{rounds: {rounds}}}, local: {{epochs: 1}}}}
 methods: {{fedavg: , fedbn: , fedprox: , scaffold: , ditto: }}
 axes: {{target: [texture], seed: {seeds}}}
-tables: {{main: {{columns: [target]}}}}
+tables: {{main: {{columns: [target], metrics: [id, ood, ece.ood, balanced_accuracy.pooled]}}}}
 """
 
 
@@ -39,9 +39,9 @@ def fedshift(root: Path, *words: str) -> str:
     return done.stdout
 
 
-def collected(root: Path, plan: Path) -> Measured:
-    """`fedshift collect`."""
-    return measure([sys.executable, "-m", "fedshift", "collect", "scale", "--plan", str(plan)], root)
+def measured(root: Path, *words: str) -> Measured:
+    """A verb of the experiment."""
+    return measure([sys.executable, "-m", "fedshift", words[0], "scale", *words[1:]], root)
 
 
 def main() -> None:
@@ -49,7 +49,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[6000])
     parser.add_argument("--rounds", type=int, default=20)
     chosen = parser.parse_args()
-    print("| runs | records | MB | first, s (CPU) | nothing new | one new run | peak MB |\n|" + "---|" * 7)
+    print(
+        "| runs | records | MB | sets with statistics | MB | collect, s (CPU) | table | peak MB |\n|"
+        + "---|" * 8
+    )
     for runs in chosen.runs:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
@@ -65,17 +68,16 @@ def main() -> None:
             for run in planned:
                 if run != one:
                     (root / run.directory).mkdir(parents=True)
-                    for name in ("summary.json", "metrics.parquet"):
+                    for name in ("summary.json", "metrics.parquet", "statistics.parquet"):
                         shutil.copyfile(done / name, root / run.directory / name)
-            late = root / planned[runs // 2].directory / "summary.json"
-            late.rename(root / "late")
-            first, nothing = collected(root, plan), collected(root, plan)
-            (root / "late").rename(late)
-            new, path = collected(root, plan), root / "results" / "metrics" / "scale.parquet"
-            records, size = pq.read_metadata(path).num_rows, path.stat().st_size / 1e6
-            times = " | ".join(f"{one.wall:.1f} ({one.cpu:.1f})" for one in (first, nothing, new))
-            memory = max(first.memory, nothing.memory, new.memory)
-            print(f"| {runs:,} | {records:,} | {size:.0f} | {times} | {memory} |", flush=True)
+            steps = measured(root, "collect", "--plan", str(plan)), measured(root, "table")
+            path = root / "results" / "metrics" / "scale.parquet"
+            files = path, path.with_suffix(".statistics.parquet")
+            sizes = " | ".join(
+                f"{pq.read_metadata(file).num_rows:,} | {file.stat().st_size / 1e6:.0f}" for file in files
+            )
+            times = " | ".join(f"{step.wall:.1f} ({step.cpu:.1f})" for step in steps)
+            print(f"| {runs:,} | {sizes} | {times} | {max(step.memory for step in steps)} |", flush=True)
 
 
 if __name__ == "__main__":

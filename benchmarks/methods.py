@@ -94,7 +94,7 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
     samples, held = images(device, options.clients, options.each, options.px, copies)
     nobody = torch.empty(0, dtype=torch.int64)
     made = Federation(spec, method_of(spec), lambda: model_of(spec, 7), samples, held, nobody)
-    made.scores.start = lambda: None  # type: ignore[method-assign]
+    made.evaluator.start = lambda: None  # type: ignore[method-assign]
     return made
 
 

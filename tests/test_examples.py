@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -20,9 +21,11 @@ from examples.fedavgm import FedAvgM
 from examples.gap import Gap
 from fedshift import identity, registry
 from fedshift.analysis import static
+from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.panels import table
 from fedshift.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image
+from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
@@ -139,6 +142,15 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
     assert values["y"].tolist() == pytest.approx([40, 60, 50] if relative else [20, 30, 25])
     assert values["mark"].tolist() == ["seed", "seed", "mean"]
     assert static.draw(page, "A toy").axes[0].get_ylabel().endswith("(%)" if relative else "(points)")
+
+
+def test_the_metric_that_the_page_prints_is_one() -> None:
+    """Of 2 sets of 4 and 2 samples: confidence .6 and .8 beside accuracies of .5 and 1."""
+    metric = printed("add-a-metric.md")["Overconfidence"]
+    assert issubclass(metric, Metric) and metric.reads() == ["right", "wrong", "confidence"]
+    right, wrong, confidence = (np.zeros((2, BINS)) for _ in range(3))
+    right[:, -1], wrong[0, 0], confidence[:, 3] = [2, 2], 2, [2.4, 1.6]
+    assert metric.compute(right, wrong, confidence).tolist() == pytest.approx([0.1, -0.2])
 
 
 # ---- in an experiment

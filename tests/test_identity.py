@@ -125,7 +125,7 @@ def test_the_fingerprint_covers_what_computes_a_run() -> None:
         "server",
         "slots",
         "progress",
-        "scores",
+        "evaluator",
         "local",
         "aggregate",
         "optimizer",
@@ -167,7 +167,7 @@ def test_weights_do_not_depend_on_modules_that_only_record(
         save(changed, tmp_path / str(place) / "c.safetensors", tmp_path / "segments", "run")
     assert changed.state.row.nan_to_num(9).equal(plain.state.row.nan_to_num(9))
     assert changed.state.own.equal(plain.state.own)
-    ours, theirs = changed.scores.selection.best_weights, plain.scores.selection.best_weights
+    ours, theirs = changed.evaluator.selection.best_weights, plain.evaluator.selection.best_weights
     assert {tie: set(weights) for tie, weights in ours.items()} == {
         tie: set(weights) for tie, weights in theirs.items()
     }

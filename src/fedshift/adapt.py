@@ -16,11 +16,11 @@ from fedshift.assemble import assemble
 from fedshift.data.load import RunData, load
 from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
+from fedshift.federation.evaluator import TARGET
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import Samples
-from fedshift.federation.scores import TARGET
 from fedshift.files import write_json
 from fedshift.registry import get
 from fedshift.resolve import params

@@ -25,6 +25,7 @@ PACKAGES = {
     "renderings": "fedshift.data.renderings",
     "adaptations": "fedshift.adaptation",
     "figures": "fedshift.analysis.figures",
+    "metrics": "fedshift.analysis.metrics",
 }
 
 

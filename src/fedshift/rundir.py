@@ -66,6 +66,16 @@ class RunDirectory:
         return self.path / "segments"
 
     @property
+    def statistics(self) -> Path:
+        """What a finished run counted by class and confidence."""
+        return self.path / "statistics.parquet"
+
+    @property
+    def statistics_segments(self) -> Path:
+        """The same of a run under way, as it is written."""
+        return self.segments / "statistics"
+
+    @property
     def metrics(self) -> Path:
         """All records of a finished run, as Parquet."""
         return self.path / "metrics.parquet"

@@ -111,10 +111,9 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     assert chosen.tolist() == rows["sample"].tolist()
     domain = int((index["domain"] == "texture").sum())
     assert len(chosen) == int(0.2 * domain) // 2
-    assert (
-        chosen.tolist() == assemble(run, load(Workspace(project), run), CPU)[0].scores._target[0][2].tolist()
-    )
-    assert len(target(run, load(Workspace(project), run), Task("fedbn", {}, images="full_domain"))) == domain
+    data = load(Workspace(project), run)
+    assert chosen.tolist() == assemble(run, data, CPU)[0].evaluator._target[0][2].tolist()
+    assert len(target(run, data, Task("fedbn", {}, images="full_domain"))) == domain
     assert len(target(whole, load(Workspace(project), whole), Task("fedbn", {}))) == domain
 
 

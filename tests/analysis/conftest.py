@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,8 @@ import yaml
 from fedshift.analysis.collect import Collected, collect
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.federation.records import StatisticsTable
+from fedshift.federation.statistics import BINS, Statistics
 from fedshift.files import canonical_json, sha256
 from fedshift.identity import Identity, run_name
 from fedshift.planning import planfile
@@ -62,12 +65,14 @@ class Project:
         bn: str = "averaged",
         loss: float = 1.0,
         extra: list[dict[str, Any]] | None = None,
+        statistics: Statistics | None = None,
         spec: RunSpec | None = None,
         **axes: Any,
     ) -> Path:
         """One run: accuracy by round, client and split (client -1 with split "target"); None for a run that has not finished.
 
-        spec: of a run that is to be compared with a printed one.
+        spec: of a run that is to be compared with a printed one; statistics: arrays whose first axis are the sets in order; None for a
+        run of before there were any.
         """
         spec = spec or RunSpec.model_validate(
             {
@@ -112,7 +117,7 @@ class Project:
                 "round": r,
                 "stage": stage,
                 "model": model,
-                "row": 0,
+                "member": 0,
                 "client": client,
                 "split": split,
                 "metric": metric,
@@ -126,6 +131,13 @@ class Project:
         ]
         records += [{**records[0], **changed} for changed in extra or []]
         pq.write_table(pa.Table.from_pylist(records), directory / "metrics.parquet")
+        if statistics is not None:
+            table = StatisticsTable()
+            places = [(r, client, split) for r, values in accuracies.items() for client, split in values]
+            for place, (r, client, split) in enumerate(places):
+                of = Statistics(**{name: array[place] for name, array in vars(statistics).items()})
+                table.add(r, stage, model, client, split, of)
+            (directory / "statistics.parquet").write_bytes(table.pack())
         summary = {
             "digest": digest, "code": code, "dataset": "digits", "method": spec.method.name, "target": target, "seed": spec.seed,
             "spec": spec.model_dump(mode="json"), "classes": [str(digit) for digit in range(10)], "evaluates": model, "stage": stage,
@@ -155,6 +167,20 @@ class Project:
 
     def collect(self) -> Collected:
         return collect(self.workspace, self.name, self.plan())
+
+
+def counted(sets: int, classes: int = 10, seed: int = 0) -> Statistics:
+    """Statistics of random predictions on many sets of samples."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(0, 6, (sets, classes))
+    n[:, 0] += 1
+    correct = rng.binomial(n, 0.6)
+    right, wrong = (
+        np.stack([rng.multinomial(total, np.full(BINS, 1 / BINS)) for total in totals.sum(-1)])
+        for totals in (correct, n - correct)
+    )
+    confidence = (right + wrong) * (np.arange(BINS) + 0.5) / BINS
+    return Statistics(n, correct, np.where(n > 0, rng.gamma(2, 1, n.shape), 0), wrong, right, confidence)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import adapted, tables
-from fedshift.analysis import collect as module
 from fedshift.analysis.check import check
 from fedshift.analysis.claims import verdicts
 from fedshift.analysis.collect import Collected
@@ -123,23 +122,19 @@ def test_a_result_of_other_weights_is_none_of_this_run(project: Project) -> None
     assert project.collect().missing == [f"{project.runs[-1].directory} (fedbn-adapted)"]
 
 
-def test_collected_again_nothing_is_read_and_a_new_result_is(project: Project, monkeypatch: Any) -> None:
+def test_a_new_result_joins_those_that_were_collected(project: Project) -> None:
     first = made(project, without=(("b", 1),))
-    kept = first.path.stat().st_ino
-    assert project.collect().path.stat().st_ino == kept
-    read = []
-    monkeypatch.setattr(module, "of_run", read.append)
+    assert len(first.missing) == 1
     project.runs, project.cells = [], []
     shutil.rmtree(project.workspace.results / "runs")
     whole = made(project)
-    assert (whole.missing, read) == ([], [])
-    files = [whole.path, whole.path.with_suffix(".runs.parquet")]
+    assert whole.missing == []
+    files = [whole.path, whole.statistics, whole.path.with_suffix(".runs.parquet")]
     before = [path.read_bytes() for path in files]
-    monkeypatch.undo()
     for path in files:
         path.unlink()
     project.collect()
-    assert [path.read_bytes() for path in files] == before  # taken over or read: the same bytes
+    assert [path.read_bytes() for path in files] == before  # grown or written at once: the same bytes
 
 
 def test_a_check_asks_an_adapted_row_for_ood(project: Project) -> None:

@@ -58,6 +58,14 @@ def told(verdict: Verdict) -> str:
     return claims.lines([verdict])[0][4]
 
 
+def test_a_claim_may_be_of_any_metric(project: Project) -> None:
+    """Losses are recorded as 1 for every run: differences of 0, whatever the accuracies."""
+    verdict = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(1, 2, 3)}, metric="loss.ood")
+    (against,) = verdict.differences
+    assert (against.mean, against.seeds) == (0, 3)
+    assert verdict.said.endswith(", loss.ood")
+
+
 def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(project: Project) -> None:
     """Domains are fixed: +6, -2, -2 and +2 in every seed are +1, and only what seeds add makes it uncertain."""
     of = [0.5] * 12

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.analysis import collect as module
+from fedshift.analysis import records as module
 from fedshift.analysis.collect import collect, read
-from fedshift.analysis.records import RECORDS
 from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
+from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.files import write_json
-from fedshift.rundir import RunDirectory
 
-from .conftest import Project, accuracy
+from .conftest import Project, accuracy, counted
 
 TWO = {"methods": {"fedavg": None, "local": None}, "axes": {"target": ["a"], "seed": [0, 1]}}
 
@@ -31,7 +31,7 @@ def test_every_record_once_with_its_run(project: Project) -> None:
             )
     collected = project.collect()
     table = pq.read_table(project.workspace.metrics("toy"))
-    assert table.column_names == ["method", "target", "seed", "digest", "code", *RECORDS.names]
+    assert table.column_names == ["method", "target", "seed", "digest", "code", *SCHEMA.names]
     assert len(table) == 4 * (4 + 5) * 2  # 4 runs, 4 and 5 accuracies in rounds 0 and 1, each with a loss
     frame = table.to_pandas()
     kept = frame[(frame["method"] == "local") & (frame["seed"] == 1) & (frame["metric"] == "accuracy")]
@@ -104,65 +104,60 @@ def test_mistakes_name_the_cure(project: Project) -> None:
         collect(project.workspace, "other", plan)
 
 
-SEEDS = 150  # more than two row groups
+SEEDS = 50
 
 
-def many(project: Project, without: tuple[int, ...] = ()) -> None:
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups that hold a few runs, so that files have many."""
+    monkeypatch.setattr(module, "ROWS_A_GROUP", 20)
+
+
+def many(project: Project, without: tuple[int, ...] = (), statistics: bool = True) -> None:
     """One run a seed, its accuracy the seed's; those in `without` have not finished."""
     project.runs.clear()
     project.cells.clear()
     project.declare(methods={"fedavg": None}, axes={"seed": list(range(SEEDS))})
     for seed in range(SEEDS):
         there = project.workspace.results.exists() and any(project.workspace.results.rglob(f"seed{seed}"))
-        known = seed in without or there
-        project.add("fedavg", None if known else {0: accuracy((seed / SEEDS,) * 2)}, seed=seed)
+        values = None if seed in without or there else {0: accuracy((seed / SEEDS,) * 2)}
+        project.add("fedavg", values, seed=seed, statistics=counted(4, seed=seed) if statistics else None)
 
 
-@pytest.fixture
-def read_directories(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The seeds whose directories were read."""
-    seeds: list[str] = []
-
-    def of_run(run: RunDirectory) -> object:
-        seeds.append(run.path.parent.name)
-        return original(run)
-
-    original = module.of_run
-    monkeypatch.setattr(module, "of_run", of_run)
-    return seeds
+def files(project: Project) -> list[Path]:
+    path = project.workspace.metrics("toy")
+    return [path, path.with_suffix(".statistics.parquet"), path.with_suffix(".runs.parquet")]
 
 
-def test_only_new_runs_are_read_and_the_bytes_are_those_of_a_first_time(
-    project: Project, read_directories: list[str]
-) -> None:
-    many(project, without=(0, 70, 149))
+@pytest.mark.usefixtures("small_groups")
+def test_files_that_grew_have_the_bytes_of_a_first_time(project: Project) -> None:
+    many(project, without=(0, 20, 49))
     assert len(project.collect().missing) == 3
-    assert len(read_directories) == SEEDS - 3
-    read_directories.clear()
     many(project)
     assert project.collect().missing == []
-    assert read_directories == ["seed0", "seed70", "seed149"]
-    files = [project.workspace.metrics("toy"), project.workspace.metrics("toy").with_suffix(".runs.parquet")]
-    grown = [path.read_bytes() for path in files]
-    for path in files:
+    grown = [path.read_bytes() for path in files(project)]
+    for path in files(project):
         path.unlink()
     project.collect()
-    assert [path.read_bytes() for path in files] == grown
-    shown = pq.read_table(files[0], filters=[("split", "==", "val"), ("metric", "==", "accuracy")])
-    assert shown["value"].to_pylist()[::2] == [seed / SEEDS for seed in range(SEEDS)]
+    assert [path.read_bytes() for path in files(project)] == grown
+    records = pq.read_table(files(project)[0], filters=[("split", "==", "val"), ("metric", "==", "accuracy")])
+    assert records["value"].to_pylist()[::2] == [seed / SEEDS for seed in range(SEEDS)]
+    assert pq.read_metadata(files(project)[0]).num_row_groups > 10
 
 
-def test_with_nothing_new_nothing_is_written(project: Project, read_directories: list[str]) -> None:
+@pytest.mark.usefixtures("small_groups")
+def test_statistics_are_collected_once_with_their_run(project: Project) -> None:
     many(project)
-    project.collect()
-    read_directories.clear()
-    path = project.workspace.metrics("toy")
-    before = path.stat().st_ino  # a write would be another file
-    project.collect()
-    assert (path.stat().st_ino, read_directories) == (before, [])
+    collected = project.collect()
+    table = pq.read_table(collected.statistics)
+    assert table.column_names == ["method", "seed", "digest", "code", *STATISTICS.names]
+    assert table["seed"].to_pylist() == [seed for seed in range(SEEDS) for _ in range(4)]
+    last = counted(4, seed=SEEDS - 1)
+    assert table["correct"].to_pylist()[-4:] == last.correct.tolist()
+    assert table["right"].to_pylist()[-4:] == last.right.tolist()
 
 
-def test_a_run_made_again_is_read_again(project: Project, read_directories: list[str]) -> None:
+def test_a_run_made_again_is_read_again(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     directory = project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
     project.collect()
@@ -170,12 +165,28 @@ def test_a_run_made_again_is_read_again(project: Project, read_directories: list
     summary["environment"]["device"] = "H200"
     (directory / "summary.json").write_text(json.dumps(summary))
     assert project.collect().runs["hardware"].tolist() == ["H200"]
-    assert read_directories == ["seed0", "seed0"]
 
 
-def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(project: Project) -> None:
+def test_records_of_before_a_column_was_renamed_are_read(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    directory = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0)
+    path = directory / "metrics.parquet"
+    table = pq.read_table(path)
+    pq.write_table(
+        table.rename_columns([{"member": "row"}.get(name, name) for name in table.column_names]), path
+    )
+    records = pq.read_table(project.collect().path, filters=[("metric", "==", "accuracy")])
+    assert records["member"].to_pylist() == [0] * 4
+    assert records["value"].to_pylist() == [0.5, 0.25, 0.5, 0.25]
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("statistics", [True, False])
+def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(
+    project: Project, statistics: bool
+) -> None:
     """On another clone there are stamps and collected files, and no directories of the runs that made them."""
-    many(project, without=(3,))
+    many(project, without=(3,), statistics=statistics)
     before = project.collect()
     runs = project.workspace.results / "runs"
     summaries = {path: path.read_bytes() for path in runs.rglob("summary.json")}
@@ -186,22 +197,30 @@ def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(project: Proj
     assert {json.loads(path.read_text())["seed"] for path in runs.rglob("summary.json")} == {
         *range(SEEDS)
     } - {3}
-    grown = before.path.read_bytes()
+    grown = [path.read_bytes() for path in files(project)]
     for path in project.workspace.results.glob("metrics/*"):
         path.unlink()
     project.collect()
-    assert before.path.read_bytes() == grown  # records come back bit for bit
-    many(project)
+    assert [
+        path.read_bytes() for path in files(project)
+    ] == grown  # records and statistics come back bit for bit
+    assert before.missing == project.collect().missing
+    many(project, statistics=statistics)
     assert project.collect().runs["state"].tolist() == ["finished"] * SEEDS
 
 
-def test_files_that_do_not_belong_together_are_told_apart(project: Project) -> None:
-    many(project, without=(0, 1))
-    project.collect()
-    records = project.workspace.metrics("toy").read_bytes()
-    many(project, without=(1,))
-    project.collect()
-    project.workspace.metrics("toy").write_bytes(records)
-    many(project)
-    with pytest.raises(FedshiftError, match="does not fit"):
-        project.collect()
+def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "again": {"method": {"name": "fedavg"}}}, axes={"seed": [0]})
+    directory = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0, statistics=counted(4))
+    project.cells.append(project.cells[0]._replace(label="again"))
+    collected = project.collect()
+    assert len(pq.read_table(collected.path)) == 2 * len(pq.read_table(directory / "metrics.parquet"))
+    summary = json.loads((directory / "summary.json").read_text())
+    write_json(
+        project.workspace.pack("0123"), {"pack": "0123", "finished": {directory.name: summary}, "failed": {}}
+    )
+    before = {kind: pq.read_table(directory / f"{kind}.parquet") for kind in ("metrics", "statistics")}
+    shutil.rmtree(directory)
+    assert restore(project.workspace) == 1
+    assert before["statistics"].equals(pq.read_table(directory / "statistics.parquet"))
+    assert before["metrics"].to_pylist() == pq.read_table(directory / "metrics.parquet").to_pylist()

@@ -106,7 +106,7 @@ def test_only_the_declared_model_and_stage_count(project: Project) -> None:
 def test_several_models_on_the_held_out_domain_are_averaged(project: Project) -> None:
     project.declare(methods={"local": None}, axes={"target": ["a"]})
     unseen = [
-        {"client": -1, "split": "target", "stage": "post_agg", "row": row, "value": value}
+        {"client": -1, "split": "target", "stage": "post_agg", "member": row, "value": value}
         for row, value in ((0, 0.2), (1, 0.6))
     ]
     project.add(

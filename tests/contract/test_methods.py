@@ -54,7 +54,7 @@ def everything(federation: Federation) -> dict[str, object]:
     told |= {"records": numbers(federation)}
     told |= {"round": federation.round, "visits": federation.state.visits}
     told |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
-    told |= {f"selection.{name}": value for name, value in vars(federation.scores.selection).items()}
+    told |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
     if progress:
         done = {
             "rows": progress.rows[: progress.done],
@@ -181,7 +181,7 @@ def test_partial_participation_and_a_client_smaller_than_a_batch(name: str) -> N
     tested = [
         (row["round"], row["client"], row["value"])
         for row in federation.records.rows
-        if (row["model"], row["stage"]) == federation.scores.shown
+        if (row["model"], row["stage"]) == federation.evaluator.reported
         and (row["split"], row["metric"]) == ("test", "accuracy")
     ]
     assert sorted(one[:2] for one in tested) == [(finished, k) for finished in range(4) for k in range(3)]

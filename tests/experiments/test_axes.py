@@ -12,10 +12,10 @@ import yaml
 from fedshift.analysis import claims, report, static, tables
 from fedshift.analysis.collect import COLUMNS, RUNS, collect
 from fedshift.analysis.figures.curves import Curves
-from fedshift.analysis.records import RECORDS
 from fedshift.analysis.select import curves
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
+from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.planning import planfile
 from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
@@ -46,7 +46,8 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
     table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
-    assert {*RUNS.names, *RECORDS.names, *curves(collected), *table} <= COLUMNS | {"target", "seed"}
+    columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *table}
+    assert columns <= COLUMNS | {"target", "seed"}
 
 
 def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: Path) -> None:
@@ -80,7 +81,7 @@ def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: P
     assert len(table) == 5 * 2  # each point on both axes, with id and ood
 
 
-@pytest.mark.parametrize("name", ["value", "mean", "precision", "row"])
+@pytest.mark.parametrize("name", ["value", "mean", "precision", "member"])
 def test_a_name_that_is_a_column_of_ours_is_refused(project: Path, name: str) -> None:
     declare(project, axes={name: {"key": "local.lr", "values": [0.1]}, "seed": [0]})
     refused(fedshift(project, "collect", "tiny"), f"axes.{name}", "is a column", "key: local.lr")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.federation import loop, scores
+from fedshift.federation import evaluator, loop
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
@@ -86,7 +86,7 @@ class Played:
 
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
         take, train, batches, network = Samples.take, loop.train, Client.batches, Worker.network
-        evaluate, autocast = scores.evaluate, torch.autocast
+        evaluate, autocast = evaluator.evaluate, torch.autocast
 
         def training(client: Client, hooks: Method) -> Tensor:
             self._training = True
@@ -117,7 +117,7 @@ class Played:
         patch.setattr(Samples, "take", taking)
         patch.setattr(Client, "batches", passing)
         patch.setattr(Worker, "network", building)
-        patch.setattr(scores, "evaluate", testing)
+        patch.setattr(evaluator, "evaluate", testing)
         patch.setattr(torch, "autocast", lambda kind, *rest, **options: autocast("cpu", *rest, **options))
         supported = "_get_fused_kernels_supported_devices"
         patch.setattr(import_module("torch.optim.optimizer"), supported, lambda: ["cpu", "meta"])

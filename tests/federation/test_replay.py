@@ -98,7 +98,7 @@ def test_records_and_the_chosen_round() -> None:
     assert len(set(choice.values())) > 2
     for tie, place in (("first", 0), ("later", -1)):
         best = [finished for finished, value in choice.items() if math.isclose(value, max(choice.values()))]
-        assert f.scores.selection.round[tie] == best[place]
-        assert f.scores.selection.value[tie] == pytest.approx(max(choice.values()), abs=1e-9)
-        kept = named(f, f.scores.selection.best_weights[tie]["row"])
+        assert f.evaluator.selection.round[tie] == best[place]
+        assert f.evaluator.selection.value[tie] == pytest.approx(max(choice.values()), abs=1e-9)
+        kept = named(f, f.evaluator.selection.best_weights[tie]["row"])
         assert far(kept, models[best[place]]) < 1e-8

@@ -136,8 +136,8 @@ def test_generated_models_and_the_servers_optimiser() -> None:
         first[1] - 0.5 * (0.9 * -1.0 + 0.5 * (first[1] - 4.0)),
     ]
     assert federation.server.slot.phi.tolist() == pytest.approx(second, abs=1e-12)
-    assert federation.scores.weights()["generated"].flatten().tolist() == pytest.approx(second, abs=1e-12)
-    assert federation.scores.shown == ("personal", "post_agg")
+    assert federation.evaluator.weights()["generated"].flatten().tolist() == pytest.approx(second, abs=1e-12)
+    assert federation.evaluator.reported == ("personal", "post_agg")
 
 
 class OneByOne(Generator):

@@ -156,5 +156,5 @@ def test_training_learns() -> None:
 )
 def test_kept_weights(keep: str, names: set[str]) -> None:
     federation = finish(small(spec(evaluation={"keep": keep}), method("fedbn")))
-    assert set(federation.scores.weights()) == names
-    assert all(set(weights) == names for weights in federation.scores.selection.best_weights.values())
+    assert set(federation.evaluator.weights()) == names
+    assert all(set(weights) == names for weights in federation.evaluator.selection.best_weights.values())

@@ -88,7 +88,7 @@ def test_the_unseen_domain_is_tested_with_the_models_of_all_clients(name: str) -
     rows = f.method.unseen(f.server)
     assert len(rows) == 3 > len(f.server.active)
     assert all(not rows[a].equal(rows[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
-    tested = [row["row"] for row in f.records.rows if (row["round"], row["split"], row["metric"]) == (4, "target", "loss")]  # fmt: skip
+    tested = [row["member"] for row in f.records.rows if (row["round"], row["split"], row["metric"]) == (4, "target", "loss")]  # fmt: skip
     assert tested == [0, 1, 2]
     if f.method.generates:
         for k, row in enumerate(rows):

@@ -94,7 +94,7 @@ def test_without_pull_it_is_local_training_bit_for_bit() -> None:
 def test_the_personal_model_is_evaluated_and_kept() -> None:
     run = finish(small(spec(federation={"rounds": 1}), method("ditto", lam=1.0), clients=2))
     samples, clients, _ = images(2)
-    assert run.scores.shown == ("personal", "post_train")
+    assert run.evaluator.reported == ("personal", "post_train")
     recorded = {
         (row["client"], row["metric"]): row["value"]
         for row in run.records.rows
@@ -106,4 +106,4 @@ def test_the_personal_model_is_evaluated_and_kept() -> None:
         )
         assert recorded[k, "loss"] == pytest.approx(one.loss)
         assert recorded[k, "accuracy"] == one.accuracy
-    assert run.scores.weights()["v"].equal(run.state.slots["v"])
+    assert run.evaluator.weights()["v"].equal(run.state.slots["v"])

@@ -152,4 +152,4 @@ def test_clients_get_the_mixed_values_and_keep_their_statistics(monkeypatch: pyt
 
 def test_the_evaluated_model_is_the_one_after_training() -> None:
     federation = small(RUN, method("fdse"))
-    assert federation.scores.shown == ("personal", "post_train")
+    assert federation.evaluator.reported == ("personal", "post_train")

@@ -105,7 +105,7 @@ def test_all_entries_are_averaged_statistics_too(monkeypatch: pytest.MonkeyPatch
     assert_rounded(run.server.row, parts.sum(0), parts)
     statistics = run.layout.B
     assert not (run.server.row == start)[statistics].all()
-    assert run.scores.shown == ("global", "post_agg")
+    assert run.evaluator.reported == ("global", "post_agg")
 
 
 def test_the_average_of_plain_tensors() -> None:

@@ -68,7 +68,7 @@ def test_what_stays_and_what_is_averaged(monkeypatch: pytest.MonkeyPatch) -> Non
         assert_rounded(received[shared], average, torch.stack([first[0][1], first[1][1]])[:, shared])
     for kept in (affine.at, statistics.at):
         assert not second[0][1][kept].equal(second[1][1][kept])
-    assert run.scores.shown == ("personal", "post_train")
+    assert run.evaluator.reported == ("personal", "post_train")
 
 
 def test_who_is_away_keeps_its_normalisation() -> None:

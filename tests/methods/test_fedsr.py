@@ -113,7 +113,7 @@ def test_references_stay_on_their_client_and_are_no_part_of_the_evaluated_model(
     own = federation.state.own
     assert own.shape == (3, federation.layout.under("head.reference").size) == (3, 2 * 2 * 512 + 1)
     assert not own[0].equal(own[1])
-    assert federation.scores.shown == ("global", "post_agg")
+    assert federation.evaluator.reported == ("global", "post_agg")
     assert {row["model"] for row in federation.records.rows if row["metric"] == "accuracy"} == {"global"}
 
 

@@ -97,7 +97,7 @@ def test_every_client_gets_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     federation = finish(small(RUN, method("hfedf")))
     first = [received for received, _ in seen[:3]]
     assert not first[0].equal(first[1])
-    assert federation.scores.weights()["generated"].equal(federation.method.unseen(federation.server))
+    assert federation.evaluator.weights()["generated"].equal(federation.method.unseen(federation.server))
     shown = {
         (row["model"], row["stage"], row["split"])
         for row in federation.records.rows

@@ -56,10 +56,10 @@ def test_every_client_is_tested_on_the_unseen_domain_with_the_shared_head() -> N
     head = rows[:, federation.state.shared.at]
     assert head.equal(federation.server.row[federation.state.shared.at].expand(3, -1))
     target = [row for row in federation.records.rows if row["split"] == "target" and row["round"] == 1]
-    assert {row["row"] for row in target} == {0, 1, 2}
+    assert {row["member"] for row in target} == {0, 1, 2}
 
 
 def test_tables_show_the_client_s_own_model_after_training() -> None:
     federation = finish(small(spec(federation={"rounds": 1}), method("lgfedavg")))
-    assert federation.scores.shown == ("personal", "post_train")
+    assert federation.evaluator.reported == ("personal", "post_train")
     assert torch.isfinite(federation.state.own).all()

@@ -91,8 +91,8 @@ def test_every_client_s_model_is_tested_on_the_unseen_domain() -> None:
     finish(run)
     assert run.method.unseen(run.server).equal(run.state.own)
     assert not run.state.own[0].equal(run.state.own[1])
-    assert run.scores.shown == ("personal", "post_train")
+    assert run.evaluator.reported == ("personal", "post_train")
     target = [row for row in run.records.rows if row["split"] == "target" and row["round"] == 1]
-    assert {(row["row"], row["metric"]) for row in target} == {
+    assert {(row["member"], row["metric"]) for row in target} == {
         (k, metric) for k in (0, 1) for metric in ("accuracy", "loss")
     }

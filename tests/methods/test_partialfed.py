@@ -116,10 +116,10 @@ def test_what_is_loaded_follows_the_gates(monkeypatch: pytest.MonkeyPatch) -> No
 def test_fixed_choices(rule: str, kept: int) -> None:
     federation = finish(small(spec(federation={"rounds": 1}), method("partialfed", rule=rule)))
     assert federation.state.local.size == kept
-    assert federation.scores.shown == ("personal", "post_train")
+    assert federation.evaluator.reported == ("personal", "post_train")
 
 
 def test_the_client_is_evaluated_with_its_own_last_model() -> None:
     federation = finish(small(spec(federation={"rounds": 1}), method("partialfed")))
-    assert federation.scores.shown == ("personal", "post_train")
+    assert federation.evaluator.reported == ("personal", "post_train")
     assert not federation.state.slots["last"][0].equal(federation.server.row)

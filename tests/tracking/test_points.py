@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from fedshift.federation.records import SCHEMA
+from fedshift.federation.records import SCHEMA, StatisticsTable
+from fedshift.federation.statistics import BINS, Statistics
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.followed import followed
 from fedshift.tracking.points import Point, points
@@ -15,7 +19,7 @@ from fedshift.tracking.points import Point, points
 def row(
     finished: int, stage: str, client: int, split: str, metric: str, value: float, model: str = "global"
 ) -> dict[str, object]:
-    place = {"round": finished, "stage": stage, "model": model, "row": 0, "client": client, "split": split}
+    place = {"round": finished, "stage": stage, "model": model, "member": 0, "client": client, "split": split}
     return {**place, "metric": metric, "value": value, "n": 1, "time": 1000.0 + finished + client / 10}
 
 
@@ -34,6 +38,26 @@ def test_points_are_means_over_clients_and_sums_of_bytes() -> None:
         Point("ood/acc", 3, 0.125, 1002900),
         Point("cost/bytes", 3, 15.0, 1002900),
     }
+
+
+def test_computed_metrics_stand_beside_accuracy() -> None:
+    """Two clients and a held-out domain with two members, of classes (3, 1) each: recalls by hand, the times of the accuracies."""
+    correct = {(0, 0): (3, 0), (0, 1): (0, 1), (0, -1): (3, 1), (1, -1): (3, 0)}  # (member, client)
+    rows, table = [], StatisticsTable()
+    for (member, client), right in correct.items():
+        split, of = "test" if client >= 0 else "target", np.zeros(BINS)
+        rows.append({**row(3, "post_agg", client, split, "accuracy", sum(right) / 4), "member": member})
+        statistics = Statistics(np.array([3, 1]), np.array(right), np.zeros(2), of, of, of)
+        table.add(3, "post_agg", "global", client, split, statistics, member=member)
+    table.add(4, "post_agg", "global", 0, "test", statistics)  # of a round whose records are not here
+    read = pq.read_table(io.BytesIO(table.pack()))
+    records = pa.Table.from_pylist(rows, SCHEMA)
+    assert points(records, read) == points(records)
+    found = points(records, read, ["balanced_accuracy", "ece"])
+    assert set(found) - set(points(records)) == {
+        Point("id/balanced_accuracy", 3, 0.5, 1003100),
+        Point("ood/balanced_accuracy", 3, 0.75, 1002900),
+    }  # and no calibration error of bins without samples
 
 
 def test_without_a_test_split_validation_is_in_distribution_and_own_models_go_first() -> None:

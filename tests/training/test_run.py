@@ -48,8 +48,8 @@ def spec_of(method: str, **local: Any) -> RunSpec:
 
 def results(
     root: Path, spec: RunSpec
-) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]]]:
-    """Summary, reproducible metrics and all kept weights of a finished run."""
+) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]], bytes]:
+    """Summary, reproducible metrics, all kept weights and the file of statistics of a finished run."""
     identity = identify(spec)
     run = Workspace(root).run(run_name(spec, identity)).path
     summary = json.loads((run / "summary.json").read_text())
@@ -59,6 +59,7 @@ def results(
         summary,
         metrics[metrics["stage"] != "machine"].drop(columns="time").reset_index(drop=True),
         weights,
+        (run / "statistics.parquet").read_bytes(),
     )
 
 
@@ -71,7 +72,10 @@ def reproducible(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
-    (first, metrics, weights), (second, metrics2, weights2) = results(one, spec), results(other, spec)
+    (first, metrics, weights, statistics), (second, metrics2, weights2, statistics2) = (
+        results(root, spec) for root in (one, other)
+    )
+    assert statistics == statistics2
     assert reproducible(first) == reproducible(second)
     pd.testing.assert_frame_equal(metrics, metrics2, check_exact=True)
     assert weights.keys() == weights2.keys()
@@ -106,14 +110,22 @@ def test_run_that_its_last_holder_finished_is_only_read(
 # Processes to be killed are forks of one that has imported torch and has computed nothing.
 MORTAL = multiprocessing.get_context("forkserver")
 MORTAL.set_forkserver_preload(["tests.killed"])
-PLACES = [("client", 2), ("client", 6), ("round", 2), ("checkpoint", 4), ("segment", 2), ("sigterm", 5)]
+PLACES = [
+    ("client", 2),
+    ("client", 6),
+    ("round", 2),
+    ("checkpoint", 4),
+    ("segment", 2),
+    ("segment", 3),
+    ("sigterm", 5),
+]
 
 
 @pytest.mark.parametrize("method", ["fedbn", "scaffold", "ditto"])
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 at a round, between two clients, while a checkpoint is written, before its segment is; SIGTERM."""
+    """kill -9 at a round, between two clients, while a checkpoint is written, before its segments are and between the two; SIGTERM."""
     spec = spec_of(method)
     whole = project / "whole"
     for root in [whole, *(project / f"{how}{place}" for how, place in PLACES)]:
@@ -183,11 +195,12 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
     train(Workspace(project), spec, MACHINE)
     identity = identify(spec)
     run = Workspace(project).run(run_name(spec, identity)).path
-    segments = sorted((run / "segments").iterdir())
-    assert [path.name for path in segments] == [
-        "000000-000001.parquet",
-        "000002-000002.parquet",
-        "000003-000003.parquet",
-    ]
-    merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
-    pd.testing.assert_frame_equal(merged, pd.read_parquet(run / "metrics.parquet"))
+    for folder, name in (("segments", "metrics"), ("segments/statistics", "statistics")):
+        segments = sorted((run / folder).glob("*.parquet"))
+        assert [path.name for path in segments] == [
+            "000000-000001.parquet",
+            "000002-000002.parquet",
+            "000003-000003.parquet",
+        ]
+        merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
+        pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))

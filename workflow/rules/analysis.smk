@@ -14,8 +14,9 @@ rule collect:
         packs_of,
         adapted_of,
     output:
-        update("results/metrics/{experiment}.parquet"),  # kept: only new runs are read
-        update("results/metrics/{experiment}.runs.parquet"),
+        "results/metrics/{experiment}.parquet",
+        "results/metrics/{experiment}.statistics.parquet",
+        "results/metrics/{experiment}.runs.parquet",
     log:
         "logs/collect/{experiment}.log",
     params:

@@ -61,7 +61,7 @@ for run in RUNS:
     PACKS[run.pack].append(run)
 RUN = {run.digest: run for run in RUNS}
 PARTITIONED = {run.partition: run for run in RUNS}
-ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()
+ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()  # a plug-in may bring a metric or a figure
 
 
 def images_of(wildcards):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fedshift.analysis.records import RECORDS
+from fedshift.federation.records import SCHEMA
 from fedshift.files import canonical_json, write_json
 from fedshift.task import place
 from fedshift.workspace import Workspace
@@ -65,7 +65,7 @@ def records(result: Result) -> pa.Table:
         "round": result["round"],
         "stage": STAGE,
         "model": "global",
-        "row": 0,
+        "member": 0,
         "client": -1,
         "split": "target",
     }
@@ -73,4 +73,4 @@ def records(result: Result) -> pa.Table:
         {**same, "metric": metric, "value": value, "n": result["n"], "time": result["time"]}
         for metric, value in sorted(result["after"].items())
     ]
-    return pa.Table.from_pylist(rows, RECORDS)
+    return pa.Table.from_pylist(rows, SCHEMA)

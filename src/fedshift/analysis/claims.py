@@ -82,7 +82,8 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
     if not tested:
         return []
     keys = [*collected.keys]
-    values = collected.runs[keys].merge(selected(collected), on=keys, how="left")
+    wanted = [claim.metric for claim in tested.values()]
+    values = collected.runs[keys].merge(selected(collected, quantities=wanted), on=keys, how="left")
     return [_verdict(root, collected, values, name, claim) for name, claim in tested.items()]
 
 

@@ -1,7 +1,4 @@
-"""Collect: the records of all runs of an experiment in one Parquet file, and one row per run in a second.
-
-What was collected before is taken over: only runs that are new are read.
-"""
+"""Collect: the records of all runs of an experiment in one Parquet file, their statistics in a second, and one row per run in a third."""
 
 from __future__ import annotations
 
@@ -18,14 +15,15 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis import adapted
 from fedshift.analysis.adapted import Result
-from fedshift.analysis.records import RECORDS, Place, Written, of_run, write
+from fedshift.analysis.records import of_run, statistics_of_run, write
 from fedshift.errors import FedshiftError
 from fedshift.experiments.axes import axes
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import AxisValues, Experiment
-from fedshift.files import atomic_path, canonical_json, sha256, sha256_file
+from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.files import atomic_path, canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
 from fedshift.registry import get
@@ -52,10 +50,9 @@ RUNS = pa.schema(
         "digest": pa.string(), "code": pa.string(), "installed": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
         "spec": pa.string(), "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
         "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
-        "summary": pa.string(), "group": pa.int32(), "start": pa.int64(), "length": pa.int64(),
     }
 )  # fmt: skip
-# What curves, tables and checks add to the columns of the two files.
+# What curves, tables and checks add to the columns of the collected files.
 ADDED = frozenset(
     {
         "id", "ood", "all", "avg", "val", "held_out", "shown_stage", "own_split", "train", "test", "chance", "select", "mean",
@@ -63,8 +60,7 @@ ADDED = frozenset(
         "differs", "remark", "spread", "fewer", "validation",
     }
 )  # fmt: skip
-COLUMNS = frozenset({"method", *RUNS.names, *RECORDS.names, *ADDED})
-MADE_BY = {"made_by": sha256_file(Path(__file__))}
+COLUMNS = frozenset({"method", *RUNS.names, *SCHEMA.names, *STATISTICS.names, *ADDED})
 Row = dict[str, Any]
 
 
@@ -97,12 +93,10 @@ class Collected:
     keys: list[str]
     runs: pd.DataFrame
 
-    def accuracy(self) -> pd.DataFrame:
-        """The accuracies (fractions) among the records: keys, round, stage, model, row, client, split and value."""
-        columns = [*self.keys, "round", "stage", "model", "row", "client", "split", "value"]
-        return pd.DataFrame(
-            pq.read_table(self.path, columns=columns, filters=[("metric", "==", "accuracy")]).to_pandas()
-        )
+    @property
+    def statistics(self) -> Path:
+        """The file of statistics, from which metrics are computed."""
+        return _beside(self.path, "statistics")
 
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
@@ -137,36 +131,30 @@ class Collected:
 
 
 def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code") -> Collected:
-    """Write results/metrics/<experiment>.parquet (one row per run, round, client and metric) and <experiment>.runs.parquet.
+    """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value), <experiment>.statistics.parquet
+    (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or by `rerun: version`. A run without
-    a summary is not finished: it is named in both files and contributes no records; nor does an adaptation that was not gathered.
+    a summary is not finished: it is named in the first and the last file and contributes nothing; nor does an adaptation that was not
+    gathered.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
-    before, results = _before(path), adapted.read(workspace, name)
-    rows = [
-        _row(
-            workspace,
-            use,
-            before.get((use.name, use.adaptation)),
-            results.get((use.name, use.adaptation)),
-        )
-        for use in uses
-    ]
+    results = adapted.read(workspace, name)
+    rows = [_row(workspace, use, results.get((use.name, use.adaptation))) for use in uses]
     keys = _keys(experiment, uses)
-    if before and _table(keys, rows).equals(pq.read_table(_runs_path(path))):
-        return read(workspace, name)
-    finished = [index for index, row in enumerate(rows) if row["state"] == "finished"]
+    finished = [place for place, row in enumerate(rows) if row["state"] == "finished"]
     named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
+    runs = constants.take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
-    written = Written(path) if before else None
-    sources = [functools.partial(_records, workspace, rows[index], written, results) for index in finished]
-    places = write(path, constants.take(pa.array(finished, pa.int64())), sources, {"missing": missing})
-    for index, place in zip(finished, places, strict=True):
-        rows[index] = {**rows[index], **place._asdict()}
-    with atomic_path(_runs_path(path)) as temporary:
+    for file, schema, of in (
+        (path, SCHEMA, _records),
+        (_beside(path, "statistics"), STATISTICS, _statistics),
+    ):
+        sources = [functools.partial(of, workspace, uses[place], results) for place in finished]
+        write(file, schema, runs, sources, {"missing": missing})
+    with atomic_path(_beside(path, "runs")) as temporary:
         pq.write_table(_table(keys, rows), temporary)
     return read(workspace, name)
 
@@ -174,14 +162,14 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
 def read(workspace: Workspace, name: str) -> Collected:
     """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
     experiment, path = load(workspace.root, name), workspace.metrics(name)
-    if not path.exists() or not _runs_path(path).exists():
+    if not all(file.exists() for file in (path, _beside(path, "statistics"), _beside(path, "runs"))):
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
         )
-    runs = pd.DataFrame(pq.read_table(_runs_path(path)).to_pandas())
+    runs = pd.DataFrame(pq.read_table(_beside(path, "runs")).to_pandas())
     if lacking := [column for column in RUNS.names if column not in runs]:
         what = f"was collected by other code: it has no column '{lacking[0]}'"
-        raise FedshiftError(_runs_path(path), what, f"Run `fedshift collect {name}` again.")
+        raise FedshiftError(_beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
     keys = list(runs.columns[: list(runs.columns).index("digest")])
     return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
 
@@ -221,8 +209,9 @@ def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
     return Use(cell.label, cell.axes, run.name, below, spec, identity.code, adaptation)
 
 
-def _runs_path(path: Path) -> Path:
-    return path.with_suffix(".runs.parquet")
+def _beside(path: Path, kind: str) -> Path:
+    """The file `<experiment>.<kind>.parquet` beside the records."""
+    return path.with_suffix(f".{kind}.parquet")
 
 
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
@@ -242,23 +231,11 @@ def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
 def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
     frame = pa.Table.from_pylist(rows, RUNS)
     names = [*keys.column_names, *frame.column_names]
-    return pa.table([*keys.columns, *frame.columns], names=names).replace_schema_metadata(MADE_BY)
+    return pa.table([*keys.columns, *frame.columns], names=names)
 
 
-def _before(path: Path) -> dict[tuple[str, str], Row]:
-    """Rows of finished runs by name and adaptation, where this very code collected them before."""
-    if not (path.is_file() and _runs_path(path).is_file()):
-        return {}
-    table = pq.read_table(_runs_path(path))
-    if table.schema.metadata is None or table.schema.metadata.get(b"made_by") != MADE_BY["made_by"].encode():
-        return {}
-    rows = table.select(RUNS.names).to_pylist()
-    finished = [row for row in rows if row["state"] == "finished"]
-    return {(f"{row['digest']}-{row['code']}", row["adaptation"] or ""): row for row in finished}
-
-
-def _row(workspace: Workspace, use: Use, known: Row | None, result: Result | None) -> Row:
-    """The run's row, or that of its adaptation with this result; `known`, the one collected before, stands if they are the same."""
+def _row(workspace: Workspace, use: Use, result: Result | None) -> Row:
+    """The run's row, or that of its adaptation with this result."""
     run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
@@ -271,9 +248,6 @@ def _row(workspace: Workspace, use: Use, known: Row | None, result: Result | Non
     content = run.summary_file.read_bytes()
     if use.adaptation and not adapted.fits(result, content):
         return {**row, "state": State.MISSING}
-    made_of = sha256(content if result is None else content + canonical_json(result).encode())
-    if known and known["summary"] == made_of:
-        return {**known, "installed": use.installed, "spec": use.spec}
     summary = json.loads(content)
     costs = {name: summary["costs"].get(name) for name in COSTS}
     if result:
@@ -286,20 +260,19 @@ def _row(workspace: Workspace, use: Use, known: Row | None, result: Result | Non
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
         "hardware": _hardware((result or summary)["environment"]),
-        "summary": made_of,
     }
 
 
-def _records(
-    workspace: Workspace, row: Row, written: Written | None, results: dict[tuple[str, str], Result]
-) -> pa.Table:
-    """A finished run's records: where its row was taken over, from the file it was taken from."""
-    if written and "group" in row:
-        place = Place(row["group"], row["start"], row["length"])
-        return written.records(place, f"{row['digest']}-{row['code']}")
-    if row["adaptation"]:
-        return adapted.records(results[f"{row['digest']}-{row['code']}", row["adaptation"]])
-    return of_run(workspace.run_at(row["run"]))
+def _records(workspace: Workspace, use: Use, results: dict[tuple[str, str], Result]) -> pa.Table:
+    """A finished run's records, or those of its adaptation."""
+    if use.adaptation:
+        return adapted.records(results[use.name, use.adaptation])
+    return of_run(workspace.run_at(use.directory))
+
+
+def _statistics(workspace: Workspace, use: Use, results: dict[tuple[str, str], Result]) -> pa.Table:
+    """A finished run's statistics; an adaptation has none."""
+    return STATISTICS.empty_table() if use.adaptation else statistics_of_run(workspace.run_at(use.directory))
 
 
 def _hardware(environment: dict[str, Any]) -> str:

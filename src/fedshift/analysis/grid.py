@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.footnotes import FEWER, REMARK
 
-TITLES = {"id": "id", "ood": "ood", "all": "ALL", "avg": "AVG"}
+FINER = 2  # digits more of what is no percentage, such as a loss
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,12 @@ def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Gr
     columns = list(cells[by].drop_duplicates().sort_values(by).itertuples(index=False, name=None))
     rows = []
     for method, own in cells.groupby("method", observed=True):
-        entries = {tuple(row[axis] for axis in by): _entry(row, digits) for row in own.to_dict("records")}
+        entries = {
+            tuple(row[axis] for axis in by): _entry(row, digits + FINER * (not in_percent(row["metric"])))
+            for row in own.to_dict("records")
+        }
         rows.append((str(method), [entries.get(column, Entry("")) for column in columns]))
-    headings = [(*map(_heading, axes, column[:-1]), TITLES[column[-1]]) for column in columns]
+    headings = [(*map(_heading, axes, column[:-1]), heading(column[-1])) for column in columns]
     return Grid(caption, headings, rows)
 
 

@@ -6,8 +6,11 @@ import json
 from collections.abc import Iterator
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from fedshift.analysis.collect import Collected
+from fedshift.experiments.quantity import DEFAULT, quantity
+from fedshift.registry import get, title
 
 RULES = {
     "last": "the last round",
@@ -26,6 +29,11 @@ CLAIMS = (
     "distance from the margin) that so many seeds see with probability 0.8, and how many seeds would see ours (noncentral t, our spread over seeds). "
     "Groups: confirmed where as many of their comparisons are as the paper's word needs, refuted where so many no longer can be."
 )
+AGGREGATED = {
+    "pooled": "pooled: all clients' test samples as one set.",
+    "worst": "worst client: the lowest of the clients' values, or the highest where lower is better.",
+    "std": "std over clients: population standard deviation of the clients' values.",
+}
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
 
@@ -43,6 +51,7 @@ def _measured(collected: Collected) -> list[str]:
         "ALL: clients weighted by training size; AVG: plain mean over clients.",
         f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after averaging the rest.",
     ]
+    lines += _computed(collected)
     rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
     lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
     if collected.experiment.claims:
@@ -78,6 +87,32 @@ def _measured(collected: Collected) -> list[str]:
             f"(rerun: version): {each}."
         )
     return lines
+
+
+def _computed(collected: Collected) -> Iterator[str]:
+    """What tables show besides accuracy, and how many runs cannot tell it."""
+    listed = (metric for table in collected.experiment.tables.values() for metric in table.metrics)
+    shown = dict.fromkeys(quantity(metric) for metric in listed)
+    names = dict.fromkeys(metric for metric, _ in shown if metric != DEFAULT)
+    if names:
+        yield " ".join(title("metrics", name) for name in names)
+    aggregations = {aggregation for _, aggregation in shown}
+    yield from (text for name, text in AGGREGATED.items() if name in aggregations)
+    computed = [name for name in names if not get("metrics", name).recorded]
+    if computed:
+        finished = collected.runs[
+            (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()
+        ]
+        names_of = ["digest", "code"]
+        known = pq.read_table(collected.statistics, columns=names_of).group_by(names_of).aggregate([])
+        lacking = set(zip(finished["digest"], finished["code"], strict=True)) - {
+            *zip(*known.to_pydict().values(), strict=True)
+        }
+        if lacking:
+            yield (
+                f"{len(lacking)} runs were trained before statistics were recorded and have no {', '.join(computed)}: delete their "
+                "directories to train them again."
+            )
 
 
 def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:

@@ -1,82 +1,76 @@
-"""Records of many runs in one Parquet file: read run by run, written in row groups of RUNS_A_GROUP finished runs.
-
-A row group holds the records of consecutive runs, one after the other, so that a run's records are found again by group, first
-row and number of rows. The same runs give the same bytes, whether their records come from run directories or from an older file.
-"""
+"""Records and statistics of many runs in one Parquet file each: every run's rows, one run after the other, with its keys in front."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.errors import FedshiftError
+from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.files import atomic_path
 from fedshift.rundir import RunDirectory
 
-RUNS_A_GROUP = 64
-RECORDS = pa.schema(
-    {
-        "round": pa.int32(), "stage": pa.string(), "model": pa.string(), "row": pa.int16(), "client": pa.int16(),
-        "split": pa.string(), "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64(),
-    }
-)  # fmt: skip
-
-
-class Place(NamedTuple):
-    """Where a run's records lie in the file: row group, first row in it, number of rows."""
-
-    group: int
-    start: int
-    length: int
+ROWS_A_GROUP = 1 << 16
+FORMER = {"row": "member"}  # column of files that were written before it was renamed -> its name
+Source = Callable[[], pa.Table]
 
 
 def of_run(run: RunDirectory) -> pa.Table:
     """The records that a finished run left."""
-    with pq.ParquetFile(run.metrics) as file:
-        return file.read(columns=RECORDS.names).select(RECORDS.names).cast(RECORDS)
+    table = pq.read_table(run.metrics)
+    names = [FORMER.get(name, name) for name in table.column_names]
+    return table.rename_columns(names).select(SCHEMA.names).cast(SCHEMA)
 
 
-class Written:
-    """A file that `write` made. Runs are read fastest in the order in which they lie there."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.file = path, pq.ParquetFile(path)
-        self._group = functools.lru_cache(2)(self.file.read_row_group)
-
-    def records(self, place: Place, name: str) -> pa.Table:
-        """The records of the run `<digest>-<code>`. Raises FedshiftError where another run's lie there."""
-        part = self._group(place.group).slice(place.start, place.length)
-        found = {f"{part['digest'][row]}-{part['code'][row]}" for row in (0, -1)} if len(part) else {name}
-        if len(part) != place.length or found != {name}:
-            cure = "Delete both and run `fedshift collect` again."
-            raise FedshiftError(self.path, "does not fit the .runs.parquet beside it", cure)
-        return part.select(RECORDS.names)
+def statistics_of_run(run: RunDirectory) -> pa.Table:
+    """The statistics that a finished run left: none where it was trained before there were any."""
+    there = run.statistics.is_file()
+    return pq.read_table(run.statistics, schema=STATISTICS) if there else STATISTICS.empty_table()
 
 
 def write(
-    path: Path, runs: pa.Table, sources: Sequence[Callable[[], pa.Table]], metadata: dict[str, str]
-) -> list[Place]:
-    """Write all records, each with its run's row of `runs` in front (one row and one source a run); return where they lie."""
-    schema = pa.schema([*runs.schema, *RECORDS], metadata)
-    places: list[Place] = []
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        for group, first in enumerate(range(0, len(sources), RUNS_A_GROUP)):
-            tables = [read() for read in sources[first : first + RUNS_A_GROUP]]
-            places += _places(group, map(len, tables))
-            owners = [first + k for k, table in enumerate(tables) for _ in range(len(table))]
-            records, beside = pa.concat_tables(tables), runs.take(pa.array(owners, pa.int64()))
-            whole = pa.table([*beside.columns, *records.columns], schema=schema).combine_chunks()
-            writer.write_table(whole, row_group_size=max(1, len(whole)))
-    return places
+    path: Path, schema: pa.Schema, runs: pa.Table, sources: Iterable[Source], metadata: dict[str, str]
+) -> None:
+    """Write rows of `schema` of all runs, each behind its run's row of `runs` (one row and one source a run)."""
+    whole = pa.schema([*runs.schema, *schema], metadata)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
+        waiting: list[pa.Table] = []
+        for place, source in enumerate(sources):
+            table = source()
+            beside = runs.take(pa.array([place] * len(table), pa.int64()))
+            waiting.append(pa.table([*beside.columns, *table.columns], schema=whole))
+            if sum(map(len, waiting)) >= ROWS_A_GROUP:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks())
 
 
-def _places(group: int, lengths: Iterable[int]) -> Iterable[Place]:
-    start = 0
-    for length in lengths:
-        yield Place(group, start, length)
-        start += length
+def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment share comes twice."""
+    with pq.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        keys = names[: names.index("round")]
+        last: dict[str, Any] = {}
+        parts: list[pa.Table] = []
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            for owner, rows in _split(table, keys) if len(table) else ():
+                if parts and owner != last:
+                    yield last, pa.concat_tables(parts)
+                    parts = []
+                last, parts = owner, [*parts, rows.drop_columns(keys)]
+        if parts:
+            yield last, pa.concat_tables(parts)
+
+
+def _split(table: pa.Table, keys: list[str]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    """Runs of rows with equal keys, in order."""
+    owners = pd.DataFrame(table.select(keys).to_pandas()).astype(object).fillna("")
+    starts = [int(place) for place in (owners != owners.shift()).any(axis=1).to_numpy().nonzero()[0]]
+    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
+        yield table.slice(start, 1).select(keys).to_pylist()[0], table.slice(start, end - start)

@@ -1,47 +1,51 @@
-"""Select: accuracies of every run over its rounds, and the round that tables show.
+"""Select: metrics of every run over its rounds, and the round that tables show.
 
-With clients k = 0..N-1, their training sizes n_k and accuracies a_k (on the test split where the partition has one, else on
-validation): id = avg = mean of a_k; all = sum n_k a_k / sum n_k; ood = accuracy on the held-out target domain, the mean over
-models where a method has several for an unseen domain, and all that an adapted row has; held_out = the same on a second held-out domain. All in percent.
+What they are called: fedshift.experiments.quantity. How the clients of a run become one number: fedshift.analysis.aggregation. Fractions
+are in percent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
+from fedshift.analysis import values
+from fedshift.analysis.aggregation import AGGREGATE
 from fedshift.analysis.collect import Collected
+from fedshift.analysis.metrics.base import Metric
 from fedshift.errors import FedshiftError
 from fedshift.experiments.protocols import Rule
+from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
+from fedshift.registry import get
 
-METRICS = ("id", "ood", "all", "avg")
+ACCURACIES = ("id", "ood", "all", "avg")
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 
 
-def curves(collected: Collected) -> pd.DataFrame:
-    """Per finished run and evaluated round: keys, round, the METRICS, and what rounds are selected on: `val`, ALL on the validation
-    split, and `held_out`, the accuracy on the second held-out domain (NaN where a run has one only).
+def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
+    """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and what rounds are selected on:
+    `val`, the accuracy ALL on the validation split, and `held_out`, that on the second held-out domain (NaN where a run has one only).
+
+    NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name that is no quantity.
     """
+    wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, "val", "held_out")}
+    wanted |= {name: quantity(name) for name in quantities if name not in wanted}
     keys = [*collected.keys, "round"]
-    records = _shown(collected)
-    validation = records[records["split"] == "val"]
-    own = records[records["split"] == records["own_split"]]
-    target = records[(records["split"] == "target") & (records["client"] == -1)]
-    second = records[(records["split"] == "target") & (records["client"] == -2)]
-    mean = own.groupby(keys, dropna=False)["value"].mean()
-    columns = {
-        "id": mean,
-        "ood": target.groupby(keys, dropna=False)["value"].mean(),
-        "all": _by_size(own, keys),
-        "avg": mean,
-        "val": _by_size(validation, keys),
-        "held_out": second.groupby(keys, dropna=False)["value"].mean(),
-    }
-    return pd.DataFrame({name: 100 * values for name, values in columns.items()}).reset_index()
+    columns: dict[str, pd.Series[float]] = {}
+    read: dict[tuple[str, bool], pd.DataFrame] = {}
+    for name, (metric_name, aggregation) in wanted.items():
+        metric: type[Metric] = get("metrics", metric_name)
+        sets = (metric_name, aggregation == "pooled")
+        if sets not in read:
+            read[sets] = (values.pooled if aggregation == "pooled" else values.reported)(collected, metric)
+        columns[name] = AGGREGATE[aggregation](read[sets], keys, metric) * (100 if metric.percent else 1)
+    return pd.DataFrame(columns).reset_index()
 
 
-def selected(collected: Collected, rule: Rule | None = None) -> pd.DataFrame:
+def selected(collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """One row of `curves` per finished run: the round that `rule` chooses, by default the protocol's."""
-    return choose(curves(collected), collected.keys, rule or collected.protocol.select)
+    return choose(curves(collected, quantities), collected.keys, rule or collected.protocol.select)
 
 
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
@@ -70,32 +74,3 @@ def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     end = frame.groupby(keys, dropna=False)["round"].transform("max")
     late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
     return late.groupby(keys, dropna=False, sort=False, as_index=False).mean()
-
-
-def _shown(collected: Collected) -> pd.DataFrame:
-    """Accuracies of the model and at the stage that a run declares for tables, with `train` sizes and the split to report.
-
-    On the held-out domain all are kept: no client trained there, so a method has one way only to make models for it.
-    """
-    finished = collected.runs[collected.runs["state"] == "finished"].rename(columns={"stage": "shown_stage"})
-    clients = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
-    sizes = clients[collected.keys].assign(
-        **pd.DataFrame(list(clients["clients"]), columns=["client", "train", "test"])
-    )
-    tested = sizes.groupby(collected.keys, dropna=False)["test"].transform("sum") > 0
-    sizes["own_split"] = tested.map({True: "test", False: "val"})
-    records = collected.accuracy().merge(
-        finished[[*collected.keys, "evaluates", "shown_stage"]], on=collected.keys
-    )
-    shown = (records["stage"] == records["shown_stage"]) & (records["model"] == records["evaluates"])
-    records = records[shown | (records["split"] == "target")]
-    return records.merge(sizes, on=[*collected.keys, "client"], how="left")
-
-
-def _by_size(records: pd.DataFrame, keys: list[str]) -> pd.Series[float]:
-    sums = (
-        records.assign(value=records["value"] * records["train"])
-        .groupby(keys, dropna=False)[["value", "train"]]
-        .sum()
-    )
-    return sums["value"] / sums["train"]

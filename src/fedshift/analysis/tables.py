@@ -15,13 +15,15 @@ from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.published import Published
-from fedshift.analysis.select import METRICS, selected
+from fedshift.analysis.select import selected
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.protocols import Rule
+from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Table
 from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 
 SELECT = "select"
@@ -57,13 +59,24 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     return folder / "table"
 
 
+def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
+    """The experiment's tables with other metrics than their own, as markdown."""
+    changed = [
+        (name, table.model_copy(update={"metrics": metrics}))
+        for name, table in collected.experiment.tables.items()
+    ]
+    titled = [(table.title or name, cells(workspace.root, collected, table)) for name, table in changed]
+    return markdown(titled, footnotes([table for _, table in titled]))
+
+
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent), seeds, planned; then BESIDE.
+    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent where the metric is a fraction), seeds, planned;
+    then BESIDE.
 
     published, published_std, difference: of a paper's number that the cell may be compared with; orientation, orientation_std: of one
     that it may not, and `differs` says why; remark, spread: what a reader must know of that number; fewer: which values of the other
     axes the cell has, where cells beside it have more of them.
-    An adapted row has `ood` alone. Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
+    An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
     seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError for a
     column that is no axis of the experiment.
     """
@@ -73,12 +86,13 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
         if column not in keys[1:]:
             raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", column, keys[1:])
     order = {column: [*collected.order[column]] for column in columns}
-    frame = pd.concat([_by_rule(collected, rule) for rule in rules])
+    frame = pd.concat([_by_rule(collected, rule, table.metrics) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
         frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
     frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
-    frame = frame[(frame["metric"] == "ood") | ~frame["method"].isin(list(experiment.adapt))]
+    adapted = frame["method"].isin(list(experiment.adapt))
+    frame = frame[~adapted | frame["metric"].isin([*filter(_of_adapted, table.metrics)])]
     order |= {"method": experiment.rows, SELECT: rules, "metric": [*table.metrics]}
     columns += [SELECT] * bool(table.select)
     for column, categories in order.items():
@@ -94,9 +108,15 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     return _beside(root, collected, result.reset_index(), columns)
 
 
-def _by_rule(collected: Collected, rule: Rule) -> pd.DataFrame:
-    """One row per planned run: keys, METRICS in the round that a rule chooses, and the rule."""
-    chosen = selected(collected, rule)[[*collected.keys, *METRICS]]
+def _of_adapted(metric: str) -> bool:
+    """Whether adapted rows have a metric: what is recorded, on the held-out domain."""
+    name, aggregation = quantity(metric)
+    return aggregation == "ood" and bool(get("metrics", name).recorded)
+
+
+def _by_rule(collected: Collected, rule: Rule, metrics: list[str]) -> pd.DataFrame:
+    """One row per planned run: keys, metrics in the round that a rule chooses, and the rule."""
+    chosen = selected(collected, rule, metrics)[[*collected.keys, *metrics]]
     return collected.runs[collected.keys].merge(chosen, on=collected.keys, how="left").assign(select=rule)
 
 

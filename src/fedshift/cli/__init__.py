@@ -12,7 +12,7 @@ from fedshift.errors import FedshiftError, nearest
 
 VERBS = {
     "doctor": "Say what this machine and project have, what they lack, and what to do.",
-    "list": "Name what there is: methods, models, data sets, partition schemes, experiments.",
+    "list": "Name what there is: methods, models, data sets, partition schemes, metrics, experiments.",
     "fetch": "Get raw images or published weights, or say where to get them.",
     "verify": "Check raw images against their manifest.",
     "prepare": "Decode raw images once into a memory map.",

@@ -6,14 +6,28 @@ import click
 
 from fedshift.analysis import tables
 from fedshift.analysis.collect import read
+from fedshift.experiments.quantity import quantity
 from fedshift.workspace import Workspace
 
 
 @click.command
 @click.argument("experiment")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="METRIC.AGGREGATION",
+    help="Only print the tables, with this in place of their metrics: ece.ood, worst_class.pooled, accuracy.std (see fedshift list metrics).",
+)
 @click.pass_obj
-def command(workspace: Workspace, experiment: str) -> None:
+def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
     """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print them."""
-    stem = tables.write(workspace, read(workspace, experiment))
+    for metric in metrics:
+        quantity(metric, "--metric")
+    collected = read(workspace, experiment)
+    if metrics:
+        click.echo(tables.with_metrics(workspace, collected, list(metrics)))
+        return
+    stem = tables.write(workspace, collected)
     click.echo(stem.with_suffix(".md").read_text())
     click.echo(stem.with_suffix(".html"))

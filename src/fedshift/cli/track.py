@@ -15,8 +15,11 @@ from tqdm import tqdm
 
 from fedshift.cli.plan import request, rerun_option
 from fedshift.errors import FedshiftError
+from fedshift.experiments.load import load
+from fedshift.experiments.quantity import quantity
 from fedshift.planning import planfile
 from fedshift.planning.plan import ready
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ def command(
         path = ready(workspace, request(workspace, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
-    follower = Follower(workspace, runs, address(workspace))
+    follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
         os.nice(19)  # whatever trains on this machine goes first
     with _alone(workspace.results / ".track.lock", beside):
@@ -91,6 +94,17 @@ def command(
             follower.problem.splitlines()[0],
             "Nothing is lost. Once MLflow answers again, run: fedshift track",
         )
+
+
+def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
+    """The metrics besides those that are recorded which tables of these experiments show."""
+    tables = [
+        table
+        for name in dict.fromkeys(cell.experiment for cell in uses)
+        for table in load(workspace.root, name).tables.values()
+    ]
+    named = dict.fromkeys(quantity(text).metric for table in tables for text in table.metrics)
+    return tuple(name for name in named if not get("metrics", name).recorded)
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:

@@ -12,7 +12,6 @@ from fedshift.spec import Closed
 
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 HELD_OUT = "data.target"  # the key of the axis `target`
-Metric = Literal["id", "ood", "all", "avg"]
 Values = list[Any] | Literal["all"]
 
 
@@ -41,11 +40,11 @@ class Table(Closed):
 
     title: str = Field("", description="Its heading; without one its name.")
     columns: list[str] = Field([], description="Axes whose values are columns, by name.")
-    metrics: list[Metric] = Field(
+    metrics: list[str] = Field(
         ["id", "ood"],
-        description="`id`, mean over clients of their own test accuracy; `ood`, the held-out "
-        "domain's; `all`, as id, weighted by "
-        "training images; `avg`, id under the name that FDSE prints.",
+        description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone is of "
+        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, as id, "
+        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`.",
     )
     select: list[Rule] = Field(
         [], description="Rules that choose the round, side by side; none: the protocol's."
@@ -65,7 +64,7 @@ class Expect(Closed):
 class Claim(Closed):
     """How a row of reference/claims.csv is judged (fedshift.analysis.claims)."""
 
-    metric: Metric = Field(description="The metric that the paper compares.")
+    metric: str = Field(description="The metric that the paper compares, as tables name it.")
     where: dict[str, Any] = Field(
         {}, description="Axis -> the value to which the claim is confined; others are averaged."
     )

@@ -16,6 +16,7 @@ from fedshift.experiments.axes import Axis
 from fedshift.experiments.figures import check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
+from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import FIELD, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
@@ -87,6 +88,7 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
     for name, claim in experiment.claims.items():
         here = f"{where}: claims.{name}"
         compared(paper_claim(root, name, here), experiment, claim, here)
+        quantity(claim.metric, f"{here}.metric")
         for axis, value in claim.where.items():
             _known(f"{here}.where", "axis", axis, values)
             _known(f"{here}.where.{axis}", "value of this axis", value, values[axis])
@@ -101,6 +103,8 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
             entries = getattr(table, key)
             if len(set(entries)) < len(entries):
                 raise FedshiftError(f"{here}.{key}", "names one thing twice", "Name each once.")
+        for metric in table.metrics:
+            quantity(metric, f"{here}.metrics")
         for axis in table.columns:
             _known(f"{here}.columns", "axis", axis, axes)
         for rule in table.select:

@@ -12,29 +12,32 @@ from torch import Tensor
 
 from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
+from fedshift.federation.records import Table
 from fedshift.files import write_bytes
 from fedshift.tensors import read_tensors, write_tensors
 
-RECORDS = "records"
-
 
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
-    """Write everything that the rest of the run needs. Between rounds this closes the segment of records, which is then written too."""
+    """Write everything that the rest of the run needs.
+
+    Between rounds this closes the segments of records and statistics, which are then written too.
+    """
     entries = dict(flat(federation.state_dict()))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
     rows = federation.records.rows
     closes = federation.progress is None and rows
     segment = f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if closes else ""
-    data = federation.records.pack()
-    tensors[RECORDS] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
+    tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     metadata = {
         "values": json.dumps(values), "segment": segment, "identity": identity, "layout": federation.layout.hash,
     }  # fmt: skip
     write_tensors(path, tensors, metadata)
     if segment:
-        write_bytes(segments / segment, data)
-        federation.records.rows = []
+        for name, (table, folder) in _tables(federation, segments).items():
+            write_bytes(folder / segment, packed[name])
+            table.rows = []
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
@@ -48,16 +51,25 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         what = f"belongs to run {metadata.get('identity')}, not to {identity}"
         raise FedshiftError(path, what, "Move it away; this run then starts anew.")
-    data = tensors.pop(RECORDS).numpy().tobytes()
+    packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
-    for segment in segments.glob("*.parquet"):
+    for segment in segments.rglob("*.parquet"):
         if int(segment.stem.rpartition("-")[2]) > federation.round:
             segment.unlink()  # of a second writer that was further on: the checkpoint is what holds
-    if metadata["segment"]:
-        write_bytes(segments / metadata["segment"], data)
-    else:
-        federation.records.unpack(data)
+    for name, (table, folder) in _tables(federation, segments).items():
+        if metadata["segment"]:
+            write_bytes(folder / metadata["segment"], packed[name])
+        else:
+            table.unpack(packed[name])
     return True
+
+
+def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
+    """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records finds that of statistics."""
+    return {
+        "statistics": (federation.statistics, segments / "statistics"),
+        "records": (federation.records, segments),
+    }
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

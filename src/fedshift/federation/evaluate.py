@@ -1,4 +1,4 @@
-"""Accuracy and loss of rows on sets of samples, one pass per row, one transfer to the host per evaluation."""
+"""Accuracy, loss and statistics of rows on sets of samples: one pass per row, one transfer to the host per evaluation."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from torch.nn import functional as F
 
 from fedshift.federation.network import Network
 from fedshift.federation.samples import Samples
+from fedshift.federation.statistics import BINS, Statistics
 
 BATCH = 250
+Set = tuple[int, str, Tensor]  # client, split, positions
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Mean accuracy and cross entropy of one row on one named set of n samples."""
+    """Of one row on one named set of n samples: mean accuracy, mean cross entropy, and the statistics that metrics are computed from."""
 
     client: int
     split: str
     n: int
     accuracy: float
     loss: float
+    statistics: Statistics
 
 
 @torch.no_grad()
@@ -31,26 +34,68 @@ def evaluate(
     network: Network,
     row: Tensor,
     samples: Samples,
-    sets: list[tuple[int, str, Tensor]],
+    sets: list[Set],
     precision: Callable[[], torch.autocast],
 ) -> list[Scored]:
-    """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out. Dropout off, statistics as stored."""
-    sets = [one for one in sets if len(one[2])]
+    """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out.
+
+    Dropout is off, batch normalisation uses its stored statistics; logits are scored in fp32, whatever `precision` computes them in.
+    """
+    sets = [named for named in sets if len(named[2])]
     if not sets:
         return []
     model = network.bind(row).model.eval()
     index = torch.cat([positions for _, _, positions in sets])
-    scores = torch.empty(2, len(index), dtype=torch.float64, device=row.device)
+    scores = torch.empty(3, len(index), dtype=torch.float64, device=row.device)
+    labels = torch.empty(len(index), dtype=torch.int64, device=row.device)
+    classes = 0
     for start in range(0, len(index), BATCH):
-        pixels, y = samples.take(index[start : start + BATCH])
+        batch = slice(start, start + BATCH)
+        pixels, y = samples.take(index[batch])
         with precision():
             logits = model(samples.evaluate(pixels)).logits.float()
-        scores[0, start : start + BATCH] = logits.argmax(1) == y
-        scores[1, start : start + BATCH] = F.cross_entropy(logits, y, reduction="none")
-    means = torch.stack(
-        [part.mean(1) for part in scores.split([len(positions) for _, _, positions in sets], dim=1)]
-    ).tolist()
+        log_probability = logits.log_softmax(1)
+        scores[0, batch] = logits.argmax(1) == y
+        scores[1, batch] = F.nll_loss(log_probability, y, reduction="none")
+        scores[2, batch] = log_probability.amax(1).exp()
+        labels[batch], classes = y, logits.shape[1]
+    sizes = [len(positions) for _, _, positions in sets]
+    means = torch.stack([part.mean(1) for part in scores[:2].split(sizes, dim=1)])
+    by_class, histogram = _sums(scores, labels, sizes, classes)
+    host = torch.cat([means.flatten(), by_class.flatten(), histogram.flatten()]).cpu()
+    means, by_class, histogram = (
+        part.view_as(like)
+        for part, like in zip(
+            host.split([means.numel(), by_class.numel(), histogram.numel()]),
+            (means, by_class, histogram),
+            strict=True,
+        )
+    )
+    statistics = map(_statistics, by_class, histogram)
     return [
-        Scored(client, split, len(positions), *values)
-        for (client, split, positions), values in zip(sets, means, strict=True)
+        Scored(client, split, n, accuracy, loss, of)
+        for (client, split, _), n, (accuracy, loss), of in zip(
+            sets, sizes, means.tolist(), statistics, strict=True
+        )
     ]
+
+
+def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
+    """[S, C, 3] samples, correct ones and loss by class; [S, 2, BINS, 2] samples and confidence by correctness and bin of confidence."""
+    correct, loss, confidence = scores
+    ones, device = torch.ones_like(correct), scores.device
+    owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)
+    bins = (confidence * BINS).nan_to_num(0.0).long().clamp(0, BINS - 1)
+    by_class = torch.zeros(len(sizes) * classes, 3, dtype=scores.dtype, device=device)
+    by_class.index_add_(0, owner * classes + labels, torch.stack([ones, correct, loss], 1))
+    histogram = torch.zeros(len(sizes) * 2 * BINS, 2, dtype=scores.dtype, device=device)
+    histogram.index_add_(0, (2 * owner + correct.long()) * BINS + bins, torch.stack([ones, confidence], 1))
+    return by_class.view(len(sizes), classes, 3), histogram.view(len(sizes), 2, BINS, 2)
+
+
+def _statistics(by_class: Tensor, histogram: Tensor) -> Statistics:
+    """Those of one set, from its sums [C, 3] and [2, BINS, 2] on the host."""
+    n, correct, loss = by_class.unbind(1)
+    wrong, right = histogram[..., 0]
+    arrays = (n, correct, loss / n.clamp(min=1), wrong, right, histogram[..., 1].sum(0))
+    return Statistics(*(array.numpy() for array in arrays))

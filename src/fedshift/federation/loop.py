@@ -14,16 +14,16 @@ from torch.nn import functional as F
 from fedshift.federation.batches import participants, shuffled
 from fedshift.federation.client import Client
 from fedshift.federation.cost import peak_memory_mb
+from fedshift.federation.evaluator import TARGET, Evaluator
 from fedshift.federation.layout import Layout
 from fedshift.federation.local import train
 from fedshift.federation.method import Method
 from fedshift.federation.network import initial
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.progress import Messages, RoundProgress, gather
-from fedshift.federation.records import Records
+from fedshift.federation.records import Records, StatisticsTable
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
-from fedshift.federation.scores import TARGET, Scores
 from fedshift.federation.server import Server
 from fedshift.federation.state import State
 from fedshift.federation.transfer import Transfer
@@ -47,8 +47,8 @@ class Federation:
     layout: what a row holds.
     state: what outlives the round.
     server, worker, transfer: the server, what clients train with, and the only way between them.
-    scores: tests the models and keeps the best weights.
-    records: the metrics since they were last written.
+    evaluator: tests the models and keeps the best weights.
+    records, statistics: what was measured since it was last written.
     round: rounds finished.
     progress: how far the round under way is; None between rounds.
     """
@@ -76,9 +76,11 @@ class Federation:
             diagnostics=method.diagnostics, own=method.own,
             persist=(method.optimizer_state or spec.local.optimizer_state) == "persist",
         )  # fmt: skip
-        self.records = Records()
+        self.records, self.statistics = Records(), StatisticsTable()
         targets = [target] if isinstance(target, Tensor) else target
-        self.scores = Scores(method, self.state, self.server, self.worker, self.records, clients, targets)
+        self.evaluator = Evaluator(
+            method, self.state, self.server, self.worker, self.records, self.statistics, clients, targets
+        )
         self.round = 0
         self.progress: RoundProgress | None = None
 
@@ -95,7 +97,7 @@ class Federation:
         """Train to the last round, from wherever the state stands."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0 and self.progress is None:
-                self.scores.start()
+                self.evaluator.start()
             while self.round < self.spec.federation.rounds:
                 yield from self._round()
                 yield "round"
@@ -121,7 +123,7 @@ class Federation:
     def _owners(self) -> dict[str, Any]:
         return {
             "state": self.state, "server": self.server, "transfer": self.transfer, "passes": self.worker.passes,
-            "selection": self.scores.selection,
+            "selection": self.evaluator.selection,
         }  # fmt: skip
 
     def new_round(self, clients: int) -> RoundProgress:
@@ -149,7 +151,7 @@ class Federation:
             self.progress.done += 1
             if self.progress.done < len(active):
                 yield "client"
-        self.scores.resting(active, self.round + 1)
+        self.evaluator.inactive(active, self.round + 1)
         if not self.method.sequential:
             self._aggregate(self.progress, slice(0, len(active)))
         self._close(self.progress, active)
@@ -201,7 +203,7 @@ class Federation:
             progress.measured[position] = torch.cat([train(client, self.method), client.diagnostics()])
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
-        self.scores.trained(k, row, self.round + 1)
+        self.evaluator.trained(k, row, self.round + 1)
         self.transfer.up(row, k)
         gather(progress.messages, messages)
 
@@ -232,4 +234,4 @@ class Federation:
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         transfer.bytes_down = transfer.bytes_up = 0
-        self.scores.aggregated(self.round)
+        self.evaluator.aggregated(self.round)

@@ -12,9 +12,9 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, weighted by training samples.
+    """The first and the later of the rounds with the highest validation accuracy, clients weighted by training samples.
 
-    validation: client -> accuracy of the round under way.
+    validation: client -> accuracy of the round under way, of the reported model.
     value: tie rule ("first", "later") -> the highest accuracy so far.
     round: tie rule -> the round of it.
     best_weights: tie rule -> name -> weights of that round.

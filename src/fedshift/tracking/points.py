@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.federation.shown import Tested, shown
+from fedshift.analysis.metrics.base import computed
+from fedshift.federation.reported import Tested, reported
+from fedshift.registry import get
 
-COLUMNS = ["round", "stage", "model", "client", "split", "metric", "value", "time"]
+PLACE = ["round", "stage", "model", "client", "split"]
+COLUMNS = [*PLACE, "metric", "value", "time"]
 SHORT = {"accuracy": "acc"}
 ON_CLIENTS = ("val", "test")
 
@@ -27,19 +31,37 @@ class Point:
     time: int
 
 
-def points(records: pa.Table) -> list[Point]:
+def points(
+    records: pa.Table, statistics: pa.Table | None = None, metrics: Collection[str] = ()
+) -> list[Point]:
     """What is shown of records of whole rounds: means over clients of accuracy and loss, sums of costs; names as in docs/tracking.md.
+    And of `metrics`, which are computed from the statistics of these rounds.
 
-    A function of the records alone, to the last bit: the same rounds give the same points.
+    A function of the records and statistics alone, to the last bit: the same rounds give the same points.
     """
     rows = records.select(COLUMNS).to_pylist()
-    looked_at = shown({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
+    if statistics is not None and len(statistics):
+        rows += _computed(rows, statistics, metrics)
+    looked_at = reported({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
     with_test = any(row["split"] == "test" for row in rows)
     groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if name := _name(row, looked_at, with_test):
             groups[name, row["round"]].append(row)
     return [_point(name, finished, group) for (name, finished), group in groups.items()]
+
+
+def _computed(
+    rows: list[dict[str, Any]], statistics: pa.Table, metrics: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """Rows of `metrics` beside those of accuracy, with their time."""
+    times = {tuple(row[key] for key in PLACE): row["time"] for row in rows if row["metric"] == "accuracy"}
+    places = statistics.select(PLACE).to_pylist()
+    for name in metrics:
+        values = computed(get("metrics", name), statistics).tolist()
+        for place, value in zip(places, values, strict=True):
+            if (key := tuple(place.values())) in times and not math.isnan(value):
+                yield {**place, "metric": name, "value": value, "time": times[key]}
 
 
 def _name(row: dict[str, Any], looked_at: Tested, with_test: bool) -> str:

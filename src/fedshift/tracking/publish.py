@@ -74,6 +74,7 @@ class Follower:
     workspace: Workspace
     runs: list[Followed]
     uri: str
+    metrics: tuple[str, ...] = ()  # computed ones, shown besides what is recorded
     status: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problem: str = ""
@@ -111,7 +112,7 @@ class Follower:
         before = sent.rounds
         status, told = _state(directory)
         if sent.status != "FINISHED":
-            records = _records(directory, sent.rounds, whole=status == "FINISHED")
+            records = _read(directory, "metrics", sent.rounds, whole=status == "FINISHED")
             if records is None and not sent.run_id and status != "FAILED":
                 return 0
             if records is not None or sent.status != status:
@@ -139,7 +140,13 @@ class Follower:
         shown, tags, end = [], {}, None
         if records is not None:
             new = records.filter(pc.greater(records["round"], sent.rounds))
-            shown = points(new)
+            directory = self.workspace.run_at(one.run.directory)
+            statistics = (
+                _read(directory, "statistics", sent.rounds, whole=status == "FINISHED")
+                if self.metrics
+                else None
+            )
+            shown = points(new, statistics, self.metrics)
             end = round(1000 * pc.max(records["time"]).as_py())
             if status == "FINISHED":
                 shown += final_points(told, records)
@@ -209,11 +216,12 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
     return "RUNNING", {}
 
 
-def _records(run: RunDirectory, after: int, *, whole: bool) -> pa.Table | None:
-    """Records of a finished run, or of the segments of a running one that end after round `after`."""
+def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
+    """Records ("metrics") or statistics of a finished run, or of the segments of a running one that end after round `after`."""
+    columns = COLUMNS if kind == "metrics" else None
     if whole:
-        return pq.read_table(run.metrics, columns=COLUMNS)
-    paths = [
-        path for path in sorted(run.segments.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after
-    ]
-    return pa.concat_tables([pq.read_table(path, columns=COLUMNS) for path in paths]) if paths else None
+        path = run.metrics if kind == "metrics" else run.statistics
+        return pq.read_table(path, columns=columns) if kind == "metrics" or path.is_file() else None
+    folder = run.segments if kind == "metrics" else run.statistics_segments
+    paths = [path for path in sorted(folder.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after]
+    return pa.concat_tables([pq.read_table(path, columns=columns) for path in paths]) if paths else None

@@ -85,6 +85,7 @@ def _train(
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     _rounds(federation, run, name, machine.checkpoint_seconds)
     metrics = _merge(run.segments, run.metrics)
+    _merge(run.statistics_segments, run.statistics)
     files = weights.write(federation, run.weights)
     seconds = time.monotonic() - began
     summary = summarize(federation, identity, hashes, data.classes, files, metrics, seconds)
@@ -110,7 +111,9 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
 
 
 def _merge(segments: Path, path: Path) -> pa.Table:
-    table = pa.concat_tables([pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))])
+    """All segments as one file, whose bytes do not depend on where these end."""
+    tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
+    table = pa.concat_tables(tables).combine_chunks()
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     return table

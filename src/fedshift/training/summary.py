@@ -27,7 +27,7 @@ def summarize(
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
     with torch.device("meta"):
         model = federation.build()
-    model_name, stage = federation.scores.shown
+    model_name, stage = federation.evaluator.reported
     return {
         "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
         "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
@@ -38,7 +38,7 @@ def summarize(
         "classes": classes, "evaluates": model_name, "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": file["sha256"] for name, file in weights.items()}},
         "weights": {name: file["file"] for name, file in weights.items()},
-        "best_round": federation.scores.selection.round,
+        "best_round": federation.evaluator.selection.round,
         "costs": {
             **_totals(metrics), "seconds": seconds,
             "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),

@@ -22,9 +22,9 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
 
     Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256 of its entries}.
     """
-    selections = {"last": (federation.round, federation.scores.weights())}
-    for tie, finished in federation.scores.selection.round.items():
-        selections[f"best_{tie}"] = (finished, federation.scores.selection.best_weights[tie])
+    selections = {"last": (federation.round, federation.evaluator.weights())}
+    for tie, finished in federation.evaluator.selection.round.items():
+        selections[f"best_{tie}"] = (finished, federation.evaluator.selection.best_weights[tie])
     written: dict[str, dict[str, str]] = {}
     for selection, (finished, tensors) in selections.items():
         entries = _entries(federation, tensors)

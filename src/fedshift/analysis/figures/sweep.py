@@ -12,14 +12,16 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.beside import AVERAGE, printed
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread, Style
 from fedshift.analysis.seeds import BANDS, over_seeds
-from fedshift.analysis.select import METRICS, selected
+from fedshift.analysis.select import selected
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
+from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
 
 TITLES = {
@@ -32,7 +34,7 @@ PLACE = "place on x"  # no axis has a blank in its name
 @dataclass(frozen=True)
 class Params:
     """x: the axis to draw against.
-    metrics: a row of panels for each; those without a value are left out.
+    metrics: as tables name them; a row of panels for each; those without a value are left out.
     lines: the axis whose values are lines, or `method`.
     panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where lines are of another axis).
     scale: of x; `auto` is log where the values are evenly spaced there rather than linearly.
@@ -61,8 +63,7 @@ class Sweep(Figure):
             if (name := getattr(self.params, key)) not in valid:
                 raise unknown(f"{where}.{key}", "axis", name, filter(None, valid))
         for metric in self.params.metrics:
-            if metric not in METRICS:
-                raise unknown(f"{where}.metrics", "metric", metric, METRICS)
+            quantity(metric, f"{where}.metrics")
         used = [name for name in (self.params.x, self.params.lines, self.params.panels) if name]
         if len({*used}) < len(used):
             raise FedshiftError(where, "uses an axis twice", "Name different axes for x, lines and panels.")
@@ -77,13 +78,15 @@ class Sweep(Figure):
         """Raises FedshiftError where no finished run has a value."""
         orders = _orders(collected)
         by = self.params.panels or ("method" if self.params.lines != "method" else "")
-        frame = collected.runs[collected.keys].merge(selected(collected), on=collected.keys, how="left")
+        frame = collected.runs[collected.keys].merge(
+            selected(collected, quantities=self.params.metrics), on=collected.keys, how="left"
+        )
         if "seed" not in frame:
             frame = frame.assign(seed=0)
         frame[PLACE], x = _places(pd.Series(frame[self.params.x]), self.params, orders[self.params.x])
         rows = []
         for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
-            y, panels = Axis(f"{TITLES[metric]}\naccuracy (%)"), []
+            y, panels = Axis(_title(metric)), []
             for panel in orders[by] if by else [None]:
                 part = frame if panel is None else frame[frame[by] == panel]
                 title = "" if panel is None else str(panel) if by == "method" else f"{by} = {panel}"
@@ -197,3 +200,10 @@ def _geometric(values: Sequence[float]) -> bool:
 def _unevenness(values: Sequence[float]) -> float:
     gaps = [after - before for before, after in pairwise(sorted(values))]
     return statistics.pstdev(gaps) / statistics.fmean(gaps)
+
+
+def _title(metric: str) -> str:
+    """What the y axis of a metric's panels says."""
+    if metric in TITLES:
+        return f"{TITLES[metric]}\naccuracy (%)"
+    return heading(metric) + (" (%)" if in_percent(metric) else "")

@@ -1,4 +1,4 @@
-"""Which model of a client is tested and shown: its own, that of a client that rests too; a generated one; the common one."""
+"""Which model of a client is tested and reported: its own, also where it is inactive; a generated one; the global one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fedshift.federation import checkpoint
 from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
-from fedshift.federation.shown import shown
+from fedshift.federation.reported import reported
 from fedshift.tracking.points import points
 from tests.federation.toys import finish, method, recorded, small, spec
 
-OWN, RECEIVED, COMMON = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")
+LOCAL, PERSONALISED, GLOBAL = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")
 FEW = {"rounds": 5, "participation": 0.34}
 SHOWN = [
-    *((name, OWN) for name in ("ditto", "fdse", "fedbn", "lgfedavg", "local", "partialfed")),
-    *((name, RECEIVED) for name in ("hfedf", "pfedhn")),
-    *((name, COMMON) for name in ("central", "fedavg", "fedsr")),
+    *((name, LOCAL) for name in ("ditto", "fdse", "fedbn", "lgfedavg", "local", "partialfed")),
+    *((name, PERSONALISED) for name in ("hfedf", "pfedhn")),
+    *((name, GLOBAL) for name in ("central", "fedavg", "fedsr")),
 ]
 
 
@@ -33,11 +33,11 @@ def table(federation: Federation) -> pa.Table:
 
 
 def recorded_of(federation: Federation, split: str, metric: str = "accuracy") -> dict[tuple[int, int], float]:
-    """(round, client) -> value for the model that the method is shown by, each once."""
+    """(round, client) -> value for the reported model, each once."""
     rows = [
         row
         for row in federation.records.rows
-        if (row["model"], row["stage"]) == federation.scores.shown
+        if (row["model"], row["stage"]) == federation.evaluator.reported
         and (row["split"], row["metric"]) == (split, metric)
     ]
     found = {(row["round"], row["client"]): row["value"] for row in rows}
@@ -47,17 +47,24 @@ def recorded_of(federation: Federation, split: str, metric: str = "accuracy") ->
 
 @pytest.mark.parametrize(
     ("tested", "first"),
-    [({COMMON, RECEIVED, OWN}, OWN), ({COMMON, RECEIVED}, RECEIVED), ({COMMON}, COMMON), (set(), COMMON)],
+    [
+        ({GLOBAL, PERSONALISED, LOCAL}, LOCAL),
+        ({GLOBAL, PERSONALISED}, PERSONALISED),
+        ({GLOBAL}, GLOBAL),
+        (set(), GLOBAL),
+    ],
 )
-def test_own_before_received_before_common(tested: set[tuple[str, str]], first: tuple[str, str]) -> None:
-    assert shown(tested) == first
+def test_local_before_personalised_before_global(
+    tested: set[tuple[str, str]], first: tuple[str, str]
+) -> None:
+    assert reported(tested) == first
 
 
 @pytest.mark.parametrize(("name", "model"), SHOWN)
 def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[str, str]) -> None:
-    """`points` sees the records alone, `Scores` the method: both must speak of the same model. Means by hand."""
+    """`points` sees the records alone, `Evaluator` the method: both must speak of the same model. Means by hand."""
     federation = finish(small(spec(federation={"rounds": 1}), method(name)))
-    assert federation.scores.shown == model
+    assert federation.evaluator.reported == model
     found = {(point.name, point.round): point.value for point in points(table(federation))}
     for metric, split in (("id/acc", "test"), ("val/acc", "val")):
         by_hand = recorded_of(federation, split)
@@ -67,7 +74,7 @@ def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[st
 
 
 @pytest.mark.parametrize("name", ["fedbn", "lgfedavg", "fdse", "ditto", "partialfed"])
-def test_a_client_that_rests_is_tested_as_it_stands(name: str) -> None:
+def test_an_inactive_client_is_tested_as_it_stands(name: str) -> None:
     """One of three takes part: the others are tested with what they keep, inside what the round broadcast."""
     run = spec(federation=FEW)
     federation = small(run, method(name))
@@ -100,24 +107,24 @@ def test_a_client_that_rests_is_tested_as_it_stands(name: str) -> None:
         assert (accuracy, losses[split][finished, k]) == values
     means = [sum(weights[k] * val[finished, k] for k in range(3)) / sum(weights) for finished in range(6)]
     best = max(means)
-    assert federation.scores.selection.value["first"] == pytest.approx(best, abs=1e-9)
-    assert federation.scores.selection.round["first"] == min(
+    assert federation.evaluator.selection.value["first"] == pytest.approx(best, abs=1e-9)
+    assert federation.evaluator.selection.round["first"] == min(
         finished for finished, mean in enumerate(means) if mean == pytest.approx(best, abs=1e-9)
     )
 
 
 @pytest.mark.parametrize(("name", "passes"), [("fedbn", 3), ("ditto", 3), ("fedavg", 0), ("hfedf", 0)])
-def test_resting_clients_cost_passes_in_evaluated_rounds_alone(
+def test_inactive_clients_cost_passes_in_evaluated_rounds_alone(
     name: str, passes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """4 rounds, evaluated untrained and after 3 and 4; as many passes however many take part, none for methods without own models."""
-    from fedshift.federation import scores
+    from fedshift.federation import evaluator
 
     counts = []
     for share in (1.0, 0.34):
         run = spec(federation={"rounds": 4, "participation": share}, evaluation={"every": 3})
         with monkeypatch.context() as patch:
-            calls = recorded(scores, "evaluate", patch)
+            calls = recorded(evaluator, "evaluate", patch)
             federation = finish(small(run, method(name)))
         counts.append(len(calls))
         own = [row for row in federation.records.rows if row["stage"] == "post_train"]
@@ -127,7 +134,7 @@ def test_resting_clients_cost_passes_in_evaluated_rounds_alone(
 
 
 @pytest.mark.parametrize("name", ["fedbn", "ditto", "fdse"])
-def test_resume_with_resting_clients(name: str, tmp_path: Path) -> None:
+def test_resume_with_inactive_clients(name: str, tmp_path: Path) -> None:
     """Two of three a round: from every place, between two clients and between rounds, to the same records and choice."""
     run = spec(federation={"rounds": 2, "participation": 0.67})
     whole = finish(small(run, method(name)))
@@ -144,7 +151,7 @@ def test_resume_with_resting_clients(name: str, tmp_path: Path) -> None:
         rest = without_time(finish(second))
         assert rest == unbroken[len(unbroken) - len(rest) :]
         assert (len(rest) < len(unbroken)) == (place == 2)  # a closed round is in its segment
-        ours, theirs = second.scores.selection, whole.scores.selection
+        ours, theirs = second.evaluator.selection, whole.evaluator.selection
         assert (ours.value, ours.round) == (theirs.value, theirs.round)
         for tie, weights in theirs.best_weights.items():
             assert all(value.equal(weights[name]) for name, value in ours.best_weights[tie].items())

@@ -1,4 +1,4 @@
-"""What a run records of its models: which are tested when and on what, and which weights are kept."""
+"""Which models of a run are tested when and on what, what is recorded of them, and which weights are kept."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from fedshift.federation.evaluate import evaluate
+from fedshift.federation.evaluate import Set, evaluate
 from fedshift.federation.method import Method
-from fedshift.federation.records import Records
+from fedshift.federation.records import Records, StatisticsTable
+from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED, Tested, reported
 from fedshift.federation.samples import ClientData
 from fedshift.federation.selection import Selection
 from fedshift.federation.server import Server
-from fedshift.federation.shown import COMMON, OWN, RECEIVED, Tested, shown
 from fedshift.federation.state import State
 from fedshift.federation.worker import Worker
 
 TARGET = -1
-Set = tuple[int, str, Tensor]
 
 
-class Scores:
-    """Tests the models of a run as its evaluation asks for.
+class Evaluator:
+    """Tests the models of a run as its evaluation asks for, and chooses its best round.
 
-    held: who holds which samples; targets: the samples of each held-out domain, recorded as clients -1, -2, ..; rounds are counted as
-    finished ones, 0 is untrained.
+    evaluated_clients: who holds which samples, also where one pooled client trains on all of them. targets: the samples of each held-out
+    domain, recorded as clients -1, -2, ... Rounds are counted as finished ones, 0 is untrained.
     """
 
     def __init__(
         self, method: Method, state: State, server: Server, worker: Worker, records: Records,
-        held: list[ClientData], targets: list[Tensor],
+        statistics: StatisticsTable, evaluated_clients: list[ClientData], targets: list[Tensor],
     ) -> None:  # fmt: skip
+        self._statistics = statistics
         self._state, self._server, self._worker, self._records = state, server, worker, records
         self._method, self._evaluation, self._last = method, worker.spec.evaluation, server.T
         home = worker.samples.home
         self._sets: list[Set] = [
             (k, split, client.split(split).to(home))
-            for k, client in enumerate(held)
+            for k, client in enumerate(evaluated_clients)
             for split in ("val", "test")
         ]
         self._target: list[Set] = [
             (TARGET - place, "target", target.to(home)) for place, target in enumerate(targets) if len(target)
         ]
-        self._sizes = {k: len(client.train) for k, client in enumerate(held)}
+        self._sizes = {k: len(client.train) for k, client in enumerate(evaluated_clients)}
         self.selection = Selection(worker.samples.device)
 
     @property
@@ -53,13 +53,13 @@ class Scores:
         return evaluates != "shared" and (self._state.private.size > 0 or evaluates != "model")
 
     @property
-    def shown(self) -> Tested:
-        """(model, stage) that selection and tables look at (C8)."""
-        return shown({self._after_aggregation} | ({OWN} if self.keeps_own else set()))
+    def reported(self) -> Tested:
+        """(model, stage) that selection and tables look at."""
+        return reported({self._after_aggregation} | ({LOCAL} if self.keeps_own else set()))
 
     def start(self) -> None:
         """Test everything before the first round."""
-        self.resting((), 0)
+        self.inactive((), 0)
         self.aggregated(0)
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
@@ -69,10 +69,10 @@ class Scores:
         slot = self._method.evaluates
         if slot != "model":
             row = self._state.slots[slot][k] if self._state.visits[k] else self._state.row
-        self._score(finished, OWN, row, self._sets_of(k))
+        self._score(finished, LOCAL, row, self._sets_of(k))
 
-    def resting(self, active: Collection[int], finished: int) -> None:
-        """Test the own models of clients that are not `active` in the round, as they stand: what each keeps, in what was broadcast."""
+    def inactive(self, active: Collection[int], finished: int) -> None:
+        """Test the own models of the clients that do not take part in the round: what each keeps, inside the model that was broadcast."""
         if self._due_own(finished):
             for k in sorted({*range(self._server.N)}.difference(active)):
                 self.trained(k, self._state.private_row(k), finished)
@@ -82,11 +82,11 @@ class Scores:
         if not self._due(finished):
             return
         for k, row in enumerate(self._each_receives()):
-            self._score(finished, RECEIVED, row, self._sets_of(k))
-        sets = self._target if self._after_aggregation == RECEIVED else [*self._sets, *self._target]
+            self._score(finished, PERSONALISED, row, self._sets_of(k))
+        sets = self._target if self._after_aggregation == PERSONALISED else [*self._sets, *self._target]
         rows = self._method.unseen(self._server) if sets else ()
-        for m, row in enumerate(rows):
-            self._score(finished, COMMON if len(rows) == 1 else RECEIVED, row, sets, m)
+        for member, row in enumerate(rows):
+            self._score(finished, GLOBAL if len(rows) == 1 else PERSONALISED, row, sets, member)
         self.selection.consider(finished, self._sizes, self.weights())
 
     def weights(self) -> dict[str, Tensor]:
@@ -112,7 +112,7 @@ class Scores:
     @property
     def _after_aggregation(self) -> Tested:
         """(model, stage) of what is tested on clients after the aggregation."""
-        return RECEIVED if self._differ or self._method.generates else COMMON
+        return PERSONALISED if self._differ or self._method.generates else GLOBAL
 
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
@@ -121,7 +121,7 @@ class Scores:
         return self.keeps_own and self._due(finished)
 
     def _sets_of(self, k: int) -> list[Set]:
-        return [one for one in self._sets if one[0] == k]
+        return [named for named in self._sets if named[0] == k]
 
     @torch.no_grad()
     def _generated(self) -> Tensor:
@@ -134,10 +134,15 @@ class Scores:
         elif self._differ and self._state.shared.size:
             yield from (self._state.private_row(k) for k in range(self._server.N))
 
-    def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], m: int = 0) -> None:
+    def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
+        """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported model."""
         worker, (model, stage) = self._worker, tested
-        for one in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
-            if tested == self.shown and one.split == "val":
-                self.selection.validation[one.client] = one.accuracy
-            values = {"accuracy": one.accuracy, "loss": one.loss}
-            self._records.add(finished, stage, model, one.client, one.split, values, row=m, n=one.n)
+        for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
+            if tested == self.reported and scored.split == "val":
+                self.selection.validation[scored.client] = scored.accuracy
+            place, values = (
+                (finished, stage, model, scored.client, scored.split),
+                {"accuracy": scored.accuracy, "loss": scored.loss},
+            )
+            self._records.add(*place, values, member=member, n=scored.n)
+            self._statistics.add(*place, scored.statistics, member=member)

@@ -1,0 +1,1 @@
+"""Metrics: numbers that are computed from recorded statistics of predictions, one file each (docs/add-a-metric.md)."""

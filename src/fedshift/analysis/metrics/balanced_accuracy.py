@@ -1,0 +1,16 @@
+"""Balanced accuracy: mean recall of the classes that have samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedshift.analysis.metrics.base import Array, Metric, ratio, recall
+
+
+class BalancedAccuracy(Metric):
+    name = "balanced_accuracy"
+    title = "balanced accuracy"
+
+    @staticmethod
+    def compute(n: Array, correct: Array) -> Array:
+        return ratio(np.nansum(recall(n, correct), -1), (n > 0).sum(-1))

@@ -1,0 +1,16 @@
+"""Macro-recall: mean recall of all classes of the data set, 0 for one without samples (so it is below balanced accuracy there)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedshift.analysis.metrics.base import Array, Metric, recall
+
+
+class MacroRecall(Metric):
+    name = "macro_recall"
+    title = "macro-recall"
+
+    @staticmethod
+    def compute(n: Array, correct: Array) -> Array:
+        return np.asarray(np.nan_to_num(recall(n, correct)).mean(-1))
