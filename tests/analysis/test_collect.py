@@ -217,7 +217,8 @@ def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:
     assert len(pq.read_table(collected.path)) == 2 * len(pq.read_table(directory / "metrics.parquet"))
     summary = json.loads((directory / "summary.json").read_text())
     write_json(
-        project.workspace.pack("0123"), {"pack": "0123", "finished": {directory.name: summary}, "failed": {}}
+        project.workspace.pack("0123").path,
+        {"pack": "0123", "finished": {directory.name: summary}, "failed": {}},
     )
     before = {kind: pq.read_table(directory / f"{kind}.parquet") for kind in ("metrics", "statistics")}
     shutil.rmtree(directory)

@@ -11,7 +11,11 @@ from tests.analysis.conftest import Project, accuracy
 
 
 def two_seeds(project: Project, **keys: object) -> None:
-    project.declare(methods={"fedavg": None}, axes={"local.clip": [1.0, 2.0], "seed": [0, 1]}, **keys)
+    project.declare(
+        methods={"fedavg": None},
+        axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "seed": [0, 1]},
+        **keys,
+    )
     for clip in (1.0, 2.0):
         for seed in (0, 1):
             value = 0.4 + 0.1 * clip + 0.02 * seed

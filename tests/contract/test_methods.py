@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -15,6 +16,7 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
+from fedshift.federation.records import StatisticsTable
 from fedshift.federation.transfer import Transfer
 from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import names
@@ -150,16 +152,23 @@ def test_resume_is_bit_exact_from_every_place(name: str, tmp_path: Path) -> None
             if count == place:
                 checkpoint.save(first, path / "checkpoint.safetensors", path / "segments", "run")
                 break
-        for segment in (path / "segments").glob("*"):
+        for segment in (path / "segments").rglob("*.parquet"):
             segment.unlink()  # as where a run dies before it is written: the checkpoint holds it
         second = small(TWO, method(name))
         assert checkpoint.resume(second, path / "checkpoint.safetensors", path / "segments", "run")
         assert everything(second) == everything(first)
         finish(second)
-        written = [row for file in sorted((path / "segments").glob("*")) for row in read(file)]
+        counted = [pq.read_table(file) for file in sorted((path / "segments" / "statistics").glob("*"))]
+        counted.append(packed(second.statistics))
+        assert pa.concat_tables(counted).equals(packed(whole.statistics))
+        written = [row for file in sorted((path / "segments").glob("*.parquet")) for row in read(file)]
         assert written + numbers(second) == unbroken
         second.records.rows = whole.records.rows
         assert everything(second) == everything(whole)
+
+
+def packed(table: StatisticsTable) -> pa.Table:
+    return pq.read_table(io.BytesIO(table.pack()))
 
 
 def read(segment: Path) -> list[tuple[object, ...]]:

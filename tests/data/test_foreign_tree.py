@@ -17,8 +17,9 @@ import yaml
 from PIL import Image
 
 from fedshift.data.prepare import load_prepared
+from fedshift.identity import prepared_name
 from fedshift.planning import planfile
-from fedshift.spec import Prepare
+from fedshift.spec import Prepare, Source
 from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.verbs import done, fedshift, refused
@@ -74,7 +75,8 @@ def fetched(project: Path, source: Path) -> str:
 def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
     """Pixels and paths."""
     done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
-    content = load_prepared(Workspace(project).prepared_at("folder", "mine", Prepare(px=PX)))
+    source = Source(dataset="folder", release="mine", prepare=Prepare(px=PX))
+    content = load_prepared(Workspace(project).prepared(prepared_name(source)))
     images, index = content.pixels, content.index
     return images, list(index["path"])
 

@@ -15,7 +15,7 @@ from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
-from fedshift.identity import identify, prepared_name, rendered_name
+from fedshift.identity import identify, prepared_name, rendered_name, run_name
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
@@ -57,9 +57,9 @@ def test_a_run_and_an_adaptation_read_each_file_once(project: Path, method: str)
     assert {name: count for name, count in first.items() if name != "images.npy"} == once
     assert first["images.npy"] <= 3  # hashed once a process; NumPy opens it for its header, and for the map
     identity = identify(spec)
-    run = workspace.run(spec, identity.digest, identity.code)
+    run = workspace.run(run_name(spec, identity))
     with opened(folders) as second:
-        adapt(workspace, run, Task("fedbn", {}), CPU)
+        adapt(workspace, run.path, Task("fedbn", {}), CPU)
     assert {name: count for name, count in second.items() if name != "images.npy"} == once
     if method == "ccst":
         with opened([workspace.rendered(rendered_name(spec))]) as rendered:

@@ -12,13 +12,18 @@ from fedshift.experiments.load import load
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
+from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
 TINY: dict[str, Any] = {
     "title": "Tiny",
     "protocol": "digits",
     "methods": {"fedavg": None, "fedprox": None},
-    "axes": {"local.clip": [0.0001, 1.0], "target": ["plain", "ink"], "seed": [0, 1]},
+    "axes": {
+        "clip": {"key": "local.clip", "values": [0.0001, 1.0]},
+        "target": ["plain", "ink"],
+        "seed": [0, 1],
+    },
 }
 
 
@@ -56,4 +61,4 @@ def test_adding_and_changing_a_figure_plans_no_new_run(project: Path) -> None:
         assert path != first
         after = planfile.runs(path)
         assert [(run.name, run.pack) for run in after] == [(run.name, run.pack) for run in before]
-        assert [run.state for run in after] == ["finished"] * len(before)
+        assert all(workspace.run_at(run.directory).outcome() is State.FINISHED for run in after)

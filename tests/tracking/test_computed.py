@@ -27,7 +27,7 @@ def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: t
     planned = Run(**{**fields, "method": "fedavg", "directory": "results/run", "spec": run.model_dump_json()})  # type: ignore[arg-type]
     cells = [Cell("demo", "fedavg", json.dumps({"seed": 0}), "d")]
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    follower = Follower(tmp_path, followed([planned], cells), uri, metrics)
+    follower = Follower(Workspace(tmp_path), followed([planned], cells), uri, metrics)
     for event in federation.run():
         if event == "round":
             checkpoint.save(federation, directory / "checkpoint", directory / "segments", "run")

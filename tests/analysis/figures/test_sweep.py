@@ -27,7 +27,11 @@ def toy(
     """Two methods, two targets: ood is 30 + 10 by the place of the value + 2 by the seed, local 5 more, the target b 20 more."""
     project.declare(
         methods={"fedavg": None, "local": None},
-        axes={key: [*values], "target": ["a", "b"], "seed": [*range(seeds)]},
+        axes={
+            key.rpartition(".")[2]: {"key": key, "values": [*values]},
+            "target": ["a", "b"],
+            "seed": [*range(seeds)],
+        },
     )
     for more, method in enumerate(("fedavg", "local")):
         for place, value in enumerate(values):
@@ -87,7 +91,8 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
 
 def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:
     project.declare(
-        methods={"fedavg": None}, axes={"local.clip": [1.0, 2.0], "target": ["a", "b"], "seed": [0, 1]}
+        methods={"fedavg": None},
+        axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "target": ["a", "b"], "seed": [0, 1]},
     )
     for clip in (1.0, 2.0):
         for target in ("a", "b"):
@@ -152,7 +157,7 @@ def test_published_points_of_the_same_experiment_stand_beside(
         protocol="hfedf",
         spec={"data": {"dataset": "pacs"}, "federation": {"rounds": rounds}},
         methods={"fedavg": None},
-        axes={"partition.params.d": [1, 2, 3], "target": "all", "seed": [0]},
+        axes={"d": {"key": "partition.params.d", "values": [1, 2, 3]}, "target": "all", "seed": [0]},
         published={"*": TABLE2},
     )
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})
@@ -171,7 +176,11 @@ TINY: dict[str, Any] = {
     "title": "Tiny",
     "protocol": "digits",
     "methods": {"fedavg": None, "fedprox": None},
-    "axes": {"local.clip": [0.0001, 1.0], "target": ["plain", "ink"], "seed": [0, 1]},
+    "axes": {
+        "clip": {"key": "local.clip", "values": [0.0001, 1.0]},
+        "target": ["plain", "ink"],
+        "seed": [0, 1],
+    },
 }
 
 
