@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
+from fedshift.experiments.quantity import AGGREGATIONS
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
@@ -119,6 +120,20 @@ def _experiment() -> Schema:
     }
     keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
     defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    aggregations = "|".join(AGGREGATIONS)
+    quantity = {
+        "anyOf": [
+            {
+                "enum": [
+                    *AGGREGATIONS,
+                    *(f"{metric}.{way}" for metric in own("metrics") for way in AGGREGATIONS),
+                ]
+            },
+            {"pattern": rf"^\w+\.({aggregations})$"},
+        ]
+    }
+    defs["Table"]["properties"]["metrics"]["items"] |= quantity
+    defs["Claim"]["properties"]["metric"] |= quantity
     return {**made, "$defs": defs}
 
 

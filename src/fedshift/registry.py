@@ -97,4 +97,4 @@ def title(kind: str, name: str) -> str:
     found = importlib.util.find_spec(module(kind, name))
     assert found is not None and found.origin is not None
     tree = ast.parse(Path(found.origin).read_text())
-    return (ast.get_docstring(tree) or "").partition("\n")[0]
+    return " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())

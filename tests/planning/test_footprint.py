@@ -15,7 +15,11 @@ from fedshift.spec import RunSpec
 from fedshift.tensors import read_tensors
 from tests.federation import toys
 
-MESSAGES = ("records", *(f"progress/{name}" for name in ("measured", "messages", "first", "exchanged")))
+MESSAGES = (
+    "records",
+    "statistics",
+    *(f"progress/{name}" for name in ("measured", "messages", "first", "exchanged")),
+)
 
 
 def spec(name: str, **blocks: Any) -> RunSpec:

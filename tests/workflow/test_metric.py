@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 TABLE = "results/tables/demo/table.csv"
 
 

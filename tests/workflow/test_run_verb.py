@@ -18,7 +18,7 @@ from fedshift.workspace import Workspace
 from tests.verbs import fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
