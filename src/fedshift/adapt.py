@@ -1,4 +1,6 @@
-"""Adapts the model of a finished run to its held-out domain, without labels, and tests it before and after."""
+"""Adapts the model of a finished run to its held-out domain, without labels, and tests it before and
+after.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,12 @@ from fedshift.workspace import Workspace
 
 
 def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> Path:
-    """Write results/adapted/<digest>-<code>/<adaptation>-<key>.json for a finished run, unless it is there; return its path.
+    """Write results/adapted/<digest>-<code>/<adaptation>-<key>.json for a finished run, unless it is there;
+    return its path.
 
-    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without a held-out domain or without weights,
-    and for one that was trained on other images or another partition than there are now.
+    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without a held-out
+    domain or without weights, and for one that was trained on other images or another partition than there
+    are now.
     """
     declared = task.declared()
     directory = RunDirectory(run)
@@ -61,7 +65,9 @@ def adapt(workspace: Workspace, run: Path, task: Task, device: torch.device) -> 
 def _adapted(
     workspace: Workspace, run: Path, summary: dict[str, Any], spec: RunSpec, task: Task, device: torch.device
 ) -> dict[str, Any]:
-    """Tests and adapts each model that the method has for the target; accuracies and losses are their means."""
+    """Tests and adapts each model that the method has for the target; accuracies and losses are their
+    means.
+    """
     began = time.monotonic()
     if device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)

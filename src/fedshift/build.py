@@ -1,6 +1,8 @@
-"""The one door from a declaration to objects: a run's method, network and rendering, built from its resolved spec.
+"""The one door from a declaration to objects: a run's method, network and rendering, built from its resolved
+spec.
 
-Whoever wants to know what a method declares asks the object, never its class: parameters may change it (`centralized`).
+Whoever wants to know what a method declares asks the object, never its class: parameters may change it
+(`centralized`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ def model_of(spec: RunSpec, classes: int) -> Model:
 
 
 def rendering_of(spec: RunSpec) -> Rendering | None:
-    """What makes the images that the run trains on, with its method's parameters; None where it trains on the prepared ones."""
+    """What makes the images that the run trains on, with its method's parameters; None where it trains on the
+    prepared ones.
+    """
     method = method_of(spec)
     return None if method.rendering is None else get("renderings", method.rendering)(method.hp)

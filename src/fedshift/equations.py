@@ -9,7 +9,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equation(NamedTuple):
-    """paper, number: what a function computes; used_with: the method's parameters under which a run calls it (none: its defaults)."""
+    """paper, number: what a function computes; used_with: the method's parameters under which a run calls it
+    (none: its defaults).
+    """
 
     paper: str
     number: str

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 class FedshiftError(Exception):
     """A mistake outside the code: says where it is, what it is, and what to do next.
 
-    `retry` tells a workflow whether running the same thing again can help (a full disk: yes; a misspelled key: no).
+    `retry` tells a workflow whether running the same thing again can help (a full disk: yes; a misspelled
+    key: no).
     """
 
     def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:
@@ -18,7 +19,9 @@ class FedshiftError(Exception):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """One sentence that names the valid choice that `name` begins, else the closest to it, or all of them where none is close."""
+    """One sentence that names the valid choice that `name` begins, else the closest to it, or all of them
+    where none is close.
+    """
     choices = sorted(map(str, valid))
     longer = [choice for choice in choices if name and choice.startswith(str(name))]
     close = longer or difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)

@@ -21,7 +21,8 @@ _fences: list[Callable[[], None]] = []
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; when the block ends well, it replaces `path` in one step.
 
-    The data reach the disk before the name does. Raises FedshiftError where the folder cannot be written or the disk is full.
+    The data reach the disk before the name does. Raises FedshiftError where the folder cannot be written or
+    the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -64,9 +65,9 @@ def remove_temporary(folder: Path) -> None:
 def built_once(folder: Path) -> Iterator[Path | None]:
     """Build a folder once, by whichever process asks first; gives None where it is there already.
 
-    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the block ends
-    well it gets its name by one rename. What a FedshiftError leaves is removed, unless trying again can help; what a
-    kill or a full disk leaves is given to the next that asks.
+    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the
+    block ends well it gets its name by one rename. What a FedshiftError leaves is removed, unless trying
+    again can help; what a kill or a full disk leaves is given to the next that asks.
     """
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():

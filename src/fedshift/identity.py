@@ -1,9 +1,10 @@
-"""What runs and their data are called: the digest of what is declared, and the fingerprint of the code that computes it.
+"""What runs and their data are called: the digest of what is declared, and the fingerprint of the code that
+computes it.
 
-The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and the declared
-versions of engine, method, model, data set and partition scheme. The fingerprint covers the syntax trees - without comments
-and docstrings - of every module that computes the run, with their imports inside the package (a plug-in's: inside its own package too),
-cut at the modules in DESCRIBE.
+The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and
+the declared versions of engine, method, model, data set and partition scheme. The fingerprint covers the
+syntax trees - without comments and docstrings - of every module that computes the run, with their imports
+inside the package (a plug-in's: inside its own package too), cut at the modules in DESCRIBE.
 """
 
 from __future__ import annotations
@@ -28,10 +29,28 @@ ENGINE = ("fedshift.assemble",)
 DESCRIBE = frozenset(
     f"fedshift.{name}"
     for name in (
-        "equations", "errors", "files", "identity", "tensors", "registry", "resolve", "rundir", "spec", "weights", "workspace",
-        "federation.checkpoint", "federation.cost", "federation.records", "data.columns", "data.convert", "data.download", "data.fetch", "data.plots", "data.verify",
+        "equations",
+        "errors",
+        "files",
+        "identity",
+        "tensors",
+        "registry",
+        "resolve",
+        "rundir",
+        "spec",
+        "weights",
+        "workspace",
+        "federation.checkpoint",
+        "federation.cost",
+        "federation.records",
+        "data.columns",
+        "data.convert",
+        "data.download",
+        "data.fetch",
+        "data.plots",
+        "data.verify",
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +103,9 @@ def code(spec: RunSpec) -> str:
 
 
 def run_name(spec: RunSpec, identity: Identity) -> str:
-    """`<data set>/<method>/<target>/seed<seed>/<digest>-<code>`: the directory of a run below results/runs."""
+    """`<data set>/<method>/<target>/seed<seed>/<digest>-<code>`: the directory of a run below
+    results/runs.
+    """
     target = spec.data.target_name or "none"
     return f"{spec.data.dataset}/{spec.method.name}/{target}/seed{spec.seed}/{identity}"
 
@@ -92,8 +113,9 @@ def run_name(spec: RunSpec, identity: Identity) -> str:
 def prepared_name(data: Source) -> str:
     """`<data set>/<px>-<recipe>`: the folder of decoded images below data/prepared.
 
-    The recipe covers release, resampling, the data set's version and the code that lists, reads and resizes its images. Not covered
-    is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds the tree's own hash.
+    The recipe covers release, resampling, the data set's version and the code that lists, reads and resizes
+    its images. Not covered is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds
+    the tree's own hash.
     """
     version = get("datasets", data.dataset).version
     made_by = fingerprint("fedshift.data.prepare", module("datasets", data.dataset))
@@ -104,8 +126,8 @@ def prepared_name(data: Source) -> str:
 def partition_name(spec: Division) -> str:
     """`<data set>/<recipe>`: the Parquet file of a partition below data/partitions.
 
-    The recipe covers everything that decides who holds which sample, the code that does it included. The data set's module decides
-    domains, classes, official splits and duplicates.
+    The recipe covers everything that decides who holds which sample, the code that does it included. The data
+    set's module decides domains, classes, official splits and duplicates.
     """
     dataset = spec.data.dataset
     plugins = [
@@ -124,7 +146,8 @@ def partition_name(spec: Division) -> str:
 
 
 def rendered_name(spec: RunSpec) -> str:
-    """`<data set>/<recipe>`: the folder, below data/rendered, of images that a run's method makes before training.
+    """`<data set>/<recipe>`: the folder, below data/rendered, of images that a run's method makes before
+    training.
 
     The recipe covers what they are made of and how. Only of a spec whose method renders.
     """
@@ -141,7 +164,9 @@ def _short(value: object) -> str:
 
 @functools.cache
 def fingerprint(*modules: str) -> str:
-    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package and this one."""
+    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package and
+    this one.
+    """
     closure: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -193,7 +218,9 @@ def _targets(node: ast.AST, name: str, is_package: bool) -> Iterator[str]:
 
 
 def canonical_dump(tree: ast.AST) -> str:
-    """A syntax tree as text, without docstrings, positions and empty fields, so that Python versions agree on it."""
+    """A syntax tree as text, without docstrings, positions and empty fields, so that Python versions agree on
+    it.
+    """
     if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
         ast.get_docstring(tree, clean=False) is not None
     ):

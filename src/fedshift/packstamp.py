@@ -1,4 +1,6 @@
-"""The stamp of a pack, which says that nothing is left to train of it. Standard library only: the Snakefile needs it."""
+"""The stamp of a pack, which says that nothing is left to train of it. Standard library only: the Snakefile
+needs it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ class PackStamp:
 
 
 def forget_failures(runs: Iterable[RunDirectory], stamps: Iterable[PackStamp]) -> int:
-    """Forget failures for good, and delete the stamps that name failed runs, so that they are asked for again; return how many stamps.
+    """Forget failures for good, and delete the stamps that name failed runs, so that they are asked for
+    again; return how many stamps.
 
     runs: the members of the packs of `stamps`.
     """

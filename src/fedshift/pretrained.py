@@ -1,7 +1,8 @@
-"""Published weights: a start that is read from a file of torchvision's instead of drawn. `fedshift.weights` gets the file.
+"""Published weights: a start that is read from a file of torchvision's instead of drawn. `fedshift.weights`
+gets the file.
 
-The network's class names it (`Model.weights`) and translates its entries (`Model.published`). What the file does not fill, such as the
-head, stays as drawn.
+The network's class names it (`Model.weights`) and translates its entries (`Model.published`). What the file
+does not fill, such as the head, stays as drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class Weights:
     entries: dict[str, Tensor]
 
     def start(self, layout: Layout, row: Tensor) -> Tensor:
-        """`row` [P + Q] with these entries in place of the drawn ones. Raises FedshiftError where a method has replaced one of them."""
+        """`row` [P + Q] with these entries in place of the drawn ones. Raises FedshiftError where a method
+        has replaced one of them.
+        """
         named = layout.named(row)
         for name, value in self.entries.items():
             if name not in named or named[name].shape != value.shape:

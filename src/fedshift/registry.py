@@ -1,4 +1,5 @@
-"""Finds methods, models, data sets, partition schemes and figures: one file each, by name, without importing what is not asked for.
+"""Finds methods, models, data sets, partition schemes and figures: one file each, by name, without importing
+what is not asked for.
 
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
@@ -40,14 +41,18 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 
 @functools.cache
 def own(kind: str) -> tuple[str, ...]:
-    """The names of a kind that come with this package, sorted: what its pages list, whatever else is installed."""
+    """The names of a kind that come with this package, sorted: what its pages list, whatever else is
+    installed.
+    """
     stems = (path.stem for path in _folder(kind).glob("*.py"))
     return tuple(sorted(stem for stem in stems if not stem.startswith("_") and stem != "base"))
 
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted; raises FedshiftError for a plug-in with a name of ours."""
+    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted; raises FedshiftError for a
+    plug-in with a name of ours.
+    """
     for taken in {*own(kind)} & {*_plugins(kind)}:
         what = f"'{taken}' is a name of fedshift's own, and a run may mean one thing only"
         raise FedshiftError(

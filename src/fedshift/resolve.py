@@ -18,7 +18,8 @@ AnyDivision = TypeVar("AnyDivision", bound=Division)
 
 
 def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
-    """Check names, parameters and combinations; parameters at their default are dropped, so that a digest never sees them.
+    """Check names, parameters and combinations; parameters at their default are dropped, so that a digest
+    never sees them.
 
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
@@ -55,7 +56,8 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
 
 
 def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
-    """Check the names and parameters that decide who holds which sample; parameters at their default are dropped.
+    """Check the names and parameters that decide who holds which sample; parameters at their default are
+    dropped.
 
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
@@ -85,11 +87,16 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
 
 
 def check_weights(spec: RunSpec, where: str) -> None:
-    """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method weighs its clients otherwise."""
+    """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method
+    weighs its clients otherwise.
+    """
     kind, asked = get("methods", spec.method.name), spec.federation.weights
     method = kind(params(kind, spec.method.params))
     if method.weights not in (None, asked):
-        what = f"'{asked}' would have no effect: {method.name} weighs its clients by a rule of its own, '{method.weights}'"
+        what = (
+            f"'{asked}' would have no effect: {method.name} weighs its clients by a rule of its own, "
+            f"'{method.weights}'"
+        )
         own = any(field.name == "weights" for field in dataclasses.fields(kind.Params))
         cure = (
             f"Set method.params.weights to '{asked}'." if own else "Leave it out, or choose another method."
@@ -133,7 +140,9 @@ def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:
 
 @functools.cache
 def _refused(model: str, px: int, method: str) -> FedshiftError | None:
-    """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor has values."""
+    """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor
+    has values.
+    """
     import torch
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
@@ -147,7 +156,9 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """A resolved spec with every parameter of its method, model, scheme and modifiers, those at their default too; `resolve` drops them again."""
+    """A resolved spec with every parameter of its method, model, scheme and modifiers, those at their default
+    too; `resolve` drops them again.
+    """
 
     def every(kind: str, name: str, chosen: dict[str, Any]) -> dict[str, Any]:
         return dataclasses.asdict(params(get(kind, name), chosen))

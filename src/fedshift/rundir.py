@@ -145,7 +145,8 @@ class RunDirectory:
     def reuse(self, rerun: str) -> RunDirectory:
         """The directory to take for this run under `rerun`.
 
-        "code": this one. "version": where this one is not finished, that of the same digest that was finished last, by any code.
+        "code": this one. "version": where this one is not finished, that of the same digest that was finished
+        last, by any code.
         """
         if rerun == "code" or self.outcome() is State.FINISHED:
             return self

@@ -22,7 +22,8 @@ NAMED_BY = ("run", "weights", "version", "code", "task")
 class Task:
     """An adaptation with its parameters, which of the kept weights it starts from, and on which images.
 
-    images: `tested`, exactly those that the run's own accuracy on its held-out domain is of (partition.target_split), or `full_domain`.
+    images: `tested`, exactly those that the run's own accuracy on its held-out domain is of
+        (partition.target_split), or `full_domain`.
     """
 
     adaptation: str
@@ -31,7 +32,9 @@ class Task:
     images: Literal["tested", "full_domain"] = "tested"
 
     def declared(self, where: str = "fedshift adapt") -> dict[str, Any]:
-        """Version and code of the adaptation, and this task with all its parameters. Raises FedshiftError for an unknown one."""
+        """Version and code of the adaptation, and this task with all its parameters. Raises FedshiftError for
+        an unknown one.
+        """
         kind = get("adaptations", self.adaptation, where)
         hp = params(kind, self.params, f"{where}: {self.adaptation}")
         return {
@@ -41,7 +44,9 @@ class Task:
         }
 
     def check(self, spec: RunSpec, where: str) -> None:
-        """Raises FedshiftError for a task that nobody can do, and for a run that cannot be adapted, before it is trained."""
+        """Raises FedshiftError for a task that nobody can do, and for a run that cannot be adapted, before it
+        is trained.
+        """
         import torch
 
         self.declared(where)
@@ -62,6 +67,8 @@ def one_domain(spec: RunSpec, where: object) -> str:
 
 
 def place(workspace: Workspace, told: dict[str, Any]) -> Path:
-    """results/adapted/<digest>-<code>/<adaptation>-<key>.json; the key covers the run's weights, the task and the code."""
+    """results/adapted/<digest>-<code>/<adaptation>-<key>.json; the key covers the run's weights, the task and
+    the code.
+    """
     key = sha256(canonical_json({name: told[name] for name in NAMED_BY}))[:16]
     return workspace.adapted(told["run"]) / f"{told['task']['adaptation']}-{key}.json"

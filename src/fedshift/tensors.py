@@ -13,7 +13,9 @@ from fedshift.files import atomic_path
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write contiguous tensors atomically. Raises FedshiftError where the disk is full or the folder cannot be written."""
+    """Write contiguous tensors atomically. Raises FedshiftError where the disk is full or the folder cannot
+    be written.
+    """
     with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, metadata)
@@ -22,7 +24,9 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a file, on the CPU, and its metadata. Raises FedshiftError, with `cure`, for a file that is not whole."""
+    """All tensors of a file, on the CPU, and its metadata. Raises FedshiftError, with `cure`, for a file that
+    is not whole.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

@@ -1,7 +1,9 @@
-"""Published weights: which files there are, where they lie, how they are got. What is in them `fedshift.pretrained` reads.
+"""Published weights: which files there are, where they lie, how they are got. What is in them
+`fedshift.pretrained` reads.
 
-The name of a file of torchvision's ends with the first eight hexadecimals of its SHA-256. The whole hash is in WHOLE where two public
-projects or more print the same one; of the others (vgg11_bn) these eight are checked.
+The name of a file of torchvision's ends with the first eight hexadecimals of its SHA-256. The whole hash is
+in WHOLE where two public projects or more print the same one; of the others (vgg11_bn) these eight are
+checked.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ WHOLE = {
 class WeightsFile:
     """`name` in the folder of weights, for `owner`: the model or rendering that reads it.
 
-    address: where it is published, "" for a file of the user's own; sha256: whole, or its beginning; instead: what to do without it.
+    address: where it is published, "" for a file of the user's own; sha256: whole, or its beginning; instead:
+        what to do without it.
     """
 
     owner: str
@@ -100,8 +103,9 @@ def fetch_weights(
 ) -> None:
     """Bring the published files of `owners` to their folder; one that is there is checked and left alone.
 
-    `sources`: files, known by their content, and folders, in which they are looked for by name; what is taken is copied, and nothing is
-    downloaded. Raises FedshiftError for what cannot be got or is another file by its SHA-256; no wrong file is kept.
+    `sources`: files, known by their content, and folders, in which they are looked for by name; what is taken
+    is copied, and nothing is downloaded. Raises FedshiftError for what cannot be got or is another file by
+    its SHA-256; no wrong file is kept.
     """
     published = known()
     for owner in owners:

@@ -1,6 +1,7 @@
 """Where everything lies, below one root: the only place that builds paths of data and results.
 
-Standard library only: the Snakefile needs it. What a spec's data and results are called `fedshift.identity` says.
+Standard library only: the Snakefile needs it. What a spec's data and results are called `fedshift.identity`
+says.
 """
 
 from __future__ import annotations

@@ -121,7 +121,9 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("method", ["fedbn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))])
+@pytest.mark.parametrize(
+    "method", ["fedbn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))]
+)
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

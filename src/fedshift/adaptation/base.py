@@ -1,4 +1,6 @@
-"""What an adaptation is: a change of a trained model by the images, not the labels, that it is then tested on."""
+"""What an adaptation is: a change of a trained model by the images, not the labels, that it is then tested
+on.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Adaptation:
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
         """Change the row that `network` is bound to, in place, in fp32.
 
-        batches(size): all images once, x [size, 3, h, w] as they are tested, in fixed order; the last batch may be smaller, but a single
-        image is left out. Raises FedshiftError for a model that it cannot adapt.
+        batches(size): all images once, x [size, 3, h, w] as they are tested, in fixed order; the last batch
+        may be smaller, but a single image is left out. Raises FedshiftError for a model that it cannot adapt.
         """
         raise NotImplementedError

@@ -1,10 +1,11 @@
 """FDSE-Adaption: the erasers learn the target domain (Wang et al., CVPR 2025, Algorithm 3).
 
-The personal halves of the blocks descend the consistency term alone, which needs no labels: BN_DSE is in training mode, all else is
-frozen and in evaluation mode. The global statistics are those of BN_DFE; the running ones start there and go on over all epochs.
+The personal halves of the blocks descend the consistency term alone, which needs no labels: BN_DSE is in
+training mode, all else is frozen and in evaluation mode. The global statistics are those of BN_DFE; the
+running ones start there and go on over all epochs.
 
-Not in the paper ("several epochs"): epochs, step size and batch. The term is that of Eq. 4-7 for every form that training had, with
-the run's own beta.
+Not in the paper ("several epochs"): epochs, step size and batch. The term is that of Eq. 4-7 for every form
+that training had, with the run's own beta.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FedBN-Adaption: the running statistics of the target domain (Wang et al., CVPR 2025, Algorithm 2).
 
-Deviation: only batch normalisation is in training mode, so that Dropout draws nothing. The released code passes five times over the
-images, the paper once.
+Deviation: only batch normalisation is in training mode, so that Dropout draws nothing. The released code
+passes five times over the images, the paper once.
 """
 
 from __future__ import annotations

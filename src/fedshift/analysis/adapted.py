@@ -1,7 +1,8 @@
-"""Adapted: what test-time adaptation made of an experiment's runs, in one file beside its metrics, which DVC shares.
+"""Adapted: what test-time adaptation made of an experiment's runs, in one file beside its metrics, which DVC
+shares.
 
-Each result has its own file below results/adapted/. For tables it is a run of its own with one evaluation: that on the held-out
-domain after adaptation, in the round whose weights it began with.
+Each result has its own file below results/adapted/. For tables it is a run of its own with one evaluation:
+that on the held-out domain after adaptation, in the round whose weights it began with.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def gather(workspace: Workspace, name: str, results: list[Path]) -> Path:
 
 
 def read(workspace: Workspace, name: str) -> dict[tuple[str, str], Result]:
-    """The results that were gathered, by `<digest>-<code>` and what was adapted how (as planfile.Cell says it)."""
+    """The results that were gathered, by `<digest>-<code>` and what was adapted how (as planfile.Cell says
+    it).
+    """
     there = path(workspace, name)
     results = json.loads(there.read_text()) if there.is_file() else []
     return {
@@ -52,7 +55,9 @@ def fits(result: Result | None, summary: bytes) -> bool:
 
 
 def restore(workspace: Workspace) -> None:
-    """Write the files below results/adapted/ of gathered results that are not here: what was adapted elsewhere is not adapted again."""
+    """Write the files below results/adapted/ of gathered results that are not here: what was adapted
+    elsewhere is not adapted again.
+    """
     for gathered in sorted((workspace.results / "metrics").rglob("*.adapted.json")):
         for one in json.loads(gathered.read_text()):
             if not (there := place(workspace, one)).exists():

@@ -1,13 +1,15 @@
 """Aggregation: how a metric's values on the clients of a run, after a round, become one number.
 
-With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split where the partition has one, else on validation):
+With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split where the partition has
+one, else on validation):
 
-- id = avg = mean of a_k, the second by FDSE's name; all = sum n_k a_k / sum n_k; worst: the worst a_k; std: their standard deviation (n)
+- id = avg = mean of a_k, the second by FDSE's name; all = sum n_k a_k / sum n_k; worst: the worst a_k; std:
+  their standard deviation (n)
 - pooled: the metric of all these samples as one set
 - ood: the value on the held-out domain, the mean over models where a method has several for an unseen domain
 
-Rounds are chosen by `val`, all on the validation split, and by `held_out`, the value on a second held-out domain. A client whose value is
-not defined (NaN) is left out.
+Rounds are chosen by `val`, all on the validation split, and by `held_out`, the value on a second held-out
+domain. A client whose value is not defined (NaN) is left out.
 """
 
 from __future__ import annotations

@@ -27,10 +27,11 @@ class Comparison:
 
 
 def check(collected: Collected) -> list[Comparison]:
-    """All runs finished, all records finite, and accuracies (percent) at least the experiment's multiples of chance.
+    """All runs finished, all records finite, and accuracies (percent) at least the experiment's multiples of
+    chance.
 
-    Chance is 1 / number of classes. Accuracies are means over targets and seeds, of the round that tables show; an adapted row has no
-    `id` to reach.
+    Chance is 1 / number of classes. Accuracies are means over targets and seeds, of the round that tables
+    show; an adapted row has no `id` to reach.
     """
     count = len(collected.runs)
     comparisons = [

@@ -1,13 +1,16 @@
-"""Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the verdicts on each.
+"""Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the
+verdicts on each.
 
 A group needs, of its comparisons,
 
 - "all": every one;
 - "most": more than half;
-- "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of them; else all but one.
+- "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of
+  them; else all but one.
 
-It is confirmed where so many are, refuted where so many are refuted that they can no longer be reached, else undecided. A comparison
-that the experiment does not test counts as undecided: a group may need more than one experiment.
+It is confirmed where so many are, refuted where so many are refuted that they can no longer be reached, else
+undecided. A comparison that the experiment does not test counts as undecided: a group may need more than one
+experiment.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from fedshift.analysis.claims import Verdict
 
 @dataclass(frozen=True)
 class Group:
-    """A row of reference/claims_groups.csv: its comparisons by verdict (`untested`: not in this experiment), and what follows."""
+    """A row of reference/claims_groups.csv: its comparisons by verdict (`untested`: not in this experiment),
+    and what follows.
+    """
 
     claim: str
     quantifier: str
@@ -63,11 +68,18 @@ def lines(found: list[Group]) -> list[tuple[str, ...]]:
     return [
         (
             one.claim,
-            f"{one.quantifier}: {one.needed} of {one.comparisons}" if one.needed < one.comparisons else f"{one.quantifier} {one.comparisons}",
-            one.verdict, str(one.confirmed), str(one.refuted), str(one.undecided), str(one.untested), one.text,
+            f"{one.quantifier}: {one.needed} of {one.comparisons}"
+            if one.needed < one.comparisons
+            else f"{one.quantifier} {one.comparisons}",
+            one.verdict,
+            str(one.confirmed),
+            str(one.refuted),
+            str(one.undecided),
+            str(one.untested),
+            one.text,
         )
         for one in found
-    ]  # fmt: skip
+    ]
 
 
 def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:

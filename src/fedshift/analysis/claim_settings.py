@@ -18,7 +18,8 @@ from fedshift.experiments.schema import Claim, Experiment
 def changes(
     root: Path, experiment: Experiment, said: Mapping[str, str], claim: Claim, rows: Iterable[str]
 ) -> list[str]:
-    """Each such setting of the rows that a claim compares ("federation.rounds 60, paper 200"), for `said`, its row of claims.csv.
+    """Each such setting of the rows that a claim compares ("federation.rounds 60, paper 200"), for `said`,
+    its row of claims.csv.
 
     What a row's own entry and the axes set is what the claim speaks of, and no difference.
     """
@@ -53,7 +54,9 @@ def changes(
 
 @functools.lru_cache(16)
 def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
-    """The runs of an experiment (JSON), each beside the same run without what the file changes of its protocol for all methods."""
+    """The runs of an experiment (JSON), each beside the same run without what the file changes of its
+    protocol for all methods.
+    """
     declared = Experiment.model_validate_json(text)
     bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}, "expect": None, "adapt": {}}
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}

@@ -1,17 +1,20 @@
-"""Claims: what a paper says of one method beside others, judged on paired differences between the runs of both.
+"""Claims: what a paper says of one method beside others, judged on paired differences between the runs of
+both.
 
-A pair is the same target, seed and whatever other axes there are, under both methods. What a paper prints is an average over its
-domains, which are fixed, then over seeds, which are sampled: so the differences of a seed are averaged first, and the 95% interval is
-Student's t over seeds. A seed that lacks a run is left out: an average over fewer domains is another quantity. A claim is confirmed
-where every interval lies on its side of 0, refuted where one lies on the other side (at 5% over all of them together, by Bonferroni),
-else undecided: one seed has no interval over seeds and decides nothing. What it has is an interval over its pairs - how much the
-difference varies from domain to domain, not from seed to seed - which is shown and judges nothing.
+A pair is the same target, seed and whatever other axes there are, under both methods. What a paper prints is
+an average over its domains, which are fixed, then over seeds, which are sampled: so the differences of a seed
+are averaged first, and the 95% interval is Student's t over seeds. A seed that lacks a run is left out: an
+average over fewer domains is another quantity. A claim is confirmed where every interval lies on its side of
+0, refuted where one lies on the other side (at 5% over all of them together, by Bonferroni), else undecided:
+one seed has no interval over seeds and decides nothing. What it has is an interval over its pairs - how much
+the difference varies from domain to domain, not from seed to seed - which is shown and judges nothing.
 
-"~" says that a method is as good as the best on its right, within a margin: confirmed where it is worse than none of them by the margin
-and better than at least one by less, refuted where it is worse than one, or better than each, by more.
+"~" says that a method is as good as the best on its right, within a margin: confirmed where it is worse than
+none of them by the margin and better than at least one by less, refuted where it is worse than one, or better
+than each, by more.
 
-What two seeds or more can decide is told beside an undecided claim (fedshift.analysis.power): the distance from 0, or of "~" from the
-margin, that they see with probability 0.8, and the seeds that would see ours.
+What two seeds or more can decide is told beside an undecided claim (fedshift.analysis.power): the distance
+from 0, or of "~" from the margin, that they see with probability 0.8, and the seeds that would see ours.
 """
 
 from __future__ import annotations
@@ -39,11 +42,14 @@ SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
 
 @dataclass(frozen=True)
 class Difference:
-    """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval (NaN below two seeds).
+    """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval
+    (NaN below two seeds).
 
-    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the other axes that vary ("photo");
-    pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs than two); detectable: the
-    distance from the bound that so many seeds see; needed: the seeds that see ours (NaN below two seeds).
+    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the
+        other axes that vary ("photo");
+    pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs
+    than two); detectable: the distance from the bound that so many seeds see; needed: the seeds that see ours
+    (NaN below two seeds).
     """
 
     right: str
@@ -61,9 +67,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A row of reference/claims.csv, the difference that the paper prints (NaN where it prints none), ours, and what follows.
+    """A row of reference/claims.csv, the difference that the paper prints (NaN where it prints none), ours,
+    and what follows.
 
-    orientation: the printed difference where the paper's experiment is another (`printed` is NaN then), and `differs` says why.
+    orientation: the printed difference where the paper's experiment is another (`printed` is NaN then), and
+        `differs` says why.
     """
 
     claim: str
@@ -77,7 +85,9 @@ class Verdict:
 
 
 def verdicts(root: Path, collected: Collected) -> list[Verdict]:
-    """One per claim that the experiment tests. Raises FedshiftError for a claim that is not in the list, or whose methods it does not train."""
+    """One per claim that the experiment tests. Raises FedshiftError for a claim that is not in the list, or
+    whose methods it does not train.
+    """
     tested = collected.experiment.claims
     if not tested:
         return []
@@ -119,9 +129,16 @@ def table(found: list[Verdict]) -> pd.DataFrame:
 def lines(found: list[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per claim, for pages."""
     return [
-        (one.claim, one.said, _printed(one), one.verdict, "; ".join(_told(each, one.verdict) for each in one.differences), one.text)
+        (
+            one.claim,
+            one.said,
+            _printed(one),
+            one.verdict,
+            "; ".join(_told(each, one.verdict) for each in one.differences),
+            one.text,
+        )
         for one in found
-    ]  # fmt: skip
+    ]
 
 
 def footnotes(found: list[Verdict]) -> list[str]:
@@ -137,7 +154,8 @@ def footnotes(found: list[Verdict]) -> list[str]:
         for reason, claims in reasons.items()
     )
     return [
-        f"Claims are judged here on another experiment than the paper's, whose difference is for orientation: {'; '.join(named)}."
+        f"Claims are judged here on another experiment than the paper's, whose difference is for "
+        f"orientation: {'; '.join(named)}."
     ]
 
 
@@ -150,7 +168,8 @@ def _printed(one: Verdict) -> str:
 def difference(
     pairs: pd.DataFrame, right: str, level: float = LEVEL, margin: float | None = None
 ) -> Difference:
-    """Of `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either method is missing).
+    """Of `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either method is
+    missing).
 
     margin: of "~", whose bounds are there and not at 0.
     """

@@ -1,4 +1,6 @@
-"""Collect: the records of all runs of an experiment in one Parquet file, their statistics in a second, and one row per run in a third."""
+"""Collect: the records of all runs of an experiment in one Parquet file, their statistics in a second, and
+one row per run in a third.
+"""
 
 from __future__ import annotations
 
@@ -42,32 +44,75 @@ CLIENTS = pa.list_(
     )
 )
 COSTS = {
-    "bytes_up": pa.int64(), "bytes_down": pa.int64(), "state_dict_bytes": pa.int64(), "macs_per_image": pa.int64(),
-    "seconds": pa.float64(), "peak_memory_mb": pa.float64(),
-}  # fmt: skip
+    "bytes_up": pa.int64(),
+    "bytes_down": pa.int64(),
+    "state_dict_bytes": pa.int64(),
+    "macs_per_image": pa.int64(),
+    "seconds": pa.float64(),
+    "peak_memory_mb": pa.float64(),
+}
 RUNS = pa.schema(
     {
-        "digest": pa.string(), "code": pa.string(), "installed": pa.string(), "run": pa.string(), "state": pa.string(), "failure": pa.string(),
-        "spec": pa.string(), "adaptation": pa.string(), "evaluates": pa.string(), "stage": pa.string(), "bn": pa.string(), "precision": pa.string(), "hardware": pa.string(),
-        "classes": pa.list_(pa.string()), "clients": CLIENTS, **COSTS,
+        "digest": pa.string(),
+        "code": pa.string(),
+        "installed": pa.string(),
+        "run": pa.string(),
+        "state": pa.string(),
+        "failure": pa.string(),
+        "spec": pa.string(),
+        "adaptation": pa.string(),
+        "evaluates": pa.string(),
+        "stage": pa.string(),
+        "bn": pa.string(),
+        "precision": pa.string(),
+        "hardware": pa.string(),
+        "classes": pa.list_(pa.string()),
+        "clients": CLIENTS,
+        **COSTS,
     }
-)  # fmt: skip
+)
 # What curves, tables and checks add to the columns of the collected files.
 ADDED = frozenset(
     {
-        "id", "ood", "all", "avg", "val", "held_out", "shown_stage", "own_split", "train", "test", "chance", "select", "mean",
-        "std", "seeds", "planned", "published", "published_std", "difference", "table", "orientation", "orientation_std",
-        "differs", "remark", "spread", "fewer", "validation",
+        "id",
+        "ood",
+        "all",
+        "avg",
+        "val",
+        "held_out",
+        "shown_stage",
+        "own_split",
+        "train",
+        "test",
+        "chance",
+        "select",
+        "mean",
+        "std",
+        "seeds",
+        "planned",
+        "published",
+        "published_std",
+        "difference",
+        "table",
+        "orientation",
+        "orientation_std",
+        "differs",
+        "remark",
+        "spread",
+        "fewer",
+        "validation",
     }
-)  # fmt: skip
+)
 COLUMNS = frozenset({"method", *RUNS.names, *SCHEMA.names, *STATISTICS.names, *ADDED})
 Row = dict[str, Any]
 
 
 class Use(NamedTuple):
-    """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved spec (JSON).
+    """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
+    spec (JSON).
 
-    installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted one (as planfile.Cell says it).
+    installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted
+        one (as planfile.Cell says it).
     """
 
     label: str
@@ -83,8 +128,8 @@ class Use(NamedTuple):
 class Collected:
     """An experiment with its collected runs; `keys` ("method" and the axes) together name one run.
 
-    `runs` has one row per planned run, and one per adaptation of it; `state` is finished, failed or missing, and only finished ones
-    have records.
+    `runs` has one row per planned run, and one per adaptation of it; `state` is finished, failed or missing,
+    and only finished ones have records.
     """
 
     experiment: Experiment
@@ -124,19 +169,21 @@ class Collected:
 
     @property
     def missing(self) -> list[str]:
-        """Directories of the runs that are not finished; of an adapted one with its row: "<directory> (fdse-adapted)"."""
+        """Directories of the runs that are not finished; of an adapted one with its row: "<directory>
+        (fdse-adapted)".
+        """
         left = self.runs[self.runs["state"] != "finished"]
         rows = left["method"].map(" ({})".format).where(left["adaptation"].notna(), "")
         return list(left["run"] + rows)
 
 
 def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code") -> Collected:
-    """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value), <experiment>.statistics.parquet
-    (one per run, round and evaluated set) and <experiment>.runs.parquet.
+    """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value),
+    <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
-    `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or by `rerun: version`. A run without
-    a summary is not finished: it is named in the first and the last file and contributes nothing; nor does an adaptation that was not
-    gathered.
+    `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
+    by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
+    and contributes nothing; nor does an adaptation that was not gathered.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
@@ -177,7 +224,9 @@ def read(workspace: Workspace, name: str) -> Collected:
 def planned(
     workspace: Workspace, experiment: Experiment, plan: Path | None, rerun: str = "code"
 ) -> list[Use]:
-    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed now, or by `rerun: version`."""
+    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed
+    now, or by `rerun: version`.
+    """
     if plan is None:
         return [_use_now(workspace, cell, rerun) for cell in expand(workspace.root, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
@@ -215,7 +264,9 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
-    """Method label and axes, in the order of the file, one row per run. Raises FedshiftError for an axis with the name of a column."""
+    """Method label and axes, in the order of the file, one row per run. Raises FedshiftError for an axis with
+    the name of a column.
+    """
     for axis in COLUMNS & {*experiment.axes}:
         where, key = f"experiments/{experiment.name}.yaml: axes.{axis}", experiment.axes[axis].key
         cure = (
@@ -276,7 +327,9 @@ def _statistics(workspace: Workspace, use: Use, results: dict[tuple[str, str], R
 
 
 def _hardware(environment: dict[str, Any]) -> str:
-    """What may change the last bits of a result: the accelerator; on a CPU its instruction set and the threads."""
+    """What may change the last bits of a result: the accelerator; on a CPU its instruction set and the
+    threads.
+    """
     if environment["device"] != "cpu":
         return str(environment["device"])
     return f"cpu, {environment['capability']}, threads: {environment['threads']}"

@@ -1,11 +1,12 @@
 """Comparable: whether a printed number may stand beside runs, derived from what both were trained with.
 
-A printed row resolves to a spec (fedshift.analysis.printed_spec). Every field in which a run differs from it is a reason why the two are of
-different experiments, but for
+A printed row resolves to a spec (fedshift.analysis.printed_spec). Every field in which a run differs from it
+is a reason why the two are of different experiments, but for
 
 - the seed, how often a run is evaluated, and which weights it keeps;
 - fp32 and tf32, which are one class of precision;
-- a hyper-parameter that the paper searched, at another value of its grid (`grid` in reference/presets/<method>.yaml);
+- a hyper-parameter that the paper searched, at another value of its grid (`grid` in
+  reference/presets/<method>.yaml);
 - of pooled training (one model on all data): who holds what, who takes part, with what weight.
 """
 
@@ -37,9 +38,11 @@ Difference = tuple[str, str, str]  # dotted key, ours, theirs
 
 
 def differences(root: Path, shown: Protocol, printed: Published, runs: pd.DataFrame) -> list[str]:
-    """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500"); none: they are comparable.
+    """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
+    none: they are comparable.
 
-    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; shown: the protocol whose rule chose the round.
+    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; shown: the protocol whose rule
+        chose the round.
     """
     wanted = setting(root, printed.row)
     if wanted is None:
@@ -115,7 +118,9 @@ def _without_seed(text: str) -> str:
 
 
 def _filled(spec: RunSpec) -> dict[str, Any]:
-    """A spec with the default of every parameter that it does not set, and `modify`: the names of the changes of its partition."""
+    """A spec with the default of every parameter that it does not set, and `modify`: the names of the changes
+    of its partition.
+    """
     values: dict[str, Any] = spec.model_dump(mode="json")
     for block, kind in KINDS.items():
         plugin = get(kind, values[block][OWNERS[block]])

@@ -9,14 +9,18 @@ import pandas as pd
 FEWER, REMARK = (
     "†",
     "‡",
-)  # beside a mean over fewer values than its neighbours'; beside a printed number that is not taken as it stands
+    # beside a mean over fewer values than its neighbours'; beside a printed number that is not taken as it
+    # stands
+)
 ORIENTATION = (
     "Orientation: the paper's number for another experiment than the row's, so no difference is shown: {}."
 )
 
 
 def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """One sentence for each kind of thing that is to be said of tables as `fedshift.analysis.tables.cells` makes them, each reason once."""
+    """One sentence for each kind of thing that is to be said of tables as `fedshift.analysis.tables.cells`
+    makes them, each reason once.
+    """
     cells = (
         pd.concat([table[["method", "fewer", "differs", "remark", "spread"]] for table in tables])
         if tables
@@ -38,7 +42,9 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _by_text(cells: pd.DataFrame, column: str) -> str:
-    """ "a (method, method); b": each text once, with the methods it is said of, unless of all rows of the tables."""
+    """ "a (method, method); b": each text once, with the methods it is said of, unless of all rows of the
+    tables.
+    """
     said = cells[cells[column] != ""]
     groups = said.groupby(column, sort=False, observed=True)["method"].unique()
     every = cells["method"].nunique()

@@ -16,7 +16,9 @@ FINER = 2  # digits more of what is no percentage, such as a loss
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one cell: ours, the published value and ours minus it, or one of another experiment; "" for what there is not."""
+    """What stands in one cell: ours, the published value and ours minus it, or one of another experiment; ""
+    for what there is not.
+    """
 
     ours: str
     paper: str = ""
@@ -26,7 +28,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that order."""
+    """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that
+    order.
+    """
 
     caption: str
     columns: list[tuple[str, ...]]
@@ -34,7 +38,9 @@ class Grid:
 
 
 def grids(cells: pd.DataFrame) -> list[Grid]:
-    """One grid per value of the first axis where columns have several axes, else one in all; two decimals where the paper has two."""
+    """One grid per value of the first axis where columns have several axes, else one in all; two decimals
+    where the paper has two.
+    """
     axes = list(cells.columns[1 : list(cells.columns).index("metric")])
     digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
     if len(axes) < 2:

@@ -20,7 +20,9 @@ LEAST = 270  # pixels of a row
 
 
 def draw(panels: Panels) -> dict[str, go.Figure]:
-    """A chart for the rows of each heading (the key). A click on a label hides its series in all panels of a chart."""
+    """A chart for the rows of each heading (the key). A click on a label hides its series in all panels of a
+    chart.
+    """
     groups = groupby(panels.rows, key=lambda row: row.heading)
     return {heading: _chart(panels, [*rows]) for heading, rows in groups}
 
@@ -34,23 +36,37 @@ def width(panels: Panels) -> int:
 def styled(figure: go.Figure, height: int) -> go.Figure:
     """A chart in the page's look; returns it."""
     axis = {
-        "gridcolor": "#eaeef2", "linecolor": "#8c959f", "zeroline": False, "ticks": "outside", "ticklen": 3, "automargin": True,
-    }  # fmt: skip
+        "gridcolor": "#eaeef2",
+        "linecolor": "#8c959f",
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 3,
+        "automargin": True,
+    }
     figure.update_xaxes(**axis).update_yaxes(**axis)
     figure.update_annotations(font_size=13)
     return figure.update_layout(
-        template="none", height=height, font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1f24"},
-        margin={"l": 60, "r": 10, "t": 58, "b": 60}, hovermode="closest", hoverlabel={"namelength": -1},
+        template="none",
+        height=height,
+        font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1f24"},
+        margin={"l": 60, "r": 10, "t": 58, "b": 60},
+        hovermode="closest",
+        hoverlabel={"namelength": -1},
         legend={"groupclick": "togglegroup", "tracegroupgap": 0},
-    )  # fmt: skip
+    )
 
 
 def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     columns = len(rows[0].panels)
     figure = make_subplots(
-        len(rows), columns, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=min(0.03, 0.12 / columns),
-        vertical_spacing=0.12 / len(rows), column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
-    )  # fmt: skip
+        len(rows),
+        columns,
+        shared_xaxes=True,
+        shared_yaxes=True,
+        horizontal_spacing=min(0.03, 0.12 / columns),
+        vertical_spacing=0.12 / len(rows),
+        column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
+    )
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
     labels: set[str] = set()
     for place, row in enumerate(rows, 1):
@@ -63,16 +79,25 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
 
 
 def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], cell: dict[str, int]) -> None:
-    """Draw a panel in its cell; a label is shown in the legend by the first of its series, and added to `labels`."""
+    """Draw a panel in its cell; a label is shown in the legend by the first of its series, and added to
+    `labels`.
+    """
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
         line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
         getattr(figure, "add_vline" if name == "x" else "add_hline")(value, line=line, **cell)
     for place, text, label in panel.notes:
         figure.add_annotation(
-            x=1, xref="x domain", xanchor="right", y=place, text=text, showarrow=False, font={"color": panels.colour(label), "size": 11},
-            yanchor="bottom", **cell,
-        )  # fmt: skip
+            x=1,
+            xref="x domain",
+            xanchor="right",
+            y=place,
+            text=text,
+            showarrow=False,
+            font={"color": panels.colour(label), "size": 11},
+            yanchor="bottom",
+            **cell,
+        )
     places = [x for series in panel.series if series.style != "level" for x in series.x]
     ends = panel.x.limits or (min(places, default=0.0), max(places, default=1.0))
     for series in panel.series:
@@ -94,7 +119,9 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, float]) -> list[go.Scatter]:
-    """A series and what lies around it. ends: first and last position on x, between which a level is drawn."""
+    """A series and what lies around it. ends: first and last position on x, between which a level is
+    drawn.
+    """
     colour, lap = panels.colour(series.label), panels.lap(series.label)
     value = "%{x:.2f}" if panel.y.ticks else "%{y:.2f}"
     common = {
@@ -107,10 +134,14 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     hollow = "-open" * (series.style in ("ring", "diamond"))
     symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[lap])
     trace = go.Scatter(
-        x=series.x, y=[round(y, 2) for y in series.y], mode=mode, opacity=0.45 if series.style == "thin" else None,
+        x=series.x,
+        y=[round(y, 2) for y in series.y],
+        mode=mode,
+        opacity=0.45 if series.style == "thin" else None,
         line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
-        marker={"color": colour, "symbol": symbol + hollow, "size": SIZES.get(series.style, 6)}, **common,
-    )  # fmt: skip
+        marker={"color": colour, "symbol": symbol + hollow, "size": SIZES.get(series.style, 6)},
+        **common,
+    )
     return [*_around(series, colour, panel), trace]
 
 

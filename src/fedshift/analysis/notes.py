@@ -17,17 +17,24 @@ RULES = {
     "last_third": "the mean over all evaluations from two thirds of the rounds on",
     "best_first": "the round with the highest validation ALL, the first on a tie",
     "best_later": "the round with the highest validation ALL, the later on a tie",
-    "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its labels choose, so nobody could "
-    "report it without them",
-    "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; that domain is not reported",
+    "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its "
+    "labels choose, so nobody could report it without them",
+    "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; "
+    "that domain is not reported",
 }
 CLAIMS = (
-    "Claims: differences in points between runs at the same target, seed and other axes, averaged within each seed (the domains are fixed, "
-    "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed where every interval lies on the "
-    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, and its interval "
-    "is over its pairs (the other axes), which says how much domains differ and judges nothing. Beside an undecided claim: the true difference (for ~, the "
-    "distance from the margin) that so many seeds see with probability 0.8, and how many seeds would see ours (noncentral t, our spread over seeds). "
-    "Groups: confirmed where as many of their comparisons are as the paper's word needs, refuted where so many no longer can be."
+    "Claims: differences in points between runs at the same target, seed and other axes, averaged within "
+    "each seed (the domains are fixed, "
+    "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed "
+    "where every interval lies on the "
+    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else "
+    "undecided: one seed decides nothing, and its interval "
+    "is over its pairs (the other axes), which says how much domains differ and judges nothing. Beside an "
+    "undecided claim: the true difference (for ~, the "
+    "distance from the margin) that so many seeds see with probability 0.8, and how many seeds would see "
+    "ours (noncentral t, our spread over seeds). "
+    "Groups: confirmed where as many of their comparisons are as the paper's word needs, refuted where so "
+    "many no longer can be."
 )
 AGGREGATED = {
     "pooled": "pooled: all clients' test samples as one set.",
@@ -39,7 +46,9 @@ BN = {"averaged": "averaged like weights", "local": "kept by each client", "none
 
 
 def notes(collected: Collected) -> list[str]:
-    """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then its own notes."""
+    """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then
+    its own notes.
+    """
     return [*_measured(collected), *collected.protocol.notes, *collected.experiment.notes]
 
 
@@ -49,7 +58,8 @@ def _measured(collected: Collected) -> list[str]:
     lines = [
         "Accuracy in percent. id: in-distribution, mean over clients; ood: the held-out domain; "
         "ALL: clients weighted by training size; AVG: plain mean over clients.",
-        f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after averaging the rest.",
+        f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after "
+        f"averaging the rest.",
     ]
     lines += _computed(collected)
     rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
@@ -58,7 +68,8 @@ def _measured(collected: Collected) -> list[str]:
         lines.append(CLAIMS)
     if collected.missing:
         lines.append(
-            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left out; "
+            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "
+            f"are left out; "
             "k/n marks a cell with k of its n seeds."
         )
     if runs.empty:
@@ -83,7 +94,8 @@ def _measured(collected: Collected) -> list[str]:
     if len(other):
         each = ", ".join(f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items())
         lines.append(
-            f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} runs, declared alike "
+            f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} "
+            f"runs, declared alike "
             f"(rerun: version): {each}."
         )
     return lines
@@ -110,7 +122,8 @@ def _computed(collected: Collected) -> Iterator[str]:
         }
         if lacking:
             yield (
-                f"{len(lacking)} runs were trained before statistics were recorded and have no {', '.join(computed)}: delete their "
+                f"{len(lacking)} runs were trained before statistics were recorded and have no "
+                f"{', '.join(computed)}: delete their "
                 "directories to train them again."
             )
 
@@ -122,8 +135,10 @@ def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
             told = json.loads(adaptation)
             chosen = ", ".join(f"{key} {value}" for key, value in told["task"]["params"].items())
             yield (
-                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({chosen}; code {told['code']}) to the very images "
-                f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, and no learning curve."
+                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({chosen}; "
+                f"code {told['code']}) to the very images "
+                f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
+                f"and no learning curve."
             )
 
 

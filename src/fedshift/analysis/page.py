@@ -34,7 +34,9 @@ def html(
     claims: list[Line],
     groups: list[Line],
 ) -> str:
-    """All tables under their titles on one page: ours in each cell, the published value and the difference below it; then claims and groups of them."""
+    """All tables under their titles on one page: ours in each cell, the published value and the difference
+    below it; then claims and groups of them.
+    """
     return template("tables.html.j2").render(
         experiment=experiment, tables=blocks(tables), notes=notes, claims=claims, groups=groups
     )
@@ -74,8 +76,8 @@ def markdown(
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
 ) -> str:
-    """Tables under their titles; a method that the paper prints has two further lines, the published values and the differences, or
-    one, the values printed for another experiment.
+    """Tables under their titles; a method that the paper prints has two further lines, the published values
+    and the differences, or one, the values printed for another experiment.
     """
     parts = [f"# {title}"] if title else []
     for name, cells in tables:

@@ -1,4 +1,6 @@
-"""Panels: what a figure shows, as plain data. Drawers (static, interactive) draw them, `table` lists their values."""
+"""Panels: what a figure shows, as plain data. Drawers (static, interactive) draw them, `table` lists their
+values.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-# line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole panel;
+# line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole
+# panel;
 # the others: a mark at each value. A panel's lines and dots are labelled.
 Style = Literal["line", "marked", "thin", "level", "dot", "ring", "square", "diamond"]
 LABELLED: tuple[Style, ...] = ("line", "marked", "dot")
@@ -90,7 +93,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """Panels side by side, with one scale of y; `heading`: the values of further axes that they are of ("d = 2")."""
+    """Panels side by side, with one scale of y; `heading`: the values of further axes that they are of ("d =
+    2").
+    """
 
     panels: list[Panel]
     heading: str = ""
@@ -122,9 +127,13 @@ class Panels:
         parts = {
             "y": [panel.y.label.replace("\n", " ") for panel in panels],
             "x": [panel.x.label for panel in panels],
-            "panels": [", ".join(filter(None, [row.heading, panel.title])) for row in self.rows for panel in row.panels],
+            "panels": [
+                ", ".join(filter(None, [row.heading, panel.title]))
+                for row in self.rows
+                for panel in row.panels
+            ],
             "lines": [label for label in self.labels if label in drawn],
-        }  # fmt: skip
+        }
         listed = {name: "; ".join(dict.fromkeys(filter(None, values))) for name, values in parts.items()}
         return ". ".join([self.title, *(f"{name}: {values}" for name, values in listed.items() if values)])
 
@@ -140,8 +149,10 @@ class Panels:
 def table(panels: Panels) -> pd.DataFrame:
     """Every plotted value, a row each, with the columns COLUMNS.
 
-    row, panel: heading of the row and title of the panel; label, mark: as in the legend, and what the value is ("mean", "published");
-    x, y: the value, or the text at its place; low, high: of the interval around it, NaN without; x_axis, y_axis: what is measured, with units.
+    row, panel: heading of the row and title of the panel; label, mark: as in the legend, and what the value
+        is ("mean", "published");
+    x, y: the value, or the text at its place; low, high: of the interval around it, NaN without; x_axis,
+        y_axis: what is measured, with units.
     """
     return pd.DataFrame(_values(panels), columns=COLUMNS)
 

@@ -1,7 +1,8 @@
 """Power: which difference a number of seeds would see, and how many seeds a difference needs.
 
-The interval of a mean over n seeds lies clear of a bound at distance d from the true mean with the probability that a noncentral t of
-n - 1 degrees of freedom, with parameter d sqrt(n) / s, exceeds Student's quantile; s is the standard deviation over seeds.
+The interval of a mean over n seeds lies clear of a bound at distance d from the true mean with the
+probability that a noncentral t of n - 1 degrees of freedom, with parameter d sqrt(n) / s, exceeds Student's
+quantile; s is the standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ MOST = 1000  # seeds beyond which nobody will go
 
 
 def detectable(deviation: float, seeds: int, level: float = 0.05) -> float:
-    """The distance from the bound (in the unit of `deviation`) that so many seeds see with probability POWER; NaN below two."""
+    """The distance from the bound (in the unit of `deviation`) that so many seeds see with probability POWER;
+    NaN below two.
+    """
     return deviation * _multiple(seeds, level) if seeds > 1 else math.nan
 
 
 def needed(distance: float, deviation: float, level: float = 0.05) -> float:
-    """The fewest seeds that see a distance with probability POWER; infinity where they are more than MOST, NaN for no deviation known."""
+    """The fewest seeds that see a distance with probability POWER; infinity where they are more than MOST,
+    NaN for no deviation known.
+    """
     if math.isnan(deviation) or math.isnan(distance):
         return math.nan
     low, high = 2, MOST

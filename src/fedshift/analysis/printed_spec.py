@@ -1,7 +1,8 @@
 """Printed spec: what a row of reference/published.csv was trained with, as a resolved spec.
 
-A row names its paper, data set, network, protocol, partition, method and variant. reference/published.yaml says which protocol of
-reference/protocols that is and what the row sets itself; the protocol's default preset is the paper's setting.
+A row names its paper, data set, network, protocol, partition, method and variant. reference/published.yaml
+says which protocol of reference/protocols that is and what the row sets itself; the protocol's default preset
+is the paper's setting.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from fedshift.spec import Closed, RunSpec, closed
 
 
 class Setting(Closed):
-    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before the test."""
+    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before
+    the test.
+    """
 
     protocol: str = ""
     spec: Partial = {}
@@ -27,7 +30,9 @@ class Setting(Closed):
 
 
 class Settings(Closed):
-    """reference/published.yaml: by paper and protocol/partition; by printed network; by method and variant."""
+    """reference/published.yaml: by paper and protocol/partition; by printed network; by method and
+    variant.
+    """
 
     protocols: dict[str, dict[str, Setting]]
     backbones: dict[str, str | None]
@@ -50,15 +55,21 @@ def setting(root: Path, row: Row) -> Setting | None:
 
 @functools.cache
 def resolved(root: Path, row: Row) -> RunSpec:
-    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the first."""
+    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
+    first.
+    """
     chosen = setting(root, row)
     assert chosen is not None
     target = None if row.protocol == "personal_all_clients" else min(targets(root, row.paper, row.dataset))
     preset = {"preset": chosen.presets[row.method]} if row.method in chosen.presets else {}
     experiment = Experiment(
-        name="reference/published", title="", protocol=chosen.protocol, spec={"data": {"dataset": row.dataset}},
-        methods={row.method: {**preset, **chosen.spec}}, axes={"target": AxisValues(key=HELD_OUT, values=[target])},
-    )  # fmt: skip
+        name="reference/published",
+        title="",
+        protocol=chosen.protocol,
+        spec={"data": {"dataset": row.dataset}},
+        methods={row.method: {**preset, **chosen.spec}},
+        axes={"target": AxisValues(key=HELD_OUT, values=[target])},
+    )
     return expand(root, experiment)[0].spec
 
 

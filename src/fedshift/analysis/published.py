@@ -13,10 +13,11 @@ import pandas as pd
 from fedshift.experiments.schema import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
-# What a printed +- is, where it is not a standard deviation over seeds; hFedF's is told in its protocol's notes.
+# What a printed +- is, where it is not a standard deviation over seeds; hFedF's is told in its protocol's
+# notes.
 SPREADS = {
-    "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, half-width times "
-    "sqrt({n}) over Student's t",
+    "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, "
+    "half-width times sqrt({n}) over Student's t",
     "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
 }
 
@@ -40,9 +41,10 @@ COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "varia
 class Published:
     """A printed accuracy (percent), a row of reference/published.csv.
 
-    value: as printed; std: the printed spread, as a standard deviation; judged: what the reference takes the value for (NaN for a slip
-    whose right value is unknown); remark, spread: what a reader must know of the value and of the spread, "" for nothing; row, target:
-    which experiment it is of ("mean": all held-out domains of the paper).
+    value: as printed; std: the printed spread, as a standard deviation; judged: what the reference takes the
+    value for (NaN for a slip whose right value is unknown); remark, spread: what a reader must know of the
+    value and of the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out
+    domains of the paper).
     """
 
     value: float
@@ -59,7 +61,8 @@ def find(
 ) -> Published | None:
     """The printed `metric` of a method at the axis `values`, or None where the paper prints none.
 
-    The experiment's `published` gives the run_key's template; an average over targets is printed under the target "mean".
+    The experiment's `published` gives the run_key's template; an average over targets is printed under the
+    target "mean".
     """
     template = experiment.published.get(method, experiment.published.get("*"))
     if template is None:

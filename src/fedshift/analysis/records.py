@@ -1,4 +1,6 @@
-"""Records and statistics of many runs in one Parquet file each: every run's rows, one run after the other, with its keys in front."""
+"""Records and statistics of many runs in one Parquet file each: every run's rows, one run after the other,
+with its keys in front.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def statistics_of_run(run: RunDirectory) -> pa.Table:
 def write(
     path: Path, schema: pa.Schema, runs: pa.Table, sources: Iterable[Source], metadata: dict[str, str]
 ) -> None:
-    """Write rows of `schema` of all runs, each behind its run's row of `runs` (one row and one source a run)."""
+    """Write rows of `schema` of all runs, each behind its run's row of `runs` (one row and one source a
+    run).
+    """
     whole = pa.schema([*runs.schema, *schema], metadata)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
         waiting: list[pa.Table] = []
@@ -51,7 +55,9 @@ def write(
 
 
 def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment share comes twice."""
+    """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment
+    share comes twice.
+    """
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         keys = names[: names.index("round")]

@@ -34,7 +34,8 @@ CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["
 
 
 def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
-    """Write results/report/<name>/index.html, and scores.json beside it: experiment -> method -> id, ood (percent), runs.
+    """Write results/report/<name>/index.html, and scores.json beside it: experiment -> method -> id, ood
+    (percent), runs.
 
     An experiment that was not collected is named as absent. Raises FedshiftError where none was.
     """
@@ -50,9 +51,14 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     path = workspace.report(name) / "index.html"
     parts = [_part(workspace, results) for results in collected]
     html = template("report.html.j2").render(
-        title=title, version=fedshift.__version__, commit=facts.commit(workspace.root), plotly=Markup(get_plotlyjs()), parts=parts,
-        absent=[name for name in names if name not in present], finished=_finished(collected),
-    )  # fmt: skip
+        title=title,
+        version=fedshift.__version__,
+        commit=facts.commit(workspace.root),
+        plotly=Markup(get_plotlyjs()),
+        parts=parts,
+        absent=[name for name in names if name not in present],
+        finished=_finished(collected),
+    )
     write_text(path, html)
     write_json(
         path.with_name("scores.json"), {part["experiment"].name: _scores(part["costs"]) for part in parts}
@@ -69,7 +75,10 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     part: dict[str, Any] = {
         "experiment": experiment,
         "anchor": experiment.name.replace("/", "-"),
-        "counts": {"runs": len(collected.runs), **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")}},
+        "counts": {
+            "runs": len(collected.runs),
+            **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
+        },
         "checks": len(comparisons),
         "short": [_shortfall(comparison) for comparison in comparisons if not comparison.passed],
         "axes": [key for key in collected.keys if key != "method"],
@@ -78,7 +87,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "notes": [*claims.footnotes(verdicts), *notes(collected)],
         "claims": claims.lines(verdicts),
         "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
-    }  # fmt: skip
+    }
     if not summaries:
         return {**part, "tables": [], "figures": [], "partitions": [], "costs": [], "runs": []}
     tables = [
@@ -95,14 +104,20 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
             for name, figure in figures(experiment).items()
         ],
         "partitions": [
-            _chart(charts.partitions(held), f"{anchor}-clients{i}", point, f"Images by client and class: {point}", 240 + 150 * len(held))
+            _chart(
+                charts.partitions(held),
+                f"{anchor}-clients{i}",
+                point,
+                f"Images by client and class: {point}",
+                240 + 150 * len(held),
+            )
             for i, (point, held) in enumerate(facts.partitions(workspace, collected, summaries).items())
         ],
         "costs": costs.to_dict("records"),
         "against_costs": _figure(charts.against_costs(collected, costs), f"{anchor}-costs")["charts"],
         "provenance": facts.provenance(summaries),
         "runs": facts.listed(collected, summaries),
-    }  # fmt: skip
+    }
 
 
 def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""Charts that every report has, whatever figures its experiments list: who holds what, and accuracy against cost."""
+"""Charts that every report has, whatever figures its experiments list: who holds what, and accuracy against
+cost.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a ru
 
 
 def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Images per client and class, a panel per partition (its name is the key); the held-out domain stands last."""
+    """Images per client and class, a panel per partition (its name is the key); the held-out domain stands
+    last.
+    """
     figure = make_subplots(
         1, len(tables), shared_yaxes=True, horizontal_spacing=0.012,
         subplot_titles=[f"held out: {name}" if name else "" for name in tables],
@@ -41,7 +45,9 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
-    """Accuracy of every method against what a run of it sends, where anything travels, and against its seconds; `costs` of report_facts."""
+    """Accuracy of every method against what a run of it sends, where anything travels, and against its
+    seconds; `costs` of report_facts.
+    """
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     y = Axis(f"{name}\naccuracy (%)")
     panels = [

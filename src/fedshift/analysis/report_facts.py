@@ -1,4 +1,6 @@
-"""Facts of a report about runs: their summaries, costs by method, where numbers come from, what is not there."""
+"""Facts of a report about runs: their summaries, costs by method, where numbers come from, what is not
+there.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ MEGA = 1e6
 
 
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
-    """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp, which a clone has."""
+    """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp,
+    which a clone has.
+    """
     runs = collected.runs[collected.runs["state"] == "finished"]
     directories = [workspace.run_at(run) for run in runs["run"]]
     found = {run.name: summary for run in directories if (summary := run.summary()) is not None}
@@ -37,10 +41,11 @@ def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
 
 
 def costs(collected: Collected, found: dict[str, Summary]) -> pd.DataFrame:
-    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC, seconds; its highest memory (MB).
+    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC,
+    seconds; its highest memory (MB).
 
-    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what training took, all networks of the
-    method; a backward pass is counted as two forward ones.
+    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what
+    training took, all networks of the method; a backward pass is counted as two forward ones.
     """
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
@@ -67,9 +72,11 @@ def _pooled(spec: str) -> bool:
 def partitions(
     workspace: Workspace, collected: Collected, found: dict[str, Summary]
 ) -> dict[str, dict[str, pd.DataFrame]]:
-    """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns holder, class, n.
+    """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns
+    holder, class, n.
 
-    Methods share partitions; a partition whose file is not here is left out, and one that is not what a run of other code was trained on.
+    Methods share partitions; a partition whose file is not here is left out, and one that is not what a run
+    of other code was trained on.
     """
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     seen: set[Path] = set()
@@ -102,7 +109,9 @@ def _held(path: Path, summary: Summary) -> pd.DataFrame:
 
 
 def provenance(found: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
-    """What made the numbers -> its values, each with the number of runs: code by method, versions, hardware, data."""
+    """What made the numbers -> its values, each with the number of runs: code by method, versions, hardware,
+    data.
+    """
     runs = list(found.values())
     environments = [run["environment"] for run in runs]
     return {
@@ -134,8 +143,10 @@ def listed(collected: Collected, found: dict[str, Summary]) -> list[dict[str, An
         if run:
             short = {name: value[:12] for name, value in run["hashes"].items()}
             hashes = {
-                "partition": short.get("partition"), "prepared": short.get("prepared"), "weights": short.get("weights_last")
-            }  # fmt: skip
+                "partition": short.get("partition"),
+                "prepared": short.get("prepared"),
+                "weights": short.get("weights_last"),
+            }
             rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
     return rows
 
@@ -150,7 +161,9 @@ def unfinished(collected: Collected) -> pd.DataFrame:
 
 
 def commit(root: Path) -> str:
-    """The commit of the checkout that writes the report, and whether files differ from it; "" outside a repository."""
+    """The commit of the checkout that writes the report, and whether files differ from it; "" outside a
+    repository.
+    """
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)

@@ -1,7 +1,8 @@
-"""Restore: run directories of runs that were made elsewhere, and their adaptations, from stamps and metrics, which DVC shares.
+"""Restore: run directories of runs that were made elsewhere, and their adaptations, from stamps and metrics,
+which DVC shares.
 
-A restored directory holds the summary, byte for byte, the records and the statistics; not the weights. So plan, status and
-collect know the run as finished, and an experiment that grows trains only what is new.
+A restored directory holds the summary, byte for byte, the records and the statistics; not the weights. So
+plan, status and collect know the run as finished, and an experiment that grows trains only what is new.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from fedshift.workspace import Workspace
 
 
 def restore(workspace: Workspace) -> int:
-    """Write the directories of collected runs that are not here, and results of adaptations; return how many runs."""
+    """Write the directories of collected runs that are not here, and results of adaptations; return how many
+    runs.
+    """
     summaries = {name: summary for stamp in workspace.packs() for name, summary in stamp.finished().items()}
     restored = 0
     for path in sorted((workspace.results / "metrics").rglob("*.runs.parquet")):

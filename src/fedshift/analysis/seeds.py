@@ -28,7 +28,8 @@ class Mean:
 
 
 def over_seeds(values: pd.DataFrame, by: str, metric: str, ddof: int) -> Mean | None:
-    """The mean of `metric` at each value of the column `by`; `values` has a row for each of these and seed. None where there is no value.
+    """The mean of `metric` at each value of the column `by`; `values` has a row for each of these and seed.
+    None where there is no value.
 
     ddof: of the standard deviation, the protocol's.
     """

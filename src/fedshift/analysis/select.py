@@ -1,7 +1,7 @@
 """Select: metrics of every run over its rounds, and the round that tables show.
 
-What they are called: fedshift.experiments.quantity. How the clients of a run become one number: fedshift.analysis.aggregation. Fractions
-are in percent.
+What they are called: fedshift.experiments.quantity. How the clients of a run become one number:
+fedshift.analysis.aggregation. Fractions are in percent.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": 
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
-    """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and what rounds are selected on:
-    `val`, the accuracy ALL on the validation split, and `held_out`, that on the second held-out domain (NaN where a run has one only).
+    """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and
+    what rounds are selected on: `val`, the accuracy ALL on the validation split, and `held_out`, that on the
+    second held-out domain (NaN where a run has one only).
 
-    NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name that is no quantity.
+    NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name
+    that is no quantity.
     """
     wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, "val", "held_out")}
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
@@ -51,9 +53,12 @@ def selected(collected: Collected, rule: Rule | None = None, quantities: Iterabl
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
     """One row per run.
 
-    last: its last round; last_third: the mean over the rounds evaluated from two thirds of them on, under the last one's number;
-    best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the first;
-    held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has nothing to choose by.
+    last: its last round; last_third: the mean over the rounds evaluated from two thirds of them on, under the
+        last one's number;
+    best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the
+        first;
+    held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has
+        nothing to choose by.
     """
     if rule == "last_third":
         return _late_mean(frame, keys)

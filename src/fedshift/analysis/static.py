@@ -28,24 +28,43 @@ DRAWN: dict[str, dict[str, Any]] = {
     "marked": {"linewidth": 1.3, "markersize": 3.5},
     "thin": {"linewidth": 0.6, "alpha": FAINT},
     "dot": {"linestyle": "", "markersize": 4.5},
-    "ring": {"linestyle": "", "marker": "o", "markerfacecolor": "white", "markersize": 3.5, "markeredgewidth": 0.8},
+    "ring": {
+        "linestyle": "",
+        "marker": "o",
+        "markerfacecolor": "white",
+        "markersize": 3.5,
+        "markeredgewidth": 0.8,
+    },
     "square": {"linestyle": "", "marker": "s", "markersize": 5},
     "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
-}  # fmt: skip
+}
 MARKERS = ["o", "*", "^"]  # by lap, of dots
 BELOW = 1.9  # the place of bars, below the lines and marks of a panel
 BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
 STYLE: Any = {
-    "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 8.5, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": "#8c959f", "axes.grid": True, "grid.color": "#eaeef2", "axes.axisbelow": True, "xtick.color": "#57606a",
-    "ytick.color": "#57606a", "svg.hashsalt": "fedshift", "svg.fonttype": "none", "savefig.dpi": 160,
-}  # fmt: skip
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8c959f",
+    "axes.grid": True,
+    "grid.color": "#eaeef2",
+    "axes.axisbelow": True,
+    "xtick.color": "#57606a",
+    "ytick.color": "#57606a",
+    "svg.hashsalt": "fedshift",
+    "svg.fonttype": "none",
+    "savefig.dpi": 160,
+}
 
 
 def write(workspace: Workspace, collected: Collected) -> list[Path]:
-    """Draw the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv}; their paths.
+    """Draw the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
+    their paths.
 
-    The CSV file holds the plotted values (fedshift.analysis.panels.table). The same results give the same files.
+    The CSV file holds the plotted values (fedshift.analysis.panels.table). The same results give the same
+    files.
     """
     experiment, paths = collected.experiment, []
     folder = workspace.figures(experiment.name)
@@ -69,7 +88,9 @@ def write(workspace: Workspace, collected: Collected) -> list[Path]:
 
 
 def draw(panels: Panels, title: str) -> Figure:
-    """The figure under a title; lines are named at the right of each row, what its last panel lacks in a legend."""
+    """The figure under a title; lines are named at the right of each row, what its last panel lacks in a
+    legend.
+    """
     (width, height), columns = panels.size, len(panels.rows[0].panels)
     figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(panels.rows)), layout="constrained")
     grid = figure.subplots(len(panels.rows), columns, sharex="col", sharey="row", squeeze=False)
@@ -112,8 +133,13 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
         axes.set_ylim(bottom=0)
     for place, text, label in panel.notes:
         axes.annotate(
-            text, (1.01, place), xycoords=("axes fraction", "data"), va="center", color=panels.colour(label), fontsize=8
-        )  # fmt: skip
+            text,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            color=panels.colour(label),
+            fontsize=8,
+        )
 
 
 def _axis(axes: Axes, name: str, axis: Axis) -> None:
@@ -134,7 +160,9 @@ def _axis(axes: Axes, name: str, axis: Axis) -> None:
 
 
 def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
-    """Draw a series with what lies around it; what lies beyond the limits of x is cut there, with an arrow."""
+    """Draw a series with what lies around it; what lies beyond the limits of x is cut there, with an
+    arrow.
+    """
     colour, spread = panels.colour(series.label), series.spread
     if series.style == "level":
         for value in series.y:
@@ -197,9 +225,21 @@ def _label(axes: Axes) -> None:
     )
     for place, (end, line) in zip(places, ends, strict=True):
         axes.annotate(
-            str(line.get_label()), xy=(1, end), xytext=(1.08, place - pushed), xycoords=("axes fraction", "data"),
-            textcoords=("axes fraction", "data"), color=line.get_color(), va="center", fontsize=8, annotation_clip=False,
+            str(line.get_label()),
+            xy=(1, end),
+            xytext=(1.08, place - pushed),
+            xycoords=("axes fraction", "data"),
+            textcoords=("axes fraction", "data"),
+            color=line.get_color(),
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
             arrowprops={
-                "arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
             },
-        )  # fmt: skip
+        )

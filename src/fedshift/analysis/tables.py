@@ -28,15 +28,24 @@ from fedshift.workspace import Workspace
 
 SELECT = "select"
 BESIDE = {
-    "published": float, "published_std": float, "difference": float, "orientation": float, "orientation_std": float,
-    "differs": str, "remark": str, "spread": str, "fewer": str,
-}  # fmt: skip
+    "published": float,
+    "published_std": float,
+    "difference": float,
+    "orientation": float,
+    "orientation_std": float,
+    "differs": str,
+    "remark": str,
+    "spread": str,
+    "fewer": str,
+}
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
-    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md,html}; return that stem.
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
+    table.{csv,md,html}; return that stem.
 
-    Claims that the experiment tests stand below the tables, and in claims.csv; the groups that they are of in claims_groups.csv.
+    Claims that the experiment tests stand below the tables, and in claims.csv; the groups that they are of in
+    claims_groups.csv.
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
@@ -70,15 +79,16 @@ def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str])
 
 
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent where the metric is a fraction), seeds, planned;
-    then BESIDE.
+    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent where the metric is a
+    fraction), seeds, planned; then BESIDE.
 
-    published, published_std, difference: of a paper's number that the cell may be compared with; orientation, orientation_std: of one
-    that it may not, and `differs` says why; remark, spread: what a reader must know of that number; fewer: which values of the other
-    axes the cell has, where cells beside it have more of them.
-    An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many
-    seeds the cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError for a
-    column that is no axis of the experiment.
+    published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
+    orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know
+    of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
+    them. An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are
+    averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many seeds the
+    cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises
+    FedshiftError for a column that is no axis of the experiment.
     """
     keys, columns, experiment = collected.keys, list(table.columns), collected.experiment
     rules = [*table.select] or [collected.protocol.select]

@@ -1,4 +1,6 @@
-"""Values: a metric on every evaluated set of an experiment's runs, read from records or computed from statistics."""
+"""Values: a metric on every evaluated set of an experiment's runs, read from records or computed from
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ from fedshift.federation.statistics import union
 
 
 def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
-    """One row per run, round, model and set that tables look at: keys, round, client, split, own_split, train, n, value.
+    """One row per run, round, model and set that tables look at: keys, round, client, split, own_split,
+    train, n, value.
 
-    On clients these are of the model and at the stage that a run declares for tables; on held-out domains all are kept: no client trained
-    there, so a method has one way only to make models for it. Runs that recorded no statistics have no rows of a computed metric.
+    On clients these are of the model and at the stage that a run declares for tables; on held-out domains all
+    are kept: no client trained there, so a method has one way only to make models for it. Runs that recorded
+    no statistics have no rows of a computed metric.
     """
     if metric.recorded:
         columns = [*collected.keys, *KEYS, "n", "value"]
@@ -34,7 +38,9 @@ def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
 
 
 def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
-    """As `reported`, but of a computed metric one row per run and round: of all clients' own samples as one set."""
+    """As `reported`, but of a computed metric one row per run and round: of all clients' own samples as one
+    set.
+    """
     if metric.recorded:
         return reported(collected, metric)
     parts = []
@@ -58,7 +64,9 @@ def _nothing(collected: Collected) -> pd.DataFrame:
 def _statistics(
     collected: Collected, metric: type[Metric]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
-    """The reported sets, and the statistics of them that a metric reads, one part for each number of classes that runs have."""
+    """The reported sets, and the statistics of them that a metric reads, one part for each number of classes
+    that runs have.
+    """
     names = list(dict.fromkeys([*metric.reads(), "n"]))
     table = pq.read_table(collected.statistics, columns=[*collected.keys, *KEYS, *names])
     classes = pc.list_value_length(table["n"])
@@ -72,7 +80,9 @@ def _statistics(
 
 
 def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and the clients' own split."""
+    """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and
+    the clients' own split.
+    """
     finished = collected.runs[collected.runs["state"] == "finished"].rename(
         columns={"stage": "reported_stage"}
     )

@@ -61,9 +61,11 @@ def command(
     threads: int,
     rerun: str | None,
 ) -> None:
-    """Adapt the finished run DIGEST (a prefix will do) by ADAPTATION, and test it before and after on the same images.
+    """Adapt the finished run DIGEST (a prefix will do) by ADAPTATION, and test it before and after on the
+    same images.
 
-    With --experiment: every finished run that the experiment's `adapt` asks for; those that are not finished are named.
+    With --experiment: every finished run that the experiment's `adapt` asks for; those that are not finished
+    are named.
 
     What has been done is not done again. Writes below results/adapted/ and prints the accuracies.
     """
@@ -102,7 +104,8 @@ def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> P
     path = adapt(workspace, run, task, device)
     told = json.loads(path.read_text())
     click.echo(
-        f"{told['target']}, {told['n']} images: accuracy {told['before']['accuracy']:.4f} -> {told['after']['accuracy']:.4f}, "
+        f"{told['target']}, {told['n']} images: accuracy {told['before']['accuracy']:.4f} -> "
+        f"{told['after']['accuracy']:.4f}, "
         f"loss {told['before']['loss']:.4f} -> {told['after']['loss']:.4f}"
     )
     click.echo(path)

@@ -27,4 +27,7 @@ def command(context: click.Context, experiment: str) -> None:
 
 def _line(comparison: Comparison) -> str:
     value = "none" if comparison.value is None else f"{comparison.value:.4g}"
-    return f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.what}: {value} (must be {comparison.relation} {comparison.bound:.4g})"
+    return (
+        f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.what}: {value} (must be "
+        f"{comparison.relation} {comparison.bound:.4g})"
+    )

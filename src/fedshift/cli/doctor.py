@@ -17,9 +17,11 @@ MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...]) -> None:
-    """Look at GPU, precision, cores, Slurm, DVC, MLflow, disk and data, for experiments (default: those of params.yaml).
+    """Look at GPU, precision, cores, Slurm, DVC, MLflow, disk and data, for experiments (default: those of
+    params.yaml).
 
-    "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says what to do. Exits with 1 where there is a "!!".
+    "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says
+    what to do. Exits with 1 where there is a "!!".
     """
     wrong = 0
     for finding in examine(workspace, request(workspace, names)):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: once for each. "
+    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: "
+    "once for each. "
     "With `weights`: a file of weights, or a folder of such (copied).",
 )
 @click.option(
@@ -45,8 +46,9 @@ def command(
     fedshift fetch pacs
     fedshift fetch folder --from TREE --release mine
 
-    Or get published weights, those of each MODEL; without any, those that the experiments of params.yaml start from. Their files go to the
-    folder that FEDSHIFT_WEIGHTS names, else to torch's cache; each is checked by its SHA-256.
+    Or get published weights, those of each MODEL; without any, those that the experiments of params.yaml
+    start from. Their files go to the folder that FEDSHIFT_WEIGHTS names, else to torch's cache; each is
+    checked by its SHA-256.
 
     \b
     fedshift fetch weights

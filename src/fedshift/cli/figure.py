@@ -13,6 +13,8 @@ from fedshift.workspace import Workspace
 @click.argument("experiment")
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
-    """Draw the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as CSV."""
+    """Draw the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as
+    CSV.
+    """
     for path in static.write(workspace, read(workspace, experiment)):
         click.echo(path)

@@ -22,14 +22,16 @@ from fedshift.workspace import Workspace
     type=click.Choice(RERUN),
     default="version",
     show_default=True,
-    help="version: a finished run of other code stays while the installed code has not finished it. code: it goes.",
+    help="version: a finished run of other code stays while the installed code has not finished it. code: "
+    "it goes.",
 )
 @click.pass_obj
 def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     """Name runs and adaptations below results/ that no file below experiments/ needs.
 
-    These are runs of other code, where the installed code has finished them too, and of what was taken out of all experiments. Going back
-    to that code would train them again. What is being trained stays, as do all tables, figures and collected metrics.
+    These are runs of other code, where the installed code has finished them too, and of what was taken out of
+    all experiments. Going back to that code would train them again. What is being trained stays, as do all
+    tables, figures and collected metrics.
     """
     asked = request(workspace, tuple(available(workspace.root)), rerun=rerun)
     found = list(garbage(workspace, planfile.runs(plan(workspace, asked))))

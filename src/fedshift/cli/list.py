@@ -1,4 +1,6 @@
-"""`fedshift list`: names and titles of what there is, without importing any of it; for data sets also how far each has come."""
+"""`fedshift list`: names and titles of what there is, without importing any of it; for data sets also how far
+each has come.
+"""
 
 from __future__ import annotations
 

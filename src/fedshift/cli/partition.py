@@ -30,8 +30,8 @@ TOGETHER = "partition.groups: together"
 def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, file: Path | None) -> None:
     """Write who holds which sample, with a picture of it.
 
-    Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as its file:
-    pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
+    Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
+    its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
     from fedshift.data.partition import partition, twins
     from fedshift.errors import FedshiftError

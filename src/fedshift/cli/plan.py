@@ -28,12 +28,15 @@ from fedshift.workspace import Workspace
 rerun_option = click.option(
     "--rerun",
     type=click.Choice(RERUN),
-    help="code: a run counts as done by the installed code only. version: by any, if it was declared alike.  [default: params.yaml]",
+    help="code: a run counts as done by the installed code only. version: by any, if it was declared "
+    "alike.  [default: params.yaml]",
 )
 
 
 def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Request:
-    """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError for an unknown experiment."""
+    """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError
+    for an unknown experiment.
+    """
     path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
@@ -113,7 +116,8 @@ def _table(workspace: Workspace, path: Path, asked: Request) -> None:
         hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
         disk = f"{job.disk_mb(todo, asked.parallel) / 1e3:.1f} GB"
         click.echo(
-            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} {disk:>9}"
+            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} "
+            f"{disk:>9}"
         )
     click.echo(
         f"Packs, images, hours and disk (one {asked.device} worker) are of what is still to do. Plan: {path}"
@@ -151,13 +155,16 @@ def _long(todo: Iterable[Run], asked: Request) -> Iterator[str]:
     if found := [run for run in todo if job.longer([run], asked.parallel, asked.hours)]:
         longest = max(found, key=lambda run: run.minutes)
         yield (
-            f"{len(found)} runs may outlast a job of {asked.hours} hours (params.yaml: hours) and rely on their checkpoints: "
+            f"{len(found)} runs may outlast a job of {asked.hours} hours (params.yaml: hours) and rely on "
+            f"their checkpoints: "
             f"the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, {longest.directory}"
         )
 
 
 class Guesses:
-    """What the estimates of a plan's runs are reckoned from where it was not measured or counted: marked `~` in the table."""
+    """What the estimates of a plan's runs are reckoned from where it was not measured or counted: marked `~`
+    in the table.
+    """
 
     def __init__(self, workspace: Workspace, runs: Iterable[Run], device: str) -> None:
         self.device = device

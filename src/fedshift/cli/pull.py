@@ -21,9 +21,11 @@ SHOWN = ("tables", "report")
 @click.option("--remote", help="The DVC remote; default: the project's.")
 @click.pass_obj
 def command(workspace: Workspace, remote: str | None) -> None:
-    """Get decoded images, partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell Snakemake that they are up to date.
+    """Get decoded images, partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell
+    Snakemake that they are up to date.
 
-    Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the remote has them.
+    Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the
+    remote has them.
     """
     if not importlib.util.find_spec("dvc"):
         raise FedshiftError("fedshift pull", "DVC is not installed", "pip install -e '.[dvc]'")
@@ -37,11 +39,13 @@ def command(workspace: Workspace, remote: str | None) -> None:
     click.echo(
         f"{restore(workspace)} runs made elsewhere are known here from now on (without their weights)."
     )
-    # A clone has neither times nor records that Snakemake could trust: --touch --forceall writes both. Where experiments or
+    # A clone has neither times nor records that Snakemake could trust: --touch --forceall writes both. Where
+    # experiments or
     # code have changed since these results were made, that would certify old tables as new ones.
     if _run(workspace.root, "dvc", "status", "--quiet", *SHOWN):
         click.echo(
-            "These results are older than the experiments or the analysis: snakemake makes tables anew, and trains what no stamp names."
+            "These results are older than the experiments or the analysis: snakemake makes tables anew, and "
+            "trains what no stamp names."
         )
     elif _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):
         raise FedshiftError(

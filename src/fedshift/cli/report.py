@@ -16,8 +16,8 @@ from fedshift.workspace import Workspace
 def command(workspace: Workspace, names: tuple[str, ...], chosen: str | None) -> None:
     """Write results/report/<set>/index.html of collected experiments (default: those of params.yaml).
 
-    <set> is the name that is given, of an experiment or of a folder of them, or "all" where there are several, unless --set names it. The
-    page needs no network.
+    <set> is the name that is given, of an experiment or of a folder of them, or "all" where there are
+    several, unless --set names it. The page needs no network.
     """
     asked = request(workspace, names).experiments
     alone = [one for one in (names, asked) if len(one) == 1]

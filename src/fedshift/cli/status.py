@@ -45,7 +45,9 @@ def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """How far a run is; its writer where it is running, the reason where it failed, the code where another one finished it."""
+    """How far a run is; its writer where it is running, the reason where it failed, the code where another
+    one finished it.
+    """
     directory = workspace.run_at(run.directory)
     state = directory.state()
     if state is State.FINISHED and run.of_other_code:

@@ -17,11 +17,14 @@ from fedshift.workspace import Workspace
     "metrics",
     multiple=True,
     metavar="METRIC.AGGREGATION",
-    help="Only print the tables, with this in place of their metrics: ece.ood, worst_class.pooled, accuracy.std (see fedshift list metrics).",
+    help="Only print the tables, with this in place of their metrics: ece.ood, worst_class.pooled, "
+    "accuracy.std (see fedshift list metrics).",
 )
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
-    """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print them."""
+    """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print
+    them.
+    """
     for metric in metrics:
         quantity(metric, "--metric")
     collected = read(workspace, experiment)

@@ -63,13 +63,11 @@ def command(
 ) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
-    \b
-    Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder.
-      fedshift track                     everything that is there, again as often as you like
-      fedshift track --follow demo       and go on while its runs are trained (Ctrl-C ends it; nothing is lost)
-      make ui                            look at it in a browser
-    snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log.
-    No run waits for MLflow, and each point is published once, whatever is restarted.
+    \b Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder. fedshift track
+    everything that is there, again as often as you like fedshift track --follow demo       and go on while
+    its runs are trained (Ctrl-C ends it; nothing is lost) make ui                            look at it in a
+    browser snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log. No run
+    waits for MLflow, and each point is published once, whatever is restarted.
     """
     from fedshift.tracking.followed import followed
     from fedshift.tracking.publish import Follower, address, shown_address
@@ -85,7 +83,8 @@ def command(
         _work(follower, follow, beside, every)
     counts = list(follower.status.values())
     click.echo(
-        f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and {counts.count('FAILED')} failed "
+        f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and "
+        f"{counts.count('FAILED')} failed "
         f"of {len(runs)} runs are in {shown_address(follower.uri)}"
     )
     if follower.problem:
@@ -145,7 +144,9 @@ def _alive(pid: int) -> bool:
 
 @contextmanager
 def _alone(path: Path, beside: int | None) -> Iterator[None]:
-    """One follower a project folder. The workflow's waits for the one before it, a user's is refused; a kill leaves nothing behind."""
+    """One follower a project folder. The workflow's waits for the one before it, a user's is refused; a kill
+    leaves nothing behind.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         while True:

@@ -62,8 +62,9 @@ def command(
 ) -> None:
     """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
 
-    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the others alone. A pack leaves
-    out runs that failed for good (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
+    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the
+    others alone. A pack leaves out runs that failed for good (fedshift plan --retry-failed). Exits with 1
+    where a run failed and trying again can help.
     """
     runs = _chosen(path, pack, digests)
     logging.basicConfig(

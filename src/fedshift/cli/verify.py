@@ -20,7 +20,9 @@ SHOWN = 5
 )
 @click.pass_obj
 def command(workspace: Workspace, name: str, release: str, write_manifest: bool) -> None:
-    """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical files."""
+    """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical
+    files.
+    """
     import json
 
     from fedshift.data import verify
@@ -46,7 +48,8 @@ def _identical(duplicates: dict[str, Any]) -> str:
     ]
     if domains := duplicates["domains"]:
         lines.append(
-            f"  {domains} of these groups in several domains: `groups: together` leaves out what the held-out domain is tested on, "
+            f"  {domains} of these groups in several domains: `groups: together` leaves out what the "
+            f"held-out domain is tested on, "
             "and lets copies in two source domains stay where they are"
         )
     if classes := duplicates["classes"]:

@@ -3,9 +3,10 @@
 `domainbed` is DomainBed's training transform (Gulrajani & Lopez-Paz, "In Search of Lost Domain
 Generalization", ICLR 2021): RandomResizedCrop (scale .7-1), horizontal flip, ColorJitter (.3 four times),
 RandomGrayscale (.1); `fedrd` the same with jitter .4 (FedRD's code); `translate` is Dassl's flip and
-Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random; StableFDG's code). Each operation
-equals that of torchvision.transforms.v2 on float images. Deviations: nothing is rounded to 8 bits on the way; a
-sample's place in the batch modulo 4 decides at which of ColorJitter's four stages its hue turns (batches are
+Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random; StableFDG's code). Each
+operation equals that of torchvision.transforms.v2 on float images. Deviations: nothing is rounded to 8 bits
+on the way; a sample's place in the batch modulo 4 decides at which of ColorJitter's four stages its hue turns
+(batches are
 shuffled: every sample meets every order).
 """
 
@@ -76,7 +77,8 @@ class Evaluate:
 
 
 class Augment:
-    """The training transform `name` ("none", "flip", "translate", "domainbed", "fedrd"), of the same shapes as `Evaluate`.
+    """The training transform `name` ("none", "flip", "translate", "domainbed", "fedrd"), of the same shapes
+    as `Evaluate`.
 
     All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
     moved to the device once, then `augment(images, draws[a:b])` is called for each batch.
@@ -153,7 +155,8 @@ def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int) -> Ten
 def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: int, size: int) -> Tensor:
     """uint8 [B, px, px, 3] to [B, 3, size, size] in [0, 1], flipped where `mirror` [B].
 
-    Where `moved` [B], resized to round(9/8 size) and cropped at a whole (top, left) that `place` [2, B], uniform, chooses; else resized.
+    Where `moved` [B], resized to round(9/8 size) and cropped at a whole (top, left) that `place` [2, B],
+    uniform, chooses; else resized.
     """
     large = round(size * 9 / 8)
     corner = (place * (large - size + 1)).floor_().clamp_(max=large - size)
@@ -177,7 +180,8 @@ def resize_weights(start: Tensor, length: Tensor, px: int, size: int, cropped: b
     """[n, px, size]: the share of each of px pixels in each of the `size` that a segment of them becomes.
 
     Antialiased bilinear: a triangle that widens where the segment, start [n] and length [n], shrinks. A
-    negative length runs backwards from the start, which mirrors. Pixels beyond the segment count where it is not `cropped` first.
+    negative length runs backwards from the start, which mirrors. Pixels beyond the segment count where it is
+    not `cropped` first.
     """
     direction, length = length.sign()[:, None], length.abs()
     scale = length / size

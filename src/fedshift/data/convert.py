@@ -22,7 +22,8 @@ def jpeg256(original: Release) -> Release:
     """A copy for a small transfer: JPEG of quality 90, the shorter side 256 pixels at most, upright, RGB."""
     return replace(
         original,
-        source=f"made on this machine from the release original ({original.source}): fedshift fetch --from ORIGINAL",
+        source=f"made on this machine from the release original ({original.source}): fedshift fetch --from "
+        f"ORIGINAL",
         manifest=None,  # its bytes depend on Pillow's JPEG library
         archives=(),
         by_hand=(),
@@ -32,7 +33,9 @@ def jpeg256(original: Release) -> Release:
 
 
 def _jpeg256(dataset: Dataset, source: Path, target: Path) -> None:
-    """`a.jpg` stays `a.jpg`, any other `a.png` becomes `a.png.jpg`: names stay apart, and official lists still hold."""
+    """`a.jpg` stays `a.jpg`, any other `a.png` becomes `a.png.jpg`: names stay apart, and official lists
+    still hold.
+    """
     root = dataset.root(source)
     for path in tqdm(dataset.index(root)["path"], unit=" images", desc="jpeg256", disable=None):
         file = target / (path if path.endswith(".jpg") else f"{path}.jpg")
@@ -48,10 +51,12 @@ def _jpeg256(dataset: Dataset, source: Path, target: Path) -> None:
 
 
 def hdf5(dataset: Dataset, source: Path, target: Path) -> None:
-    """PACS's official HDF5 files, `<domain>_train.hdf5` and `<domain>_val.hdf5`, as PNG files in domain/split/class.
+    """PACS's official HDF5 files, `<domain>_train.hdf5` and `<domain>_val.hdf5`, as PNG files in
+    domain/split/class.
 
-    Dataset `images` [n, height, width, 3] uint8 in the order blue, green, red and `labels` [n] from 1 (HAHA-DL/Episodic-DG
-    common/data_reader.py reads them so). `_test.hdf5` is the whole domain and is not read. Raises FedshiftError without h5py.
+    Dataset `images` [n, height, width, 3] uint8 in the order blue, green, red and `labels` [n] from 1
+    (HAHA-DL/Episodic-DG common/data_reader.py reads them so). `_test.hdf5` is the whole domain and is not
+    read. Raises FedshiftError without h5py.
     """
     try:
         h5py: Any = importlib.import_module("h5py")

@@ -35,11 +35,12 @@ class Archive:
 class Release:
     """One state of a data set: where it comes from, on what terms, and what it must contain.
 
-    `manifest`: a file below reference/datasets with every file's hash; None where this project never had the files (then `fetch`
-    writes one from the user's tree). `archives` are downloaded; `by_hand` are addresses that a person must open, with the source
-    that states each. `lists`: a file below reference/lists, path -> official split; `listed_only`: no other file belongs to the
-    release. `complete`: the list names all files of the release. `counts`: published images per domain. `make(dataset, source,
-    target)` derives the release from another tree.
+    `manifest`: a file below reference/datasets with every file's hash; None where this project never had the
+    files (then `fetch` writes one from the user's tree). `archives` are downloaded; `by_hand` are addresses
+    that a person must open, with the source that states each. `lists`: a file below reference/lists, path ->
+    official split; `listed_only`: no other file belongs to the release. `complete`: the list names all files
+    of the release. `counts`: published images per domain. `make(dataset, source, target)` derives the release
+    from another tree.
     """
 
     source: str
@@ -58,8 +59,9 @@ class Release:
 class Dataset:
     """Base of all data sets.
 
-    A path is `domain/class/file` in the names used here, whatever the raw folders are called, or `domain/class/split/file` where the
-    raw tree holds its official split as folders. `raw` is data/raw/<dataset>/<release>: its last part names the release.
+    A path is `domain/class/file` in the names used here, whatever the raw folders are called, or
+    `domain/class/split/file` where the raw tree holds its official split as folders. `raw` is
+    data/raw/<dataset>/<release>: its last part names the release.
 
     A data set says which paths a raw tree holds (`paths`), what their bytes are (`content`) and their pixels
     (`image`); `verify`, `prepare` and `partition` know no data set by name.

@@ -1,4 +1,6 @@
-"""Decode images, in parallel, straight to their place in images.npy: memory holds one chunk a process, whatever the data set's size."""
+"""Decode images, in parallel, straight to their place in images.npy: memory holds one chunk a process,
+whatever the data set's size.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Decoder:
     offset: int
 
     def __call__(self, task: Task) -> list[str]:
-        """Write the images `task` = (first row, paths); returns a line for each that cannot be read. Raises OSError on a full disk."""
+        """Write the images `task` = (first row, paths); returns a line for each that cannot be read. Raises
+        OSError on a full disk.
+        """
         first, paths = task
         px = self.options.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
@@ -55,7 +59,8 @@ class Decoder:
 def decode(
     decoder: Decoder, paths: Sequence[str], done: int, jobs: int | None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Write the images of all `paths` from number `done` on; yields, in their order, how many a chunk held and what was broken there.
+    """Write the images of all `paths` from number `done` on; yields, in their order, how many a chunk held
+    and what was broken there.
 
     `jobs`: processes, default the cores that this one may use. When it is killed they leave too.
     """

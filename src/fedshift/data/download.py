@@ -25,7 +25,8 @@ def download(url: str, path: Path, sha256: str | None = None, pause: float = 0.5
     """Download `url` to `path`, going on where an earlier attempt (of this call or another) stopped.
 
     Bytes collect in `<path>.part`. Raises FedshiftError where the server refuses, the connection keeps
-    breaking (the part stays, a retry goes on from there) or the SHA-256 does not begin with `sha256` (the part is removed).
+    breaking (the part stays, a retry goes on from there) or the SHA-256 does not begin with `sha256` (the
+    part is removed).
     """
     part = path.with_name(f"{path.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)

@@ -33,11 +33,13 @@ def fetch(
     lists: Path | None = None,
     say: Say = print,
 ) -> Path:
-    """Make the raw tree present and return its path; one that is there already is left alone, its manifest too.
+    """Make the raw tree present and return its path; one that is there already is left alone, its manifest
+    too.
 
-    `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a folder of official lists.
-    Raises FedshiftError that tells exactly what to put where if the release has no public address, and where a tree lacks folders or
-    images; nothing is left behind then but what was downloaded.
+    `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a
+        folder of official lists.
+    Raises FedshiftError that tells exactly what to put where if the release has no public address, and where
+    a tree lacks folders or images; nothing is left behind then but what was downloaded.
     """
     dataset: Dataset = get("datasets", name)()
     facts = dataset.release(release)
@@ -105,7 +107,9 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
 
 @contextlib.contextmanager
 def _told(place: object, cure: str | None = None) -> Iterator[None]:
-    """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by then."""
+    """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by
+    then.
+    """
     try:
         yield
     except FedshiftError as error:
@@ -128,7 +132,9 @@ def _checked(dataset: Dataset, raw: Path) -> None:
 
 
 def _openable(raw: Path) -> None:
-    """Raise FedshiftError naming links that lead nowhere, and names that are not UTF-8 (no manifest could hold them)."""
+    """Raise FedshiftError naming links that lead nowhere, and names that are not UTF-8 (no manifest could
+    hold them).
+    """
     problems = []
     for path in entries(raw):
         name = os.fsencode(path.relative_to(raw)).decode(errors="backslashreplace")

@@ -24,7 +24,9 @@ def own_lists(raw: Path) -> Path:
 
 
 def lists_file(raw: Path, name: str | None) -> Path | None:
-    """The lists that hold for `raw`: the user's before the project's file `name`; None where there are none."""
+    """The lists that hold for `raw`: the user's before the project's file `name`; None where there are
+    none.
+    """
     own = own_lists(raw)
     return own if own.exists() else REFERENCE / name if name else None
 
@@ -51,8 +53,10 @@ def write_lists(path: Path, words: dict[str, str]) -> None:
 def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     """Read text files `<domain>[_<split>][_kfold].txt` below `folder`: lines `.../domain/class/file [label]`.
 
-    `canonical` turns `domain/class/file` into the names used here. A path on two lists keeps the first of train, crossval, val,
-    test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder without such files and for a line that is no path.
+    `canonical` turns `domain/class/file` into the names used here. A path on two lists keeps the first of
+    train, crossval, val,
+    test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder without such files and
+        for a line that is no path.
     """
     found: dict[str, str] = {}
     files = [
@@ -69,7 +73,9 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
 
 
 def _path(line: str, where: str) -> str:
-    """The last three parts of the path that a line begins with; a label, a number or the class, may follow."""
+    """The last three parts of the path that a line begins with; a label, a number or the class, may
+    follow.
+    """
     parts = (
         re.sub(r"[\s,]+\S+$", "", line.strip()).split("/")
         if re.search(r"\.\w+[\s,]", line)

@@ -23,14 +23,17 @@ from fedshift.spec import Division, Source
 from fedshift.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
-CURE = "Run: snakemake --profile profiles/local partitions (of what params.yaml names; one alone: fedshift partition --help)"
+CURE = (
+    "Run: snakemake --profile profiles/local partitions (of what params.yaml names; one alone: fedshift "
+    "partition --help)"
+)
 
 
 def partition(workspace: Workspace, spec: Division) -> Path:
     """Write the partition that `spec` asks for, with a plot beside it; return its path.
 
-    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown target, a client without
-    samples and one with fewer than two training samples.
+    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown
+    target, a client without samples and one with fewer than two training samples.
     """
     path = workspace.partition(partition_name(spec))
     index = load_index(workspace.prepared(prepared_name(spec.data)))
@@ -46,7 +49,8 @@ def partition(workspace: Workspace, spec: Division) -> Path:
 
 
 def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Columns sample, client, domain, class, label, split, row by row as in the prepared `index`; and their SHA-256.
+    """Columns sample, client, domain, class, label, split, row by row as in the prepared `index`; and their
+    SHA-256.
 
     attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes.
     Raises FedshiftError where the columns do not match their hash or were made for another index.
@@ -64,7 +68,8 @@ def partition_hash(path: Path) -> str:
 
 
 def twins(path: Path) -> int:
-    """How many images of other domains are byte-identical to tested images of a held-out one, as the partition's file has noted.
+    """How many images of other domains are byte-identical to tested images of a held-out one, as the
+    partition's file has noted.
 
     With `groups: together` no client holds them.
     """
@@ -129,7 +134,9 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
-    """Where the held-out domain's test part is "test": by the official lists, or as if every domain were a client."""
+    """Where the held-out domain's test part is "test": by the official lists, or as if every domain were a
+    client.
+    """
     if spec.partition.target_split == "test":
         return index["split"]
     alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}

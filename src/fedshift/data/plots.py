@@ -85,7 +85,8 @@ def _orders(table: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
-    """Stacked bars, `counts` [bars, names]: one artist a name, with gaps (nan) between the bars, so that 1,000 clients take no longer than 3.
+    """Stacked bars, `counts` [bars, names]: one artist a name, with gaps (nan) between the bars, so that
+    1,000 clients take no longer than 3.
 
     Limits are set here: Matplotlib's own way to find them takes a minute for 1,000 clients and 345 classes.
     """

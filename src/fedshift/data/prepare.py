@@ -5,8 +5,8 @@ when it shrinks. No shortcut is taken (`reducing_gap=None`, no JPEG draft mode),
 file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, an alpha channel is
 dropped.
 
-The work lies in a hidden folder beside the final one until it is whole. Every few seconds it is noted how many images have reached the
-disk, so that a killed `prepare` goes on from there.
+The work lies in a hidden folder beside the final one until it is whole. Every few seconds it is noted how
+many images have reached the disk, so that a killed `prepare` goes on from there.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def prepare(
 
     It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
     (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
-    process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image that cannot be read, with nothing
-    left behind; what was done before a full disk or a kill is kept, and taken up again.
+    process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image
+    that cannot be read, with nothing left behind; what was done before a full disk or a kill is kept, and
+    taken up again.
     """
     options = options or Prepare()
     folder = workspace.prepared(prepared_name(Source(dataset=name, release=release, prepare=options)))
@@ -80,8 +81,8 @@ class Prepared:
     Attributes:
         pixels: read-only memory map uint8 [n, px, px, 3] in RGB.
         index: row i describes image i: sample, path, domain, class, label, split, group.
-        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains, classes, pillow,
-            images and index (hashes).
+        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains,
+            classes, pillow, images and index (hashes).
     """
 
     pixels: NDArray[np.uint8]
@@ -90,7 +91,8 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time stay.
+    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
+    stay.
 
     Raises FedshiftError where they or the index are absent or do not match prepared.json.
     """
@@ -150,8 +152,14 @@ def _write(
 
 
 def _pixels(
-    images: Path, progress: Progress, dataset: Dataset, raw: Path, paths: list[str], options: Prepare, jobs: int | None
-) -> None:  # fmt: skip
+    images: Path,
+    progress: Progress,
+    dataset: Dataset,
+    raw: Path,
+    paths: list[str],
+    options: Prepare,
+    jobs: int | None,
+) -> None:
     """Decode what is still to be done into `images`."""
     row, broken, done = options.px * options.px * 3, list[str](), progress.done
     bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
@@ -187,7 +195,9 @@ def _room(images: Path, needed: int) -> None:
 
 
 class Progress:
-    """How many images of a piece of work have reached the disk; `done` is 0 where what lies there is of other work."""
+    """How many images of a piece of work have reached the disk; `done` is 0 where what lies there is of other
+    work.
+    """
 
     def __init__(self, part: Path, work: dict[str, Any]) -> None:
         self._path, self._work = part / PROGRESS, sha256(canonical_json(work))
@@ -196,7 +206,9 @@ class Progress:
         self._saved = time.monotonic()
 
     def reached(self, done: int, file: int, now: bool) -> None:
-        """Note `done` images of the open file, `now` or when some seconds have passed: the pixels first, whoever wrote them."""
+        """Note `done` images of the open file, `now` or when some seconds have passed: the pixels first,
+        whoever wrote them.
+        """
         if now or time.monotonic() - self._saved >= SAVE_SECONDS:
             os.fsync(file)
             write_json(self._path, {"work": self._work, "done": done})

@@ -1,7 +1,8 @@
 """Rendering: images that a method makes from the clients' training images before training, in one memory map.
 
-data/rendered/<dataset>/<recipe>/ holds images.npy (uint8 [m, px, px, 3]) and index.parquet (row i: the sample that image i was made
-from). A run then trains on these in place of the samples' own images; validation and test images are as they were.
+data/rendered/<dataset>/<recipe>/ holds images.npy (uint8 [m, px, px, 3]) and index.parquet (row i: the sample
+that image i was made from). A run then trains on these in place of the samples' own images; validation and
+test images are as they were.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class Rendering:
-    """Base of all renderings; `Params` is a frozen dataclass, its fields are those of the method's that asks for it."""
+    """Base of all renderings; `Params` is a frozen dataclass, its fields are those of the method's that asks
+    for it.
+    """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -48,7 +51,9 @@ class Rendering:
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px, px, 3] the prepared images."""
+        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px,
+        px, 3] the prepared images.
+        """
         raise NotImplementedError
 
 
@@ -60,7 +65,8 @@ def render(
     seed: int,
     sources: dict[str, str],
 ) -> Path:
-    """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left alone.
+    """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left
+    alone.
 
     Args:
         folder: where they lie, named by what they are made of and how.

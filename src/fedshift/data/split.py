@@ -22,8 +22,9 @@ def random_split(
 ) -> Words:
     """Draw train, val and test among n samples, [n].
 
-    int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation (FLGo). With `group` [n]
-    (-1: none) samples of one group stay on one side: a part is full when it has its number or more.
+    int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
+    (FLGo). With `group` [n] (-1: none) samples of one group stay on one side: a part is full when it has its
+    number or more.
     """
     val, test = (Fraction(str(fraction)) for fraction in fractions[1:])
     held = int((val + test) * n)
@@ -39,7 +40,9 @@ def random_split(
 
 
 def official_split(words: NDArray[np.object_], where: str) -> Words:
-    """The data set's own lists, [n]: train, crossval or val, test. Raises FedshiftError where a sample is on none."""
+    """The data set's own lists, [n]: train, crossval or val, test. Raises FedshiftError where a sample is on
+    none.
+    """
     if without := sum(str(word) not in OFFICIAL for word in words):
         what = f"no official split: {without} of {len(words)} samples are on no list"
         raise FedshiftError(where, what, "Use partition.split: random, or a data set with official lists.")

@@ -26,10 +26,11 @@ DEPTH = 3  # folders around the tree in an archive
 class ImageTree(Dataset):
     """Base of data sets that are folders of images.
 
-    A folder is known by its name without regard to case, spaces, hyphens and underscores, or by `spellings` (laptop ->
-    laptop_computer). Between a domain and its classes one of `levels` may lie; those that are words of a split say which sample is
-    for what. `passed_over`: names of folders that may be there and hold nothing of this data set. Hidden files, Thumbs.db and anything
-    that is no image outside the class folders (a README) are passed over; all else must fit the tree.
+    A folder is known by its name without regard to case, spaces, hyphens and underscores, or by `spellings`
+    (laptop -> laptop_computer). Between a domain and its classes one of `levels` may lie; those that are
+    words of a split say which sample is for what. `passed_over`: names of folders that may be there and hold
+    nothing of this data set. Hidden files, Thumbs.db and anything that is no image outside the class folders
+    (a README) are passed over; all else must fit the tree.
     """
 
     spellings: ClassVar[Mapping[str, str]] = {}
@@ -77,10 +78,11 @@ class ImageTree(Dataset):
             return ImageOps.exif_transpose(file).convert("RGB")
 
     def index(self, raw: Path) -> pd.DataFrame:
-        """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical files.
+        """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical
+        files.
 
-        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is no image, and for lists that
-        are not there or name images that are not.
+        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is no
+        image, and for lists that are not there or name images that are not.
         """
         self._check(raw)
         frame, listed = super().index(raw), self._listed(raw)
@@ -94,7 +96,10 @@ class ImageTree(Dataset):
         facts = self.facts(raw)
         path = lists_file(raw, facts.lists)
         if path is None and facts.listed_only:
-            cure = f"{facts.source}. Then: fedshift fetch {self.name} --release {raw.name} --from DIR --lists FOLDER"
+            cure = (
+                f"{facts.source}. Then: fedshift fetch {self.name} --release {raw.name} --from DIR --lists "
+                f"FOLDER"
+            )
             raise FedshiftError(raw, "its lists are not part of the project: they must be given", cure)
         return read_lists(path) if path else {}
 
@@ -224,7 +229,9 @@ def _level(path: str) -> str:
 
 
 def _on(listed: Mapping[str, str], path: str) -> str | None:
-    """The word for `path`, or for the file that `path` was re-encoded from (see `convert`); None where it is on no list."""
+    """The word for `path`, or for the file that `path` was re-encoded from (see `convert`); None where it is
+    on no list.
+    """
     return listed.get(path, listed.get(path.removesuffix(".jpg")))
 
 

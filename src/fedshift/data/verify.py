@@ -29,9 +29,9 @@ LEVELS = 4  # domain, split, class, image
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     """Compare every file with the manifest; return the stamp data/raw/<dataset>/<release>.verified.json.
 
-    The stamp holds counts and byte-identical files; a picture of the counts lies beside it. Where the manifest is the user's own, the
-    published names or counts must hold too, unless it was written with `accept`. Raises FedshiftError that names what is missing,
-    surplus or corrupt; no stamp is left then.
+    The stamp holds counts and byte-identical files; a picture of the counts lies beside it. Where the
+    manifest is the user's own, the published names or counts must hold too, unless it was written with
+    `accept`. Raises FedshiftError that names what is missing, surplus or corrupt; no stamp is left then.
     """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
@@ -48,7 +48,10 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         )
     problems = differences(wanted, found)
     if problems:
-        cure = f"Mend these files, or fetch it anew: remove {raw}, then: fedshift fetch {name} --release {release}"
+        cure = (
+            f"Mend these files, or fetch it anew: remove {raw}, then: fedshift fetch {name} --release "
+            f"{release}"
+        )
         if dataset.release(release).manifest is None:
             cure = f"Mend these files, or {_taken(name, release)}"
         raise FedshiftError(
@@ -65,7 +68,9 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
-    """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was touched since."""
+    """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was
+    touched since.
+    """
     stamp = stamp_path(workspace, name, release)
     if stamped(workspace, name, release) is None:
         return verify(workspace, name, release)
@@ -74,7 +79,8 @@ def verified(workspace: Workspace, name: str, release: str) -> Path:
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
-    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed since.
+    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed
+    since.
 
     Raises FedshiftError where there is no manifest.
     """
@@ -185,8 +191,8 @@ def identity(table: pd.DataFrame, raw: Path) -> str:
 def duplicates(table: pd.DataFrame) -> dict[str, Any]:
     """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
 
-    `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several classes, so that their labels
-    contradict each other.
+    `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several
+    classes, so that their labels contradict each other.
     """
     groups = [sorted(paths) for _, paths in table.groupby("sha256", sort=False)["path"] if len(paths) > 1]
     parts = [[{path.split("/")[level] for path in paths} for level in (0, 1)] for paths in groups]
@@ -204,7 +210,9 @@ def look_alikes(names: Iterable[str]) -> list[list[str]]:
 
 
 def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for domains and one for classes of a manifest's `counts` whose names look alike: one and the same, perhaps, taken for two."""
+    """A line for domains and one for classes of a manifest's `counts` whose names look alike: one and the
+    same, perhaps, taken for two.
+    """
     kinds = {
         "domains": list(counts),
         "classes": list(dict.fromkeys(name for by in counts.values() for name in by)),
@@ -218,7 +226,9 @@ def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def unpublished(dataset: Dataset, raw: Path, found: pd.DataFrame) -> list[str]:
-    """Lines that tell how the tree differs from published names or, without such, from published counts per domain."""
+    """Lines that tell how the tree differs from published names or, without such, from published counts per
+    domain.
+    """
     facts = dataset.facts(raw)
     if facts.complete and facts.lists and not own_lists(raw).exists():
         names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})

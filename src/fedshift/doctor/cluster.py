@@ -69,7 +69,10 @@ def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -
         found = (
             f"{where} ends jobs after {partition.minutes} minutes, the longest one planned asks for {minutes}"
         )
-        cure = f"Set `hours: {max(1, partition.minutes // 60)}` in params.yaml, or choose a partition with more time."
+        cure = (
+            f"Set `hours: {max(1, partition.minutes // 60)}` in params.yaml, or choose a partition with "
+            f"more time."
+        )
         yield Finding("slurm", "wrong", found, cure)
     if memory > partition.memory:
         found = f"{where} has nodes of {partition.memory} MB, the largest job planned asks for {memory}"

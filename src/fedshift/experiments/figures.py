@@ -19,9 +19,11 @@ DEFAULT = ["curves"]  # and `claims`, where the experiment tests some
 
 
 def figures(experiment: Experiment) -> dict[str, Figure]:
-    """The figures by the name of their files: the figure's, then the values of the parameters that the experiment sets.
+    """The figures by the name of their files: the figure's, then the values of the parameters that the
+    experiment sets.
 
-    Raises FedshiftError for a name or parameter that is not there (with the nearest), and for a figure that is listed twice.
+    Raises FedshiftError for a name or parameter that is not there (with the nearest), and for a figure that
+    is listed twice.
     """
     where = f"experiments/{experiment.name}.yaml: figures"
     built: dict[str, Figure] = {}
@@ -35,7 +37,9 @@ def figures(experiment: Experiment) -> dict[str, Figure]:
 
 
 def check_figures(experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-    """Raise FedshiftError for a figure that cannot be drawn. axes: the values on each axis, by the name that tables use."""
+    """Raise FedshiftError for a figure that cannot be drawn. axes: the values on each axis, by the name that
+    tables use.
+    """
     for figure in figures(experiment).values():
         figure.check(experiment, axes, f"{where}: figures.{figure.name}")
 

@@ -1,4 +1,6 @@
-"""Quantities: what a column of a table shows, a metric and how the clients of a run become one number: `ece.ood`, `worst_class.pooled`."""
+"""Quantities: what a column of a table shows, a metric and how the clients of a run become one number:
+`ece.ood`, `worst_class.pooled`.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,18 @@ class Quantity(NamedTuple):
 
 
 def quantity(text: str, where: object = "metrics") -> Quantity:
-    """`<metric>.<aggregation>`; an aggregation alone is one of accuracy. Raises FedshiftError at `where` for one that is not there."""
+    """`<metric>.<aggregation>`; an aggregation alone is one of accuracy. Raises FedshiftError at `where` for
+    one that is not there.
+    """
     metric, _, aggregation = text.rpartition(".")
     found = Quantity(metric or DEFAULT, aggregation)
     if found.metric not in names("metrics"):
         raise unknown(where, "metric", found.metric, names("metrics"))
     if aggregation in names("metrics") and not metric:
-        cure = f"Write {aggregation}.<aggregation>: {', '.join(f'{aggregation}.{name}' for name in AGGREGATIONS)}."
+        cure = (
+            f"Write {aggregation}.<aggregation>: "
+            f"{', '.join(f'{aggregation}.{name}' for name in AGGREGATIONS)}."
+        )
         raise FedshiftError(where, f"'{text}' does not say how clients become one number", cure)
     if aggregation not in AGGREGATIONS:
         raise unknown(where, "aggregation over clients", aggregation, AGGREGATIONS)

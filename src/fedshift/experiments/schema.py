@@ -42,8 +42,10 @@ class Table(Closed):
     columns: list[str] = Field([], description="Axes whose values are columns, by name.")
     metrics: list[str] = Field(
         ["id", "ood"],
-        description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone is of "
-        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, as id, "
+        description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
+        "is of "
+        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
+        "as id, "
         "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`.",
     )
     select: list[Rule] = Field(
@@ -117,7 +119,8 @@ class Experiment(Closed):
     tables: dict[str, Table] = Field({}, description="Its tables by name.")
     figures: list[str | dict[str, Partial | None]] | None = Field(
         None,
-        description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: `curves`, "
+        description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: "
+        "`curves`, "
         "and `claims` where the experiment tests some.",
     )
     published: dict[str, str] = Field(

@@ -14,18 +14,21 @@ from fedshift.spec import Local
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of one client in one round: `order` [M] positions into its training samples; `cuts`: (epoch, start, stop)."""
+    """The batches of one client in one round: `order` [M] positions into its training samples; `cuts`:
+    (epoch, start, stop).
+    """
 
     order: Tensor
     cuts: list[tuple[int, int, int]]
 
 
 def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
-    """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (methods.md C7).
+    """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/design.md, C7).
 
-    wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of each pass;
-    drop_last: epochs passes without the remainder; keep_last: with it, but for a single image before batch normalisation.
-    A client with fewer than B samples takes one batch of all it has.
+    wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of
+        each pass;
+    drop_last: epochs passes without the remainder; keep_last: with it, but for a single image before batch
+    normalisation. A client with fewer than B samples takes one batch of all it has.
     """
     rng = generator(seed, "batches", t, client)
     full = min(local.batch, n)
@@ -51,7 +54,9 @@ def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
 
 
 def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
-    """The clients of round `t`, ascending: max(1, round(fraction * clients)) of them, uniformly without replacement."""
+    """The clients of round `t`, ascending: max(1, round(fraction * clients)) of them, uniformly without
+    replacement.
+    """
     count = max(1, round(fraction * clients))
     if count == clients:
         return list(range(clients))

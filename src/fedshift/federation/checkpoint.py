@@ -31,8 +31,11 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
     packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
     tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     metadata = {
-        "values": json.dumps(values), "segment": segment, "identity": identity, "layout": federation.layout.hash,
-    }  # fmt: skip
+        "values": json.dumps(values),
+        "segment": segment,
+        "identity": identity,
+        "layout": federation.layout.hash,
+    }
     write_tensors(path, tensors, metadata)
     if segment:
         for name, (table, folder) in _tables(federation, segments).items():
@@ -41,7 +44,8 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
-    """Bring a new Federation to where the checkpoint was; False where there is none. A segment that was not written yet is written.
+    """Bring a new Federation to where the checkpoint was; False where there is none. A segment that was not
+    written yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
@@ -65,7 +69,9 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
-    """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records finds that of statistics."""
+    """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records
+    finds that of statistics.
+    """
     return {
         "statistics": (federation.statistics, segments / "statistics"),
         "records": (federation.records, segments),

@@ -83,7 +83,9 @@ class Client:
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the next call."""
+        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the
+        next call.
+        """
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
@@ -105,7 +107,9 @@ class Client:
         return self._optimizers[role]
 
     def precision(self) -> torch.autocast:
-        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not."""
+        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end`
+        not.
+        """
         return self.worker.precision()
 
     # ---- its samples
@@ -116,7 +120,9 @@ class Client:
         return self.worker.samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be smaller, not a single one."""
+        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be
+        smaller, not a single one.
+        """
         samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.worker.clients[self.k].train[torch.randperm(self.n, generator=rng)]
@@ -129,7 +135,8 @@ class Client:
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no gradient.
+        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no
+        gradient.
 
         Raises FedshiftError for a client without a sample in it.
         """
@@ -149,7 +156,9 @@ class Client:
         return total
 
     def each(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
-        """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no gradient."""
+        """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no
+        gradient.
+        """
         samples = self.worker.samples
         index = self.worker.clients[self.k].split(split).to(samples.home)
         with torch.no_grad():
@@ -158,7 +167,9 @@ class Client:
             )
 
     def one_per_class(self) -> tuple[Tensor, Tensor]:
-        """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C'] ascending."""
+        """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
+        ascending.
+        """
         samples = self.worker.samples
         classes = self.worker.by_class(self.k)
         chosen = torch.stack(
@@ -171,7 +182,8 @@ class Client:
     # ---- diagnostics
 
     def record(self, name: str, value: Tensor) -> None:
-        """Keep a scalar of this round in the run's metrics; it stays on the device until the round ends, and the last one counts.
+        """Keep a scalar of this round in the run's metrics; it stays on the device until the round ends, and
+        the last one counts.
 
         Raises FedshiftError for a name that is none of the method's `diagnostics`.
         """
@@ -182,7 +194,9 @@ class Client:
         self._recorded[name] = value.detach()
 
     def gradient(self, value: Tensor) -> Tensor:
-        """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the graph of `value` stays."""
+        """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the
+        graph of `value` stays.
+        """
         entries = dict(self.model.named_parameters())
         with self.worker.passes.paused():
             parts = torch.autograd.grad(value, list(entries.values()), retain_graph=True, allow_unused=True)

@@ -1,4 +1,6 @@
-"""Accuracy, loss and statistics of rows on sets of samples: one pass per row, one transfer to the host per evaluation."""
+"""Accuracy, loss and statistics of rows on sets of samples: one pass per row, one transfer to the host per
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Of one row on one named set of n samples: mean accuracy, mean cross entropy, and the statistics that metrics are computed from."""
+    """Of one row on one named set of n samples: mean accuracy, mean cross entropy, and the statistics that
+    metrics are computed from.
+    """
 
     client: int
     split: str
@@ -39,7 +43,8 @@ def evaluate(
 ) -> list[Scored]:
     """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out.
 
-    Dropout is off, batch normalisation uses its stored statistics; logits are scored in fp32, whatever `precision` computes them in.
+    Dropout is off, batch normalisation uses its stored statistics; logits are scored in fp32, whatever
+    `precision` computes them in.
     """
     sets = [named for named in sets if len(named[2])]
     if not sets:
@@ -81,7 +86,9 @@ def evaluate(
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """[S, C, 3] samples, correct ones and loss by class; [S, 2, BINS, 2] samples and confidence by correctness and bin of confidence."""
+    """[S, C, 3] samples, correct ones and loss by class; [S, 2, BINS, 2] samples and confidence by
+    correctness and bin of confidence.
+    """
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

@@ -23,8 +23,9 @@ TARGET = -1
 class Evaluator:
     """Tests the models of a run as its evaluation asks for, and chooses its best round.
 
-    evaluated_clients: who holds which samples, also where one pooled client trains on all of them. targets: the samples of each held-out
-    domain, recorded as clients -1, -2, ... Rounds are counted as finished ones, 0 is untrained.
+    evaluated_clients: who holds which samples, also where one pooled client trains on all of them. targets:
+    the samples of each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones,
+    0 is untrained.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Evaluator:
         self._score(finished, LOCAL, row, self._sets_of(k))
 
     def inactive(self, active: Collection[int], finished: int) -> None:
-        """Test the own models of the clients that do not take part in the round: what each keeps, inside the model that was broadcast."""
+        """Test the own models of the clients that do not take part in the round: what each keeps, inside the
+        model that was broadcast.
+        """
         if self._due_own(finished):
             for k in sorted({*range(self._server.N)}.difference(active)):
                 self.trained(k, self._state.private_row(k), finished)
@@ -92,8 +95,8 @@ class Evaluator:
     def weights(self) -> dict[str, Tensor]:
         """What `evaluation.keep` asks for, by name.
 
-        row: the shared entries; own: each client's kept entries; generated: each client's model as the server makes it; <slot>: the
-        slot that is evaluated.
+        row: the shared entries; own: each client's kept entries; generated: each client's model as the server
+        makes it; <slot>: the slot that is evaluated.
         """
         if self._evaluation.keep == "none":
             return {}
@@ -135,7 +138,9 @@ class Evaluator:
             yield from (self._state.private_row(k) for k in range(self._server.N))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported model."""
+        """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported
+        model.
+        """
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":

@@ -1,7 +1,7 @@
 """The flat state of a model: which slice of a row is which entry.
 
-A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model; convolution weights lie
-channels_last in it, on every device and in every precision.
+A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model;
+convolution weights lie channels_last in it, on every device and in every precision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
 
 
 class Index:
-    """A set of `size` positions in a row of `total`. `row[i.at]` is a view where they are contiguous, a gather elsewhere."""
+    """A set of `size` positions in a row of `total`. `row[i.at]` is a view where they are contiguous, a
+    gather elsewhere.
+    """
 
     def __init__(self, positions: Tensor, total: int) -> None:
         self._positions, self.total, self.size = positions, total, len(positions)
@@ -58,9 +60,9 @@ class Index:
 class Entry:
     """One tensor of a model.
 
-    kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type; role: what the nearest module that
-    has a `role` says it is, else ""; unit: the nearest module that says `unit = True`, else the layer: a convolution or linear map
-    with the normalisation that follows it.
+    kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type; role: what
+    the nearest module that has a `role` says it is, else ""; unit: the nearest module that says `unit =
+    True`, else the layer: a convolution or linear map with the normalisation that follows it.
     """
 
     name: str
@@ -76,12 +78,16 @@ class Entry:
         return slice(self.offset, self.offset + torch.Size(self.shape).numel())
 
     def view(self, row: Tensor) -> Tensor:
-        """This entry as a tensor of its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix that holds it)."""
+        """This entry as a tensor of its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix
+        that holds it).
+        """
         return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
 
 
 class Layout:
-    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of statistics."""
+    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of
+    statistics.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         kinds, roles, units = _kinds(model), _roles(model), _units(model)

@@ -13,7 +13,9 @@ from fedshift.federation.rng import generator, key
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """All batches of the client's round; returns (sum of losses, samples seen) [2] in fp64, still on the device."""
+    """All batches of the client's round; returns (sum of losses, samples seen) [2] in fp64, still on the
+    device.
+    """
     worker, samples = client.worker, client.worker.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)

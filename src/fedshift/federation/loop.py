@@ -38,7 +38,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 class Federation:
-    """A run in memory. `run()` yields after each client and each round: the places where the state is whole and may be saved.
+    """A run in memory. `run()` yields after each client and each round: the places where the state is whole
+    and may be saved.
 
     spec, method: what is run.
     device: where it is computed.
@@ -54,11 +55,20 @@ class Federation:
     """
 
     def __init__(
-        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples, clients: list[ClientData],
-        target: Tensor | list[Tensor], criterion: Criterion = cross_entropy, transfer: type[Transfer] = Transfer,
+        self,
+        spec: RunSpec,
+        method: Method,
+        build: Callable[[], Model],
+        samples: Samples,
+        clients: list[ClientData],
+        target: Tensor | list[Tensor],
+        criterion: Criterion = cross_entropy,
+        transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
-    ) -> None:  # fmt: skip
-        """target: positions of the held-out domain's samples, or of each of several; start: the first row [P + Q], from the drawn one."""
+    ) -> None:
+        """target: positions of the held-out domain's samples, or of each of several; start: the first row [P
+        + Q], from the drawn one.
+        """
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -122,9 +132,12 @@ class Federation:
     @property
     def _owners(self) -> dict[str, Any]:
         return {
-            "state": self.state, "server": self.server, "transfer": self.transfer, "passes": self.worker.passes,
+            "state": self.state,
+            "server": self.server,
+            "transfer": self.transfer,
+            "passes": self.worker.passes,
             "selection": self.evaluator.selection,
-        }  # fmt: skip
+        }
 
     def new_round(self, clients: int) -> RoundProgress:
         """The progress of a round of `clients` clients of which none has trained yet."""
@@ -166,7 +179,9 @@ class Federation:
         return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
     def _exchange(self, progress: RoundProgress, clients: list[int]) -> Iterator[Literal["client"]]:
-        """Let all `clients` begin before the first of them trains, and make of their messages what they get."""
+        """Let all `clients` begin before the first of them trains, and make of their messages what they
+        get.
+        """
         row = progress.rows[0]  # every client receives anew before it trains
         for k in clients[progress.begun :]:
             self.transfer.down(row, k, self._source(k))

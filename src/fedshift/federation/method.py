@@ -33,15 +33,16 @@ class Method:
     clients: "pooled" trains one client on everybody's data.
     weights: overrides the protocol's weights of the average.
     optimizer_state: overrides whether clients keep their optimiser's memory between rounds.
-    evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client slot
-        that holds the client's own model.
+    evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client
+        slot that holds the client's own model.
     clip_first: `grad` comes after clipping.
     generates: the server makes each client's model anew in `broadcast`.
     sequential: one client after the other, in random order, with an aggregation after each.
     begins: who begins a round of `exchanges`: those that take part, or everybody, who then get what they are
         sent when they first take part.
     rendering: images made before training take the place of the training images.
-    waits: how often in a round its hooks at most wait for a value of the device; `loss`, `grad` and `step` never do.
+    waits: how often in a round its hooks at most wait for a value of the device; `loss`, `grad` and `step`
+        never do.
     own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
@@ -67,9 +68,11 @@ class Method:
         self.hp = self.Params() if hp is None else hp
 
     def model(self, model: Model) -> Model:
-        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for one that it cannot change.
+        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for
+        one that it cannot change.
 
-        Called when a run is planned, too, with a network on the meta device: its tensors have no values to read.
+        Called when a run is planned, too, with a network on the meta device: its tensors have no values to
+        read.
         """
         return model
 
@@ -86,15 +89,20 @@ class Method:
         return S.row.expand(len(clients), -1)
 
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """The model is received, no step is taken: messages to send. With `exchanges`, C and what it did to its row end here."""
+        """The model is received, no step is taken: messages to send. With `exchanges`, C and what it did to
+        its row end here.
+        """
         return None
 
     def exchanges(self, t: int) -> bool:
-        """Whether clients (`begins`) begin round t before the first of them trains, and `exchange` comes between."""
+        """Whether clients (`begins`) begin round t before the first of them trains, and `exchange` comes
+        between.
+        """
         return False
 
     def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as `C.down.<name>`.
+        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as
+        `C.down.<name>`.
 
         K clients take part; where everybody begins, they are all N.
         """
@@ -115,7 +123,8 @@ class Method:
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name: [K, ..]}.
+        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
+        [K, ..]}.
 
         What it writes into the personal entries of `rows` is what those clients receive next.
         """

@@ -13,7 +13,8 @@ from fedshift.models.base import Model
 
 
 class Network:
-    """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g` [P].
+    """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g`
+    [P].
 
     Training the model changes the row in place, so a client's result needs no copy. Binding costs no memory.
     """
@@ -45,7 +46,9 @@ class Network:
 
 
 def initial(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
-    """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded by run seed and its name."""
+    """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded
+    by run seed and its name.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))
         model = build()

@@ -14,7 +14,9 @@ from fedshift.spec import Local, Schedule
 
 @dataclass(frozen=True)
 class Rule:
-    """How a flat vector descends: the optimiser, its settings, and the norm that its gradient is clipped to (None: not)."""
+    """How a flat vector descends: the optimiser, its settings, and the norm that its gradient is clipped to
+    (None: not).
+    """
 
     optimizer: Literal["sgd", "adam"]
     lr: float
@@ -29,9 +31,11 @@ class Rule:
 
 
 class Optimizer:
-    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may outlive it.
+    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may
+    outlive it.
 
-    `tail` is a second one over entries that follow w in the same row with a rule of their own; it steps along.
+    `tail` is a second one over entries that follow w in the same row with a rule of their own; it steps
+    along.
     """
 
     def __init__(
@@ -69,7 +73,9 @@ def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:
-    """The learning rate of local epoch `epoch` in round `t`, both from 0; it changes per round or per epoch (methods.md C5)."""
+    """The learning rate of local epoch `epoch` in round `t`, both from 0; it changes per round or per epoch
+    (docs/design.md, C5).
+    """
     schedule = local.schedule
     per_round = 1 if schedule.unit == "round" else local.epochs
     unit = t * per_round + (epoch if schedule.unit == "epoch" else 0)

@@ -1,4 +1,6 @@
-"""Precision: whether a GPU may round fp32 factors to TF32 (10 bits of mantissa), which torch allows in convolutions unless told otherwise."""
+"""Precision: whether a GPU may round fp32 factors to TF32 (10 bits of mantissa), which torch allows in
+convolutions unless told otherwise.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,18 @@ def has_tf32(device: torch.device) -> bool:
 
 @contextmanager
 def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
-    """Within, convolutions and matrix products of fp32 tensors on CUDA are TF32 for "tf32", and fp32 for "fp32" and "bf16".
+    """Within, convolutions and matrix products of fp32 tensors on CUDA are TF32 for "tf32", and fp32 for
+    "fp32" and "bf16".
 
-    These are switches of the process, put back at the end. Raises FedshiftError for "tf32" on a device without it: the record of
-    the run would name a precision that it was not computed in.
+    These are switches of the process, put back at the end. Raises FedshiftError for "tf32" on a device
+    without it: the record of the run would name a precision that it was not computed in.
     """
     tf32 = precision == "tf32"
     if tf32 and not has_tf32(device):
         cure = "Set local.precision to fp32, or train on a GPU of compute capability 8.0 or newer."
         raise FedshiftError("local.precision", f"tf32 cannot be computed on this {device.type}", cure)
-    # Not by torch's newer `fp32_precision`: torch 2.9 to 2.11 then raise in every reader of these two, their own included.
+    # Not by torch's newer `fp32_precision`: torch 2.9 to 2.11 then raise in every reader of these two, their
+    # own included.
     matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = tf32

@@ -1,6 +1,7 @@
 """What a run records, in two tables: rows in memory, immutable Parquet segments on disk.
 
-Records: one value a row - accuracies and losses, costs, diagnostics. Statistics: one evaluated set a row, from which metrics are computed.
+Records: one value a row - accuracies and losses, costs, diagnostics. Statistics: one evaluated set a row,
+    from which metrics are computed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ import pyarrow.parquet as pq
 from fedshift.federation.statistics import TYPES, Statistics
 
 KEYS = {
-    "round": pa.int32(), "stage": pa.string(), "model": pa.string(), "member": pa.int16(), "client": pa.int16(), "split": pa.string(),
-}  # fmt: skip
+    "round": pa.int32(),
+    "stage": pa.string(),
+    "model": pa.string(),
+    "member": pa.int16(),
+    "client": pa.int16(),
+    "split": pa.string(),
+}
 SCHEMA = pa.schema(
     {**KEYS, "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64()}
 )
@@ -60,7 +66,9 @@ class Records(Table):
         member: int = 0,
         n: int = 0,
     ) -> None:
-        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models for an unseen domain."""
+        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models for an
+        unseen domain.
+        """
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         now = time.time()
         self.rows.extend(

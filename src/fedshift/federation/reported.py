@@ -1,7 +1,9 @@
-"""Reported: which of the models that a run tests on its clients is the one that selection, tables and MLflow look at.
+"""Reported: which of the models that a run tests on its clients is the one that selection, tables and MLflow
+look at.
 
-A client's own model right after its local training, where the method keeps one; else the model that the server makes for it; else the
-aggregated one. (FLGo's logger, by which FDSE's numbers were made, tests `client.model` where there is one, else the server's model.)
+A client's own model right after its local training, where the method keeps one; else the model that the
+server makes for it; else the aggregated one. (FLGo's logger, by which FDSE's numbers were made, tests
+`client.model` where there is one, else the server's model.)
 """
 
 from __future__ import annotations

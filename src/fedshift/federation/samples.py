@@ -22,16 +22,25 @@ class Augmentation(Protocol):
 
 
 class Samples:
-    """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index for `device`.
+    """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index
+    for `device`.
 
-    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are sent over. mean, deviation:
-    what `augment` and `evaluate` subtract from and divide pixels in [0, 1] by, per channel.
+    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are
+    sent over. mean, deviation: what `augment` and `evaluate` subtract from and divide pixels in [0, 1] by,
+    per channel.
     """
 
     def __init__(
-        self, pixels: Tensor, labels: Tensor, augment: Augmentation, evaluate: Callable[[Tensor], Tensor],
-        mean: Channels = (0.0, 0.0, 0.0), deviation: Channels = (1.0, 1.0, 1.0), device: torch.device = CPU, resident_bytes: int = 16 << 30,
-    ) -> None:  # fmt: skip
+        self,
+        pixels: Tensor,
+        labels: Tensor,
+        augment: Augmentation,
+        evaluate: Callable[[Tensor], Tensor],
+        mean: Channels = (0.0, 0.0, 0.0),
+        deviation: Channels = (1.0, 1.0, 1.0),
+        device: torch.device = CPU,
+        resident_bytes: int = 16 << 30,
+    ) -> None:
         self.augment, self.evaluate, self.device = augment, evaluate, device
         self.home = device if pixels.nbytes <= resident_bytes else pixels.device
         self.host_labels = labels
@@ -58,7 +67,8 @@ class Samples:
 class ClientData:
     """Positions of one client's samples by split (int64, ascending).
 
-    domains: for the record; few_shot: the labels that the partition made rare in the training part, ascending.
+    domains: for the record; few_shot: the labels that the partition made rare in the training part,
+        ascending.
     """
 
     train: Tensor

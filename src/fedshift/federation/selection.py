@@ -12,7 +12,8 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, clients weighted by training samples.
+    """The first and the later of the rounds with the highest validation accuracy, clients weighted by
+    training samples.
 
     validation: client -> accuracy of the round under way, of the reported model.
     value: tie rule ("first", "later") -> the highest accuracy so far.
@@ -28,7 +29,9 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the round that has just been evaluated; sizes: client -> training samples; weights are copied where it wins."""
+        """Compare the round that has just been evaluated; sizes: client -> training samples; weights are
+        copied where it wins.
+        """
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return

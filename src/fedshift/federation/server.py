@@ -59,7 +59,9 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is kept with the run."""
+        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
+        kept with the run.
+        """
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -71,7 +73,9 @@ class Server:
         slot.resize_(value.shape).copy_(value)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains), counted in floats."""
+        """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),
+        counted in floats.
+        """
         self.peeked += self.N * index.size
         return self._state.own[:, self._state.within_private(index)]
 

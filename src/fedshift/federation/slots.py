@@ -1,4 +1,6 @@
-"""What a method declares to outlive a step: slots, which outlive the round, and messages, which live one round."""
+"""What a method declares to outlive a step: slots, which outlive the round, and messages, which live one
+round.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ Draw = Callable[[Layout, int, torch.Generator], Tensor]
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that outlives the round, beside the model: `S.slot.<name>` on the server, `C.slot.<name>` at a client.
+    """A tensor that outlives the round, beside the model: `S.slot.<name>` on the server, `C.slot.<name>` at a
+    client.
 
     name: by which hooks reach it.
-    like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the shape.
+    like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the
+        shape.
     owner: one for the server, or one for each client.
     travels: a server slot with "down" reaches the clients as `C.down.<name>` in every round; with "once" they
         keep what reached them on their first visit.

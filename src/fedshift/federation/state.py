@@ -1,4 +1,6 @@
-"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers' memories."""
+"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers'
+memories.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ class State:
         return {slot.name: self.slots[slot.name] for slot in self._declared if slot.owner == "server"}
 
     def client_slots(self, client: int, row: Tensor) -> dict[str, Tensor]:
-        """The client's slots by name; on its first visit those that start from the received `row` are filled."""
+        """The client's slots by name; on its first visit those that start from the received `row` are
+        filled.
+        """
         owned = {slot.name: slot for slot in self._declared if slot.owner == "client"}
         tensors = {name: self.slots[name][client] for name in owned}
         if not self.visits[client]:

@@ -1,4 +1,6 @@
-"""Sufficient statistics of a model's predictions on a set of samples: what every metric is computed from (fedshift.analysis.metrics)."""
+"""Sufficient statistics of a model's predictions on a set of samples: what every metric is computed from
+(fedshift.analysis.metrics).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class Statistics:
     correct: NDArray[Any]
     """[..., C] Samples by class whose label has the highest logit."""
     loss: NDArray[Any]
-    """[..., C] Mean cross entropy by class (nats), 0 for a class without samples; half precision: three digits."""
+    """[..., C] Mean cross entropy by class (nats), 0 for a class without samples; to three digits."""
     wrong: NDArray[Any]
     """[..., BINS] Misclassified samples by confidence, the highest probability of the softmax."""
     right: NDArray[Any]
@@ -42,7 +44,9 @@ class Statistics:
 def union(
     arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
 ) -> dict[str, NDArray[Any]]:
-    """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in float64. `loss` needs `n`."""
+    """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in
+    float64. `loss` needs `n`.
+    """
     sums = {
         name: np.add.reduceat(
             array * arrays["n"] if name == "loss" else array, starts, axis=0, dtype=np.float64

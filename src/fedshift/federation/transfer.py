@@ -14,14 +14,18 @@ from fedshift.federation.state import State
 
 
 class Transfer:
-    """Moves rows, slots and messages between the server and a client; `bytes_down` and `bytes_up` count what travelled."""
+    """Moves rows, slots and messages between the server and a client; `bytes_down` and `bytes_up` count what
+    travelled.
+    """
 
     def __init__(self, method: Method, state: State) -> None:
         self._method, self._state = method, state
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has it already."""
+        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has
+        it already.
+        """
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -39,14 +43,18 @@ class Transfer:
         return got
 
     def up(self, row: Tensor, client: int) -> None:
-        """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that the server reads."""
+        """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that
+        the server reads.
+        """
         state = self._state
         state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
         self.bytes_up += (state.shared.size + state.personal.size) * row.element_size()
 
     def up_messages(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        """What a client sends beside its model. Raises FedshiftError for a message that its method does not declare."""
+        """What a client sends beside its model. Raises FedshiftError for a message that its method does not
+        declare.
+        """
         sent = self._declared(messages or {}, "up")
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent

@@ -63,7 +63,9 @@ class Worker:
         return self._networks[role]
 
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets: fedshift.federation.precision)."""
+        """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets:
+        fedshift.federation.precision).
+        """
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 

@@ -8,7 +8,9 @@ from fedshift.federation.method import Method
 
 
 class Centralizable(Method):
-    """With the parameter `centralized`: one model on the union of all clients' data, one optimiser for the whole run."""
+    """With the parameter `centralized`: one model on the union of all clients' data, one optimiser for the
+    whole run.
+    """
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)

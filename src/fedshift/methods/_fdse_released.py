@@ -1,4 +1,6 @@
-"""What FDSE's released code computes in the place of Eq. 6: both forms reduce a layer to one mean and one variance over channels."""
+"""What FDSE's released code computes in the place of Eq. 6: both forms reduce a layer to one mean and one
+variance over channels.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ EPSILON = 1e-8
 def consistency_v1(
     batch: Tensor, own_average: Tensor, own_variance: Tensor, global_average: Tensor, global_variance: Tensor
 ) -> Tensor:
-    """Of one layer of d >= 2 channels, a scalar; all [d]. batch: this batch's channel means f, the only part with a gradient.
+    """Of one layer of d >= 2 channels, a scalar; all [d]. batch: this batch's channel means f, the only part
+    with a gradient.
 
-    mean((global average - m)^2) + (mean(global variance) - mean(v))^2, m = 0.9 own average + 0.1 mean(f), v = 0.9 own variance + 0.1 var(f):
-    mean and unbiased variance over channels. own: the running statistics, which this batch has already updated.
+    mean((global average - m)^2) + (mean(global variance) - mean(v))^2, m = 0.9 own average + 0.1 mean(f), v =
+    0.9 own variance + 0.1 var(f): mean and unbiased variance over channels. own: the running statistics,
+    which this batch has already updated.
     """
     average = KEEP * own_average + (1 - KEEP) * batch.mean()
     variance = KEEP * own_variance + (1 - KEEP) * batch.var()
@@ -35,11 +39,13 @@ def consistency_head(
     weights: Tensor,
     memory: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Sum of weights[l] (mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2) over all layers; not bounded below.
+    """Sum of weights[l] (mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2) over all
+    layers; not bounded below.
 
-    A, V: the layer's global averages and variances [d_l]; batches: the layers' channel means [d_l], d_l >= 2; weights [L]. memory: (m, v),
-    two scalars that every layer of every batch updates in turn to 0.9 old + 0.1 (mean, unbiased variance) of its channel means; None
-    before the first, whose own they are then. Returns the sum and the memory for the next batch.
+    A, V: the layer's global averages and variances [d_l]; batches: the layers' channel means [d_l], d_l >= 2;
+    weights [L]. memory: (m, v), two scalars that every layer of every batch updates in turn to 0.9 old + 0.1
+    (mean, unbiased variance) of its channel means; None before the first, whose own they are then. Returns
+    the sum and the memory for the next batch.
     """
     total = torch.zeros_like(weights[0])
     for batch, average, variance, weight in zip(

@@ -23,7 +23,9 @@ def embedding_dim(clients: int) -> int:
 
 
 def own_deviation(L: Layout) -> Tensor:
-    """The deviation with which torch starts convolutions and linear maps, 1 / sqrt(3 fan-in), of every trainable entry [P]."""
+    """The deviation with which torch starts convolutions and linear maps, 1 / sqrt(3 fan-in), of every
+    trainable entry [P].
+    """
     fans = {entry.name: math.prod(entry.shape[1:]) for entry in L.entries}
     deviation = torch.empty(L.size, dtype=L.dtype)
     for entry in L.entries:
@@ -35,7 +37,8 @@ def own_deviation(L: Layout) -> Tensor:
 class Generated(Method):
     """Slot h: embeddings and hypernetwork in one vector, so that one optimiser steps on both.
 
-    Everything trainable is generated; statistics of batch normalisation are not, they stay in the server's row.
+    Everything trainable is generated; statistics of batch normalisation are not, they stay in the server's
+    row.
     """
 
     generates = True
@@ -59,7 +62,9 @@ class Generated(Method):
         return rows
 
     def pulled(self, S: Server, rows: Tensor) -> Pullback:
-        """The gradients of the active clients, with phi - phi~ as cotangents; rows [K, P + Q] as they came back."""
+        """The gradients of the active clients, with phi - phi~ as cotangents; rows [K, P + Q] as they came
+        back.
+        """
         W = S.layout.W
         cotangents = self.broadcast(S, S.active)[:, W] - rows[:, W]
         return pullback(self.net(S.layout, S.N), S.slot.h, S.active, cotangents)

@@ -1,7 +1,7 @@
 """Ditto: a personal model beside the global one (Li et al. 2021, Algorithm 1).
 
-Both take a step on the same batch. The personal model starts from the first model received, keeps statistics of its own, and never
-leaves its client. lam = 0 is local training from the common start.
+Both take a step on the same batch. The personal model starts from the first model received, keeps statistics
+of its own, and never leaves its client. lam = 0 is local training from the common start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Params:
 
 @equation("Ditto", "Algorithm 1, personal objective")
 def pull(v: Tensor, received: Tensor, lam: float) -> Tensor:
-    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal model's loss."""
+    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal model's
+    loss.
+    """
     return lam * (v - received)
 
 

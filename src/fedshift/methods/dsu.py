@@ -1,9 +1,12 @@
 """DSU: the style of a map becomes a draw around itself (Li et al., ICLR 2022), averaged by FedAvg.
 
-Only in training; statistics are not constants for the gradient. Each position decides by its own coin in every forward pass.
-Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each stage. Other networks have no
-stem: a position after each stage; one whose stem is no chain with a normalisation of its own (mobilenet, vit_small) needs `stages`. StableFDG's code holds the layer but no network that uses it; `stages: [stage1, stage2, stage3]` is
-where it puts MixStyle.
+Only in training; statistics are not constants for the gradient. Each position decides by its own coin in
+every forward pass.
+Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each
+    stage. Other networks have no
+stem: a position after each stage; one whose stem is no chain with a normalisation of its own (mobilenet,
+vit_small) needs `stages`. StableFDG's code holds the layer but no network that uses it; `stages: [stage1,
+stage2, stage3]` is where it puts MixStyle.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from fedshift.models.layers.style import adain, style, widened
 
 @dataclass(frozen=True)
 class Params:
-    """p: probability of each coin; stages: after which, default all and before the stem's normalisation; centralized: StableFDG, Table 4a."""
+    """p: probability of each coin; stages: after which, default all and before the stem's normalisation;
+    centralized: StableFDG, Table 4a.
+    """
 
     p: float = 0.5
     stages: tuple[str, ...] | None = None
@@ -34,7 +39,8 @@ class Params:
 
 @equation("DSU", "uncertain style")
 def dsu(x: Tensor, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C] = (e_mu, e_sigma).
+    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C] = (e_mu,
+    e_sigma).
 
     All variances, over space and over the batch, are unbiased + 1e-6 (0 + 1e-6 over one pixel or one sample).
     """
@@ -62,7 +68,9 @@ class DSU(Centralizable):
     Params = Params
 
     def model(self, model: Model) -> Model:
-        """Raises FedshiftError for a stage that the network has not, or a stem that has no normalisation to stand before."""
+        """Raises FedshiftError for a stage that the network has not, or a stem that has no normalisation to
+        stand before.
+        """
         check_stages(model, self.hp.stages or (), "stages")
         if self.hp.p == 0:
             return model
@@ -73,11 +81,19 @@ class DSU(Centralizable):
 
 
 def _before_normalisation(model: Model, layer: nn.Module) -> nn.Module:
-    """The stem, a chain of modules, with a layer before its batch normalisation; its modules keep their names."""
+    """The stem, a chain of modules, with a layer before its batch normalisation; its modules keep their
+    names.
+    """
     stem = model.stages["stem"]
     if not isinstance(stem, nn.Sequential) or not any(isinstance(part, _BatchNorm) for part in stem):
-        what = f"the stem of {model.name} has no batch normalisation of its own, before which the first position is"
-        cure = f"Name the stages that a position follows, `stages: [{', '.join(model.stages)}]`, or some of them."
+        what = (
+            f"the stem of {model.name} has no batch normalisation of its own, before which the first "
+            f"position is"
+        )
+        cure = (
+            f"Name the stages that a position follows, `stages: [{', '.join(model.stages)}]`, or some of "
+            f"them."
+        )
         raise FedshiftError("method.params.stages", what, cure)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     for name, part in stem.named_children():

@@ -1,14 +1,17 @@
 """FDSE: shared layers extract, personal ones erase the domain's shift (Wang et al., CVPR 2025).
 
-Every layer of a network becomes a block (models/layers/dse.py) of a shared extractor (DFE) and a personal, cheap eraser (DSE). Clients
-train with a term that pulls the eraser's output towards the global statistics; the server moves the shared tensors by the
-least conflicting direction and mixes the personal ones by similarity.
+Every layer of a network becomes a block (models/layers/dse.py) of a shared extractor (DFE) and a personal,
+cheap eraser (DSE). Clients train with a term that pulls the eraser's output towards the global statistics;
+the server moves the shared tensors by the least conflicting direction and mixes the personal ones by
+similarity.
 
-Deviations. Eq. 8 is solved over the simplex (as printed, u = 0 is optimal). Sec. 4.3.1 says "DSE modules and heads" of the shared
-tensors: DFE is meant. The term of Eq. 6 starts in the second round (released code; before, the statistics received are those of the
-start). Clients without any update in a unit stay out of its Eq. 8, a zero row keeps itself in Eq. 9 (both undefined in the paper).
-Released code: units are single tensors, Eq. 6 takes other forms (below), blocks differ (Decomposition): presets `released_v1`, the first
-release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
+Deviations. Eq. 8 is solved over the simplex (as printed, u = 0 is optimal). Sec. 4.3.1 says "DSE modules and
+heads" of the shared
+tensors: DFE is meant. The term of Eq. 6 starts in the second round (released code; before, the statistics
+received are those of the start). Clients without any update in a unit stay out of its Eq. 8, a zero row keeps
+itself in Eq. 9 (both undefined in the paper). Released code: units are single tensors, Eq. 6 takes other
+forms (below), blocks differ (Decomposition): presets `released_v1`, the first release, and `released`. Unseen
+domain, undefined in the paper: `unseen_dse`.
 """
 
 from __future__ import annotations
@@ -44,9 +47,11 @@ KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
 class Params(Decomposition):
     """And of the federation.
 
-    lam: weight of the consistency term; beta: its growth with depth; tau: temperature of the similarity; consensus: unit of Eq. 8, or
-    none: the plain weighted mean; similarity: unit of Eq. 9, or none: every client keeps its own, or mean; consistency: the form of
-    Eq. 6, or none; consistency_from_round: counted from 1; unseen_dse: personal tensors and statistics for a domain that no client has.
+    lam: weight of the consistency term; beta: its growth with depth; tau: temperature of the similarity;
+        consensus: unit of Eq. 8, or
+    none: the plain weighted mean; similarity: unit of Eq. 9, or none: every client keeps its own, or mean;
+    consistency: the form of Eq. 6, or none; consistency_from_round: counted from 1; unseen_dse: personal
+    tensors and statistics for a domain that no client has.
     """
 
     lam: float = 0.1
@@ -66,14 +71,17 @@ class Params(Decomposition):
 
 @equation("FDSE", "Eq. 4")
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least (fp64 stays fp64)."""
+    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least
+    (fp64 stays fp64).
+    """
     average, variance = BatchMoments.apply(x)  # type: ignore[no-untyped-call]
     return average, variance
 
 
 @equation("FDSE", "Eq. 5")
 def running(before: Tensor, batch: Tensor) -> Tensor:
-    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more batch.
+    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more
+    batch.
 
     Only `batch` has a gradient, which the factor 0.1 therefore scales.
     """
@@ -86,8 +94,8 @@ def consistency(
 ) -> Tensor:
     """(1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2 of each of L layers, [L].
 
-    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer, else 0: for one layer alone
-    torch.full((1, d), 1 / d).
+    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer,
+    else 0: for one layer alone torch.full((1, d), 1 / d).
     """
     shift = (channels * (average - global_average).square()).sum(1)
     return shift + (channels * (variance - global_variance)).sum(1).square()
@@ -95,12 +103,16 @@ def consistency(
 
 @equation("FDSE", "Eq. 7")
 def depth_weights(depth: Tensor, beta: float) -> Tensor:
-    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`, integers give fp32."""
+    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`,
+    integers give fp32.
+    """
     return torch.softmax(beta * depth, 0)
 
 
 class Alignment:
-    """L_con of a network in training. The statistics of BN_DFE that it comes with stay the goal, and start the running ones."""
+    """L_con of a network in training. The statistics of BN_DFE that it comes with stay the goal, and start
+    the running ones.
+    """
 
     def __init__(self, model: Model, beta: float) -> None:
         self.blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
@@ -144,11 +156,13 @@ class Alignment:
 
 @equation("FDSE", "Eq. 8")
 def consensus(updates: Tensor, gram: Tensor | None = None) -> Tensor:
-    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex combination of their directions.
+    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex
+    combination of their directions.
 
-    No update loses: its inner product with the result is not negative. Updates shorter than 1e-12 have no direction and weight 0, but
-    count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the directions' inner products. gram [K, K]: the inner
-    products of the updates, in float64 on the CPU, where they are there already. Raises FedshiftError for an update that is not finite.
+    No update loses: its inner product with the result is not negative. Updates shorter than 1e-12 have no
+    direction and weight 0, but count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the
+    directions' inner products. gram [K, K]: the inner products of the updates, in float64 on the CPU, where
+    they are there already. Raises FedshiftError for an update that is not finite.
     """
     if gram is None:
         gram = (updates @ updates.T).double().cpu()
@@ -163,7 +177,9 @@ def consensus(updates: Tensor, gram: Tensor | None = None) -> Tensor:
 
 
 def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
-    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the updates' inner products."""
+    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the
+    updates' inner products.
+    """
     lost = [k for k, norm in zip(clients, gram.diagonal().tolist(), strict=True) if not math.isfinite(norm)]
     if lost:
         who = f"client{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
@@ -173,7 +189,8 @@ def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
 
 @equation("FDSE", "Eq. 9")
 def similarity(values: Tensor, tau: float) -> Tensor:
-    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their cosines / tau.
+    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their
+    cosines / tau.
 
     The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.
     """
@@ -184,7 +201,9 @@ def similarity(values: Tensor, tau: float) -> Tensor:
 
 
 class Parts:
-    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: found once, since a search reads every position."""
+    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: found once, since a search
+    reads every position.
+    """
 
     def __init__(self, S: Server, hp: Params) -> None:
         L, device = S.layout, S.row.device
@@ -204,7 +223,9 @@ class Parts:
 
 
 class FDSE(Method):
-    """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of BN_DSE: local."""
+    """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of
+    BN_DSE: local.
+    """
 
     name = "fdse"
     version = 2
@@ -247,7 +268,9 @@ class FDSE(Method):
         return task + term
 
     def grad(self, C: Client, g: Tensor) -> None:
-        """Record the norms of the two gradients that `g` is the sum of, each over all trainable entries, at the client's first step."""
+        """Record the norms of the two gradients that `g` is the sum of, each over all trainable entries, at
+        the client's first step.
+        """
         term = C.tmp.__dict__.pop("term_gradient", None)
         if term is not None:
             C.record("consistency_gradient", term.norm())
@@ -270,7 +293,9 @@ class FDSE(Method):
         S.row[parts.statistics] = mean(rows[:, parts.statistics], equal)
 
     def _grams(self, S: Server, rows: Tensor, parts: Parts) -> list[Tensor]:
-        """The inner products of all updates of each unit, on the CPU: the one time that the server waits for the device."""
+        """The inner products of all updates of each unit, on the CPU: the one time that the server waits for
+        the device.
+        """
         updates = (rows[:, at] - S.row[at] for at in parts.shared)
         grams = list(torch.stack([update @ update.T for update in updates]).double().cpu())
         for name, gram in zip(parts.names, grams, strict=True):

@@ -6,6 +6,8 @@ from fedshift.federation.method import Method
 
 
 class FedAvg(Method):
-    """Every client trains the model that it receives; the server averages what comes back, w = sum_k p_k w_k."""
+    """Every client trains the model that it receives; the server averages what comes back, w = sum_k p_k
+    w_k.
+    """
 
     name = "fedavg"

@@ -1,8 +1,8 @@
 """FedBN: batch-normalisation layers stay with their client (Li et al. 2021, Algorithm 1).
 
-All tensors of batch-normalisation layers - affine and running statistics, found by module type - never leave the client. For a domain
-that no client has, they are the plain mean over the clients that have trained (as CCST's evaluation of FedBN does, where all have):
-a declared exception for analysis.
+All tensors of batch-normalisation layers - affine and running statistics, found by module type - never leave
+the client. For a domain that no client has, they are the plain mean over the clients that have trained (as
+CCST's evaluation of FedBN does, where all have): a declared exception for analysis.
 """
 
 from __future__ import annotations

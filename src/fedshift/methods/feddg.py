@@ -1,15 +1,18 @@
-"""FedDG (ELCFS): episodic learning with amplitudes of all clients' images (Liu et al., CVPR 2021), for classification.
+"""FedDG (ELCFS): episodic learning with amplitudes of all clients' images (Liu et al., CVPR 2021), for
+classification.
 
-Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its training images, and gets
-everybody's when it first takes part: the centre of the shifted spectrum alone, which is all that is mixed. A step minimises L_in(theta) +
-L_out(theta'), theta' one clamped gradient step on L_in away and L_out the loss of images with mixed amplitudes; the inner gradient is a
-constant (first order, as released). For every image another client is drawn, all of them alike, then one of its images (as released;
+Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its
+training images, and gets everybody's when it first takes part: the centre of the shifted spectrum alone,
+which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on
+L_in away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order,
+as released). For every image another client is drawn, all of them alike, then one of its images (as released;
 there from an eighth of the images, here from all).
-Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a with r ~ U(0, 1) and a square of
-at least one bin around the mean; `released` swaps the mean alone. In CCST's port the client itself may be drawn, too, and the outer model is
-a detached copy, so that the outer loss has no effect: preset `ccst_port`, which is FedAvg. A client without others draws from itself.
-Augmented images are mixed with amplitudes of images as they are. Statistics of
-batch normalisation are those of L_in's pass alone.
+Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a
+with r ~ U(0, 1) and a square of at least one bin around the mean; `released` swaps the mean alone. In CCST's
+port the client itself may be drawn, too, and the outer model is a detached copy, so that the outer loss has
+no effect: preset `ccst_port`, which is FedAvg. A client without others draws from itself. Augmented images
+are mixed with amplitudes of images as they are. Statistics of batch normalisation are those of L_in's pass
+alone.
 """
 
 from __future__ import annotations
@@ -30,8 +33,10 @@ from fedshift.federation.slots import Message, Slot
 
 @dataclass(frozen=True)
 class Params:
-    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of the inner step; clamp: its gradient;
-    outer: whether L_out counts; amplitudes: those of other clients, or of all, the client itself included (CCST's port).
+    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of
+    the inner step; clamp: its gradient;
+    outer: whether L_out counts; amplitudes: those of other clients, or of all, the client itself included
+        (CCST's port).
     """
 
     width: float = 0.01
@@ -44,7 +49,9 @@ class Params:
 
 @equation("FedDG", "Eq. 2, low-frequency square")
 def half_width(size: int, width: float, released: bool = False) -> int:
-    """Bins on each side of the mean: max(1, floor(width size)), size the image's smaller side in pixels; `released`: 0."""
+    """Bins on each side of the mean: max(1, floor(width size)), size the image's smaller side in pixels;
+    `released`: 0.
+    """
     return 0 if released else max(1, int(width * size))
 
 
@@ -55,9 +62,9 @@ def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
 
 @equation("FedDG", "Eq. 2, amplitudes")
 def low_amplitudes(u: Tensor, half: int) -> Tensor:
-    """|FFT2|, not normalised, per channel of u [B, 3, h, w], in [0, 1], at the central square: [B, 3, 2 half + 1, 2 half + 1].
+    """|FFT2|, not normalised, per channel of u [B, 3, h, w], in [0, 1], to [B, 3, 2 half + 1, 2 half + 1].
 
-    The square of the shifted spectrum: frequencies -half .. half in both axes, the mean in the middle.
+    The central square of the shifted spectrum: frequencies -half .. half in both axes, the mean in the middle.
     """
     rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
     return torch.fft.fft2(u).abs()[:, :, rows[:, None], columns]
@@ -65,7 +72,8 @@ def low_amplitudes(u: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 2-3, interpolation")
 def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
-    """u [B, 3, h, w] with its central amplitudes a replaced by (1 - r) other + r a, phases kept, real part, clipped to [0, 1].
+    """u [B, 3, h, w] with its central amplitudes a replaced by (1 - r) other + r a, phases kept, real part,
+    clipped to [0, 1].
 
     other [B, 3, 2 half + 1, 2 half + 1]; r [B].
     """
@@ -79,12 +87,15 @@ def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 5, inner step")
 def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
-    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay, before clipping to a norm."""
+    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay, before clipping to a
+    norm.
+    """
     return w - rate * g.clamp(-clamp, clamp)
 
 
 def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor) -> Tensor:
-    """Positions [B] in a bank that holds sizes [N] amplitudes of client 0, 1, .., from random integers >= 0, site and image [B].
+    """Positions [B] in a bank that holds sizes [N] amplitudes of client 0, 1, .., from random integers >= 0,
+    site and image [B].
 
     A client, each as likely as another, then one of its images; own: the client that is left out, if any.
     """
@@ -96,7 +107,9 @@ def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor)
 
 
 class FedDG(Method):
-    """FedAvg over episodic steps. The server keeps the bank of all amplitudes, and how many of them are whose."""
+    """FedAvg over episodic steps. The server keeps the bank of all amplitudes, and how many of them are
+    whose.
+    """
 
     name = "feddg"
     version = 2

@@ -1,10 +1,12 @@
-"""FedDG-GA: aggregation weights follow the generalisation gaps of the clients (Zhang et al., CVPR 2023; "FedGA" in FedRD's tables).
+"""FedDG-GA: aggregation weights follow the generalisation gaps of the clients (Zhang et al., CVPR 2023;
+"FedGA" in FedRD's tables).
 
-A client's gap of round t is F(global model after the aggregation of t) - F(its own model before it), on its validation split. It is
-measured when the client receives the aggregated model, at the beginning of round t + 1, and moves the weights for the aggregation of
-t + 1: the order of the released code, which measures at the end of t. After the last round nothing is left to weigh. The code's 1/3 is
-1 / K; its default metric is `acc`, the paper's text and this default are `loss`. A client that was away compares with the last model
-that it trained, and the weights of those who are away stay; the paper has full participation.
+A client's gap of round t is F(global model after the aggregation of t) - F(its own model before it), on its
+validation split. It is measured when the client receives the aggregated model, at the beginning of round t +
+1, and moves the weights for the aggregation of t + 1: the order of the released code, which measures at the
+end of t. After the last round nothing is left to weigh. The code's 1/3 is 1 / K; its default metric is `acc`,
+the paper's text and this default are `loss`. A client that was away compares with the last model that it
+trained, and the weights of those who are away stay; the paper has full participation.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from fedshift.federation.slots import Message, Slot
 
 @dataclass(frozen=True)
 class Params:
-    """step: the first step is step (1 + 1 / T), then it falls linearly; fair: F is the loss or the error rate; ga_center: gaps minus their mean."""
+    """step: the first step is step (1 + 1 / T), then it falls linearly; fair: F is the loss or the error
+    rate; ga_center: gaps minus their mean.
+    """
 
     step: float = 0.2
     fair: Literal["loss", "acc"] = "loss"
@@ -41,10 +45,12 @@ def step_size(step: float, t: int, T: int) -> float:
 
 @equation("FedDG-GA", "generalization adjustment")
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
-    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change nothing.
+    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change
+    nothing.
 
-    gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate; center: less their mean, so that
-    equal gaps change nothing. Where nothing is left above 0, parts are equal.
+    gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate;
+    center: less their mean, so that equal gaps change nothing. Where nothing is left above 0, parts are
+    equal.
     """
     if center:
         gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean
@@ -72,7 +78,9 @@ class FedDGGA(Method):
     messages = (Message("gap"),)
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        """The gap of the client's last round: the model received is the aggregated one. Its first round has none."""
+        """The gap of the client's last round: the model received is the aggregated one. Its first round has
+        none.
+        """
         after = self._measure(C)
         return {"gap": after - C.slot.before if C.visits else torch.zeros_like(after)}
 

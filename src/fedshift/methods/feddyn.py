@@ -1,7 +1,8 @@
-"""FedDyn: a dynamic regulariser aligns the clients' optima with the federation's (Acar et al. 2021, Algorithm 1).
+"""FedDyn: a dynamic regulariser aligns the clients' optima with the federation's (Acar et al. 2021, Algorithm
+1).
 
-Parameters only; statistics are averaged plainly. The average is uniform. Clipping acts on the gradient of the whole local objective.
-The released code scales alpha by a client's size; alpha is the same for all here.
+Parameters only; statistics are averaged plainly. The average is uniform. Clipping acts on the gradient of the
+whole local objective. The released code scales alpha by a client's size; alpha is the same for all here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Params:
 
 @equation("FedDyn", "Algorithm 1, local objective")
 def regularised(g: Tensor, g_k: Tensor, moved: Tensor, alpha: float) -> Tensor:
-    """The gradient [P] of f(w) - <g_k, w> + alpha / 2 ||w - w^t||^2 from g = grad f(w), in place; moved = w - w^t."""
+    """The gradient [P] of f(w) - <g_k, w> + alpha / 2 ||w - w^t||^2 from g = grad f(w), in place; moved = w -
+    w^t.
+    """
     return g.sub_(g_k).add_(moved, alpha=alpha)
 
 
@@ -50,7 +53,9 @@ def next_h(h: Tensor, moved: Tensor, alpha: float, N: int) -> Tensor:
 
 @equation("FedDyn", "Algorithm 1, server model")
 def next_model(average: Tensor, h: Tensor, alpha: float) -> Tensor:
-    """mean_k w_k - h / alpha, [P]: average, the plain mean over the round's clients; h, after this round's `next_h`."""
+    """mean_k w_k - h / alpha, [P]: average, the plain mean over the round's clients; h, after this round's
+    `next_h`.
+    """
     return average - h / alpha
 
 

@@ -1,10 +1,12 @@
 """FedFA: features move by as much as the clients' feature statistics differ (Zhou & Konukoglu, ICLR 2023).
 
-Federated Feature Augmentation (ICLR 2023), the layer that FDSE's Table A7 shows; the FedFA that FDSE cites (feature anchors) is another
-method. A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4, pool5). It acts in training only, per batch by a coin of its
-own; running means are updated when it acts, as in the released code.
-`variance: per_channel` is the paper's variance over clients; the released code takes one over clients and channels, so that after the
-first round every channel gets the same factor. The average is the protocol's; FDSE's port averages uniformly (preset `released`).
+Federated Feature Augmentation (ICLR 2023), the layer that FDSE's Table A7 shows; the FedFA that FDSE cites
+(feature anchors) is another method. A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4,
+pool5). It acts in training only, per batch by a coin of its own; running means are updated when it acts, as
+in the released code.
+`variance: per_channel` is the paper's variance over clients; the released code takes one over clients and
+channels, so that after the first round every channel gets the same factor. The average is the protocol's;
+FDSE's port averages uniformly (preset `released`).
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from fedshift.models.layers.style import EPSILON, Style, adain, style, widened
 
 @dataclass(frozen=True)
 class Params:
-    """p: probability of each coin; momentum: of the clients' running means; variance: over clients, by channel or all in one."""
+    """p: probability of each coin; momentum: of the clients' running means; variance: over clients, by
+    channel or all in one.
+    """
 
     p: float = 0.5
     momentum: float = 0.99
@@ -35,23 +39,29 @@ class Params:
 
 @equation("FedFA", "client's running mean")
 def running_mean(running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
-    """momentum running + (1 - momentum) (mean of the statistic over the batch), in place: running [C], statistic [B, C]."""
+    """momentum running + (1 - momentum) (mean of the statistic over the batch), in place: running [C],
+    statistic [B, C].
+    """
     return running.mul_(momentum).add_(statistic.mean(0), alpha=1 - momentum)
 
 
 @equation("FedFA", "share of a channel")
 def share(variance: Tensor) -> Tensor:
-    """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic, all channels equal: 1."""
+    """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic,
+    all channels equal: 1.
+    """
     u = 1 / (1 + 1 / (variance + EPSILON))
     return len(u) * u / u.sum()
 
 
 @equation("FedFA", "augmentation")
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C]: the mean's, the deviation's.
+    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C]: the mean's,
+    the deviation's.
 
-    own: x's means and deviations [B, C] (`fedshift.models.layers.style.style(x)`: unbiased variance + 1e-6), of which V is the unbiased
-    variance over the batch + 1e-6 (0 + 1e-6 for one sample); variances: those over clients [C], of which gamma is the `share`.
+    own: x's means and deviations [B, C] (`fedshift.models.layers.style.style(x)`: unbiased variance + 1e-6),
+    of which V is the unbiased variance over the batch + 1e-6 (0 + 1e-6 for one sample); variances: those over
+    clients [C], of which gamma is the `share`.
     """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 
@@ -104,7 +114,9 @@ class FedFA(Method):
         return insert(model, layers, "ffa")
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """All tensors averaged; then the variances over clients, which one client alone leaves as they are."""
+        """All tensors averaged; then the variances over clients, which one client alone leaves as they
+        are.
+        """
         super().aggregate(S, rows, p, up)
         if len(rows) < 2:
             return

@@ -1,8 +1,9 @@
-"""FedGMA: coordinates on which the clients' updates disagree move less (Tenison et al., "Gradient Masked Averaging", TMLR 2023).
+"""FedGMA: coordinates on which the clients' updates disagree move less (Tenison et al., "Gradient Masked
+Averaging", TMLR 2023).
 
-The mask acts on trainable parameters; statistics are averaged. `bench_bug` is what FedDG_Benchmark computes instead (its
-src/server.py): a hard mask less its agreement - unanimous coordinates stand still - and the threshold as the server's step.
-tau = 0 with eta = 1 is FedAvg bit for bit.
+The mask acts on trainable parameters; statistics are averaged. `bench_bug` is what FedDG_Benchmark computes
+instead (its src/server.py): a hard mask less its agreement - unanimous coordinates stand still - and the
+threshold as the server's step. tau = 0 with eta = 1 is FedAvg bit for bit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from fedshift.federation.server import Server
 
 @dataclass(frozen=True)
 class Params:
-    """tau: agreement from which a coordinate moves in full; eta: the server's step; bench_bug: FedDG_Benchmark's mask and step."""
+    """tau: agreement from which a coordinate moves in full; eta: the server's step; bench_bug:
+    FedDG_Benchmark's mask and step.
+    """
 
     tau: float = 0.3
     eta: float = 1.0
@@ -49,7 +52,9 @@ def bench_mask(A: Tensor, tau: float) -> Tensor:
 
 @equation("FedGMA", "server step")
 def next_model(w: Tensor, average: Tensor, step: Tensor) -> Tensor:
-    """w + step * sum_k p_k (w_k - w), [P]: average = sum_k p_k w_k; step = eta mask (bench_bug: tau bench_mask). Exactly the average at step 1."""
+    """w + step * sum_k p_k (w_k - w), [P]: average = sum_k p_k w_k; step = eta mask (bench_bug: tau
+    bench_mask). Exactly the average at step 1.
+    """
     return w.lerp(average, step)
 
 

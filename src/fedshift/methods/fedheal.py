@@ -1,10 +1,12 @@
-"""FedHEAL: clients send what they have moved in the same direction before, and who moves far counts more (Chen et al., CVPR 2024).
+"""FedHEAL: clients send what they have moved in the same direction before, and who moves far counts more
+(Chen et al., CVPR 2024).
 
-Masks and updates cover statistics too, distances the trainable tensors alone (released code). As there, a client's weight starts at one
-over the clients of a round, and its distance is a part of the last distances of all clients that have trained so far, away or not.
-Deviation: a client's history counts its own rounds. The code counts all rounds, which is the same when everybody takes part, and has no
-history for a client that was away in the first one. FLGo's port starts that count at 1.
-tau below 0 with beta = 0 is uniform FedAvg.
+Masks and updates cover statistics too, distances the trainable tensors alone (released code). As there, a
+client's weight starts at one over the clients of a round, and its distance is a part of the last distances of
+all clients that have trained so far, away or not.
+Deviation: a client's history counts its own rounds. The code counts all rounds, which is the same when
+everybody takes part, and has no history for a client that was away in the first one. FLGo's port starts that
+count at 1. tau below 0 with beta = 0 is uniform FedAvg.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from fedshift.federation.slots import Slot
 
 @dataclass(frozen=True)
 class Params:
-    """tau: least part of a client's rounds with this sign for an update to count; beta: momentum of the weights."""
+    """tau: least part of a client's rounds with this sign for an update to count; beta: momentum of the
+    weights.
+    """
 
     tau: float = 0.2
     beta: float = 0.4
@@ -32,7 +36,9 @@ class Params:
 
 @equation("FedHEAL", "parameter consistency")
 def consistent(H: Tensor, D: Tensor, seen: Tensor, tau: float) -> Tensor:
-    """Which coordinates count, bool [K, n]: H [K, n] is the part of the `seen` [K] earlier rounds with D >= 0; all in the first round."""
+    """Which coordinates count, bool [K, n]: H [K, n] is the part of the `seen` [K] earlier rounds with D >=
+    0; all in the first round.
+    """
     q = torch.where(D >= 0, H, 1 - H)
     return (q > tau) | (seen == 0)[:, None]
 
@@ -46,15 +52,19 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
 
 @equation("FedHEAL", "distance")
 def distance(D: Sequence[Tensor]) -> Tensor:
-    """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked update, [K, ..] each."""
+    """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked
+    update, [K, ..] each.
+    """
     return torch.stack([one.flatten(1).norm(dim=1) for one in D]).sum(0)
 
 
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
-    """The change of the weights, (1 - beta) dp + beta distance / total: dp, distance [K] to [K]; added to p, which starts at 1 / K.
+    """The change of the weights, (1 - beta) dp + beta distance / total: dp, distance [K] to [K]; added to p,
+    which starts at 1 / K.
 
-    total: the sum of the last distances of all clients that have trained so far, a scalar; 0 counts as nothing moved.
+    total: the sum of the last distances of all clients that have trained so far, a scalar; 0 counts as
+        nothing moved.
     """
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
@@ -62,7 +72,8 @@ def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor
 
 @equation("FedHEAL", "aggregation")
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
-    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows, masks [K, n], p [K], to [n].
+    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows,
+    masks [K, n], p [K], to [n].
 
     p need not sum to 1. A coordinate that counts for nobody stays.
     """

@@ -1,9 +1,12 @@
-"""FedIIR: clients align the gradient of the classifier with its mean over all clients (Guo et al., ICML 2023).
+"""FedIIR: clients align the gradient of the classifier with its mean over all clients (Guo et al., ICML
+2023).
 
-Before local training every client measures the gradient of the cross entropy with respect to the head, with the received model in eval
-mode, on unaugmented images, and the server averages it over rounds. It is the mean over samples, where the paper takes that over
-batches: the two differ by a last, smaller batch. Linear head as in FedRD's comparison; its gradient is written out, so that no second
-backward pass is needed. The release's nonlinear classifier and its frozen batch normalisation in training are not built.
+Before local training every client measures the gradient of the cross entropy with respect to the head, with
+the received model in eval mode, on unaugmented images, and the server averages it over rounds. It is the mean
+over samples, where the paper takes that over
+batches: the two differ by a last, smaller batch. Linear head as in FedRD's comparison; its gradient is
+written out, so that no second backward pass is needed. The release's nonlinear classifier and its frozen
+batch normalisation in training are not built.
 """
 
 from __future__ import annotations
@@ -32,9 +35,11 @@ class Params:
 
 @equation("FedIIR", "Eq. 6, inner gradient")
 def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F + C], in fp32 at least.
+    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F
+    + C], in fp32 at least.
 
-    First the weight's, (softmax - onehot)^T feature / B, [C, F] row by row, then the bias', the mean of (softmax - onehot).
+    First the weight's, (softmax - onehot)^T feature / B, [C, F] row by row, then the bias', the mean of
+    (softmax - onehot).
     """
     precise = torch.promote_types(logits.dtype, torch.float32)
     error = (logits.to(precise).softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
@@ -49,12 +54,16 @@ def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
 
 @equation("FedIIR", "Sec. 4.2, moving average")
 def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
-    """ema old + (1 - ema) new, [C F + C] each; new: the mean over all training samples of the round's clients; the first old is 0."""
+    """ema old + (1 - ema) new, [C F + C] each; new: the mean over all training samples of the round's
+    clients; the first old is 0.
+    """
     return old.lerp(new, 1 - ema)
 
 
 class FedIIR(Method):
-    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. The average of the models is uniform."""
+    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. The average of the models is
+    uniform.
+    """
 
     name = "fediir"
     Params = Params

@@ -1,14 +1,16 @@
-"""FedRD: debiased classifiers and an aggregation guided by divergences (Wang et al., "FedRD", equations by its numbers).
+"""FedRD: debiased classifiers and an aggregation guided by divergences (Wang et al., "FedRD", equations by
+its numbers).
 
-Where the paper is silent this follows the released code: lambda is measured when a local epoch begins, so it is 0 in the first epoch
-of every round; Eq. 2's loss is divided by the sum of its class weights; Eq. 3 is the plain mean cross entropy on the client's
-validation split. Deviations from that code: N is the number of training clients (`official_bug_n4` counts the untouched model of
-the held-out domain too, and the weights sum to 5/6 at three clients); T rounds are trained, not T + 1. The paper says that Eq. 4
-compensates suboptimal local models; by its equations a client whose training lowered its loss *more* gets more weight: the
-equations are followed.
+Where the paper is silent this follows the released code: lambda is measured when a local epoch begins, so it
+is 0 in the first epoch of every round; Eq. 2's loss is divided by the sum of its class weights; Eq. 3 is the
+plain mean cross entropy on the client's validation split. Deviations from that code: N is the number of
+training clients (`official_bug_n4` counts the untouched model of the held-out domain too, and the weights sum
+to 5/6 at three clients); T rounds are trained, not T + 1. The paper says that Eq. 4 compensates suboptimal
+local models; by its equations a client whose training lowered its loss *more* gets more weight: the equations
+are followed.
 
-A client's few-shot classes M_i are those that the partition made rare in its training part (modifier label_shift). Where there are
-none, Eq. 1-2 are plain cross entropy.
+A client's few-shot classes M_i are those that the partition made rare in its training part (modifier
+label_shift). Where there are none, Eq. 1-2 are plain cross entropy.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ Norm = Literal["weighted_mean", "batch_mean", "sum"]
 
 @dataclass(frozen=True)
 class Params:
-    """lambda_from: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last trained one (0 in its first
-    round), or the one before each step; ce_norm: Eq. 2 divided by the sum of the class weights (code), by the batch size, or the sum.
-    debias, guide: off for the ablations "w/o DC" and "w/o GGA" (weights by training and validation samples). official_bug_n4: Eq. 4
-    counts one model too many, as the released code does.
+    """lambda_from: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last
+    trained one (0 in its first round), or the one before each step; ce_norm: Eq. 2 divided by the sum of the
+    class weights (code), by the batch size, or the sum.
+    debias, guide: off for the ablations "w/o DC" and "w/o GGA" (weights by training and validation samples).
+    official_bug_n4: Eq. 4 counts one model too many, as the released code does.
     """
 
     lambda_from: Literal["epoch_start", "prev_round", "step"] = "epoch_start"
@@ -49,7 +52,9 @@ class Params:
 
 @equation("FedRD", "Eq. 1")
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
-    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to [C]; lambda is its mean."""
+    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to
+    [C]; lambda is its mean.
+    """
     return (W_g - W_i).norm(dim=1)
 
 
@@ -63,7 +68,8 @@ def class_weights(few: Tensor, lam: Tensor) -> Tensor:
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
     """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
 
-    norm: "weighted_mean": sum of alpha_y CE over sum of alpha_y (code); "batch_mean": over B; "sum": the sum, as printed.
+    norm: "weighted_mean": sum of alpha_y CE over sum of alpha_y (code); "batch_mean": over B; "sum": the sum,
+        as printed.
     """
     if norm == "weighted_mean":
         return F.cross_entropy(logits, y, weight=alpha)
@@ -82,13 +88,14 @@ def performance_gap(loss_global: Tensor, loss_local: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, d")
 def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
-    """||w_i - w_g|| of one layer's weight, flattened: w_i [N, n] of the clients, w_g [n] as broadcast, to [N]."""
+    """||w_i - w_g|| of one layer's weight, flattened: clients' w_i [N, n], broadcast w_g [n], to [N]."""
     return (w_i - w_g).norm(dim=1)
 
 
 @equation("FedRD", "Sec. 2.4, gamma")
 def gamma_parts(gap: Tensor) -> Tensor:
-    """Each client's part of all gaps on (0, 1), gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to [N].
+    """Each client's part of all gaps on (0, 1), gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to
+    [N].
 
     The softmax of log gamma: finite where every gamma is too small for a float, too.
     """
@@ -97,17 +104,20 @@ def gamma_parts(gap: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, beta")
 def beta(d: Tensor) -> Tensor:
-    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where nobody moved (sum <= 1e-8)."""
+    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where nobody moved (sum <=
+    1e-8).
+    """
     total = d.sum()
     return torch.where(total > 1e-8, d / total.clamp_min(1e-8), torch.full_like(d, 1 / len(d)))
 
 
 @equation("FedRD", "Eq. 4")
 def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
-    """Weights of the clients' models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N], sum 1; one client: 1.
+    """Weights of the clients' models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N],
+    sum 1; one client: 1.
 
-    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; less for a far model, more for a large gap. uncounted: models that are counted in
-    N - 1 and not averaged.
+    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; less for a far model, more for a large gap. uncounted:
+    models that are counted in N - 1 and not averaged.
     """
     others = len(d) - 1 + uncounted
     if others == 0:
@@ -116,7 +126,9 @@ def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
 
 
 class FedRD(Method):
-    """Local loss Eq. 1-2; server Eq. 3-4 on one convolution, the model's `indicator`; all tensors are shared."""
+    """Local loss Eq. 1-2; server Eq. 3-4 on one convolution, the model's `indicator`; all tensors are
+    shared.
+    """
 
     name = "fedrd"
     version = 2
@@ -163,7 +175,9 @@ class FedRD(Method):
 
 
 def _validate(C: Client) -> tuple[Tensor, int]:
-    """The mean loss of the client's present model on its validation split, and the number of samples in it."""
+    """The mean loss of the client's present model on its validation split, and the number of samples in
+    it.
+    """
     sizes: list[int] = []
 
     def measure(x: Tensor, y: Tensor) -> Tensor:

@@ -1,9 +1,11 @@
 """FedSR: a stochastic representation with two regularisers (Nguyen, Torr, Lim, NeurIPS 2022).
 
-The head becomes a Gaussian encoder and a linear classifier. The reference distributions r(z | y) and the scalar C stay on their client
-and have an optimiser rule of their own, as in the released code (momentum .9, not clipped; weight decay is the protocol's). In evaluation
-the probabilities of 20 samples are averaged; the 20 draws of noise are the same for all images and runs. Released code's L2R is the mean norm of z; the paper's, the squared norm, is an option.
-Not here: the release's "5 local epochs" are 5 iterations; local epochs are the protocol's.
+The head becomes a Gaussian encoder and a linear classifier. The reference distributions r(z | y) and the
+scalar C stay on their client and have an optimiser rule of their own, as in the released code (momentum .9,
+not clipped; weight decay is the protocol's). In evaluation the probabilities of 20 samples are averaged; the
+20 draws of noise are the same for all images and runs. Released code's L2R is the mean norm of z; the
+paper's, the squared norm, is an option. Not here: the release's "5 local epochs" are 5 iterations; local
+epochs are the protocol's.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ SAMPLES = 20
 
 @dataclass(frozen=True)
 class Params:
-    """z: dimensions of the representation; l2r, cmi: the regularisers' weights; squared: L2R is the squared norm (paper)."""
+    """z: dimensions of the representation; l2r, cmi: the regularisers' weights; squared: L2R is the squared
+    norm (paper).
+    """
 
     z: int = 512
     l2r: float = 0.01
@@ -45,9 +49,11 @@ def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
 def conditional_mutual_information(
     mu: Tensor, sigma: Tensor, r_mu: Tensor, r_sigma: Tensor, scale: Tensor
 ) -> Tensor:
-    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar) [B, d], to a scalar.
+    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar)
+    [B, d], to a scalar.
 
-    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class. All sigma above 0 (each is a softplus); natural logarithms.
+    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class. All sigma above 0 (each is a
+        softplus); natural logarithms.
     """
     squares = (scale * sigma).square() + (scale * mu - r_mu).square()
     terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5
@@ -70,7 +76,9 @@ class Reference(nn.Module):
 
 
 class StochasticHead(nn.Module):
-    """Feature [B, F] to logits [B, C]: of one sample z in training, the log of the mean probability of 20 in evaluation."""
+    """Feature [B, F] to logits [B, C]: of one sample z in training, the log of the mean probability of 20 in
+    evaluation.
+    """
 
     def __init__(self, features: int, z: int, classes: int) -> None:
         super().__init__()

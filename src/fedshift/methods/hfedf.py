@@ -1,17 +1,20 @@
-"""hFedF: a hypernetwork on the server makes every client's model (Bartholet et al. 2024, arXiv 2402.06974, Algorithm 1).
+"""hFedF: a hypernetwork on the server makes every client's model (Bartholet et al. 2024, arXiv 2402.06974,
+Algorithm 1).
 
 No code was released; what the paper leaves open or contradicts is settled thus:
-- Algorithm 1 takes phi~ - phi as gradient and then descends, which moves away from the clients. Here it is phi - phi~, as in pFedHN's
-  code; `literal_sign` keeps the printed one.
-- Eq. 9 prints exp(-gamma); Algorithm 3, Section 3.4 and A.1.1 say that a closer gradient weighs more: +1. `gradalign_sign: -1` is Eq. 9.
-- The smoothed state replaces the live one (Algorithm 4), so the average of past states is the state itself, and Eq. 10 is the
-  optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
-- Four hidden layers (Table 8; the text says three). Embeddings start from N(0, 1). Adam's weight decay is coupled and acts on the
-  embeddings too; Adam also moves the embedding of a client that did not take part.
-- Statistics of batch normalisation, which the paper's network has not, are averaged by the protocol's weights.
-- Pre-learned embeddings (A.1.3): the autoencoder's loss, optimiser and epochs are not given (mean squared error, Adam 1e-3, 50 epochs
-  in batches of 20). It sees augmented images, brought to [0, 1] by each channel's extremes over the 100 that it is trained on. Its way
-  to the clients is not counted as traffic.
+- Algorithm 1 takes phi~ - phi as gradient and then descends, which moves away from the clients. Here it is
+  phi - phi~, as in pFedHN's code; `literal_sign` keeps the printed one.
+- Eq. 9 prints exp(-gamma); Algorithm 3, Section 3.4 and A.1.1 say that a closer gradient weighs more: +1.
+  `gradalign_sign: -1` is Eq. 9.
+- The smoothed state replaces the live one (Algorithm 4), so the average of past states is the state itself,
+  and Eq. 10 is the optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
+- Four hidden layers (Table 8; the text says three). Embeddings start from N(0, 1). Adam's weight decay is
+  coupled and acts on the embeddings too; Adam also moves the embedding of a client that did not take part.
+- Statistics of batch normalisation, which the paper's network has not, are averaged by the protocol's
+  weights.
+- Pre-learned embeddings (A.1.3): the autoencoder's loss, optimiser and epochs are not given (mean squared
+  error, Adam 1e-3, 50 epochs in batches of 20). It sees augmented images, brought to [0, 1] by each channel's
+  extremes over the 100 that it is trained on. Its way to the clients is not counted as traffic.
 """
 
 from __future__ import annotations
@@ -40,10 +43,12 @@ IMAGES = 100  # that a client's autoencoder is trained on
 
 @dataclass(frozen=True)
 class Params:
-    """lr, weight_decay: of the server's Adam; ema: alpha of Eq. 10, 1 is without; warmup: rounds before it; gradalign: weights by Eq. 8
-    and 9, else uniform; gradalign_sign: +1 favours gradients near the mean, -1 those far from it; literal_sign: Algorithm 1's sign of
-    the update; embedding: learned, drawn anew after every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4);
-    hidden: layers of 50; head_init: "fanin" gives generated entries the deviation that torch gives the model's own.
+    """lr, weight_decay: of the server's Adam; ema: alpha of Eq. 10, 1 is without; warmup: rounds before it;
+    gradalign: weights by Eq. 8 and 9, else uniform; gradalign_sign: +1 favours gradients near the mean, -1
+    those far from it; literal_sign: Algorithm 1's sign of the update; embedding: learned, drawn anew after
+    every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4);
+    hidden: layers of 50; head_init: "fanin" gives generated entries the deviation that torch gives the
+        model's own.
     """
 
     lr: float = 1e-3
@@ -61,7 +66,8 @@ class Params:
 
 @equation("hFedF", "Eq. 8")
 def alignment(gram: Tensor) -> Tensor:
-    """gamma_i = cos(g_i, mean of all g), [K], from the inner products <g_i, g_j> [K, K]; 0 where a gradient, or the mean, is zero.
+    """gamma_i = cos(g_i, mean of all g), [K], from the inner products <g_i, g_j> [K, K]; 0 where a gradient,
+    or the mean, is zero.
 
     For gradients g [K, size] that are at hand: gram = g @ g.T.
     """
@@ -78,7 +84,8 @@ def gradalign(gamma: Tensor, sign: int) -> Tensor:
 
 @equation("hFedF", "Eq. 10")
 def ema_step(t: int, warmup: int, alpha: float) -> float:
-    """What remains of the server's step in round t: alpha theta + (1 - alpha) theta_before = theta_before + alpha (theta - theta_before).
+    """What remains of the server's step in round t: alpha theta + (1 - alpha) theta_before = theta_before +
+    alpha (theta - theta_before).
 
     t from 0; 1 up to and with round `warmup` (at its end Algorithm 4 copies the state), alpha after it.
     """
@@ -86,7 +93,9 @@ def ema_step(t: int, warmup: int, alpha: float) -> float:
 
 
 class HFedF(Generated):
-    """The server descends on embeddings and hypernetwork along the clients' updates, pulled back through it."""
+    """The server descends on embeddings and hypernetwork along the clients' updates, pulled back through
+    it.
+    """
 
     name = "hfedf"
     Params = Params
@@ -105,7 +114,9 @@ class HFedF(Generated):
         return t == 0 and self.hp.embedding == "pre_learned"
 
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """A.1.3: the mean latent of the validation images, by an autoencoder of the client's own from a common start."""
+        """A.1.3: the mean latent of the validation images, by an autoencoder of the client's own from a
+        common start.
+        """
         if not self.exchanges(C.t):
             return None
         images = torch.cat([x for x, _ in C.batches()])[:IMAGES]

@@ -1,8 +1,9 @@
 """LG-FedAvg: clients share the last linear layer and keep what is below it (Liang et al. 2020).
 
-As FDSE's port has it: weight and bias of the model's `head` are shared, all else - batch normalisation too - never leaves the client,
-and nothing is trained before the first round (the released code starts from a FedAvg model). On a domain that no client has, the
-clients' models under the shared head are tested one by one and their accuracies averaged: a declared exception for analysis.
+As FDSE's port has it: weight and bias of the model's `head` are shared, all else - batch normalisation too -
+never leaves the client, and nothing is trained before the first round (the released code starts from a FedAvg
+model). On a domain that no client has, the clients' models under the shared head are tested one by one and
+their accuracies averaged: a declared exception for analysis.
 """
 
 from __future__ import annotations

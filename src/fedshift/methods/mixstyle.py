@@ -1,7 +1,8 @@
-"""MixStyle: the styles of two images are mixed in the first stages (Zhou et al., ICLR 2021), averaged by FedAvg.
+"""MixStyle: the styles of two images are mixed in the first stages (Zhou et al., ICLR 2021), averaged by
+FedAvg.
 
-Only in training; statistics are constants for the gradient. Each stage decides by its own coin in every forward pass.
-Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's code.
+Only in training; statistics are constants for the gradient. Each stage decides by its own coin in every
+forward pass. Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's code.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from fedshift.models.layers.style import adain, mixed, shares, style
 
 @dataclass(frozen=True)
 class Params:
-    """p: probability of each coin; beta: both parameters of the Beta distribution; stages: after which; centralized: StableFDG, Table 4a."""
+    """p: probability of each coin; beta: both parameters of the Beta distribution; stages: after which;
+    centralized: StableFDG, Table 4a.
+    """
 
     p: float = 0.5
     beta: float = 0.1
@@ -31,7 +34,8 @@ class Params:
 
 @equation("MixStyle", "mixed style")
 def mixstyle(x: Tensor, share: Tensor, partner: Tensor) -> Tensor:
-    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation.
+    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a
+    permutation.
 
     t: mean and sqrt(unbiased variance + 1e-6) over space, without gradient.
     """

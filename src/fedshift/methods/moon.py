@@ -1,8 +1,9 @@
-"""MOON: features stay near the global model's and leave those of the client's last one (Li, He and Song, CVPR 2021).
+"""MOON: features stay near the global model's and leave those of the client's last one (Li, He and Song, CVPR
+2021).
 
-A feature is the input of the last linear layer (as FLGo has it, which FDSE uses); the paper puts a projection head there. The global
-and the last local model are frozen and in eval mode; FLGo leaves them in the mode that they happen to have. The term begins with a
-client's second round: before, it has no last model.
+A feature is the input of the last linear layer (as FLGo has it, which FDSE uses); the paper puts a projection
+head there. The global and the last local model are frozen and in eval mode; FLGo leaves them in the mode that
+they happen to have. The term begins with a client's second round: before, it has no last model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Params:
 
 @equation("MOON", "model-contrastive loss")
 def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
-    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last): [B, F] each, to a scalar.
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last):
+    [B, F] each, to a scalar.
 
     The cosine with a zero vector is 0.
     """

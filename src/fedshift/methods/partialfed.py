@@ -1,10 +1,13 @@
-"""PartialFed (a reconstruction): each client learns which layers to load from the global model (Sun et al., NeurIPS 2021).
+"""PartialFed (a reconstruction): each client learns which layers to load from the global model (Sun et al.,
+NeurIPS 2021).
 
-No released code was found: procedure and values below are reconstructed from the paper's summary, and every result is a reconstruction.
-At the start of a round a client's layers come from the global model or from its own last one; gates decide, one for each convolution or
-linear layer with its normalisation. `adaptive` trains the gates' logits first, for one epoch, with both sets of weights fixed and
-normalisation in eval mode: straight-through Gumbel softmax, so that a layer is one or the other in the forward pass; its derivative is
-taken in the space of weights (equal to mixing outputs for a linear layer; statistics of normalisation are left out of it).
+No released code was found: procedure and values below are reconstructed from the paper's summary, and every
+result is a reconstruction. At the start of a round a client's layers come from the global model or from its
+own last one; gates decide, one for each convolution or linear layer with its normalisation. `adaptive` trains
+the gates' logits first, for one epoch, with both sets of weights fixed and normalisation in eval mode:
+straight-through Gumbel softmax, so that a layer is one or the other in the forward pass; its derivative is
+taken in the space of weights (equal to mixing outputs for a linear layer; statistics of normalisation are
+left out of it).
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from fedshift.federation.slots import Slot
 
 @dataclass(frozen=True)
 class Params:
-    """rule: learned gates, or normalisation and head local, or the last `top` layers local; lr: of the gates' logits.
+    """rule: learned gates, or normalisation and head local, or the last `top` layers local; lr: of the gates'
+    logits.
 
     warm, cold: the temperature falls from one to the other exponentially over `rounds` rounds.
     """
@@ -45,7 +49,8 @@ def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
 
 @equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
 def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
-    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [.., 2]: (global, own).
+    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [..,
+    2]: (global, own).
 
     This is the soft value; a layer is taken from the global model where its first part is 0.5 or more.
     """
@@ -53,7 +58,8 @@ def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
 
 
 class Parts:
-    """Which entries of a row each gate decides about, on the row's device: found once, since a search reads every position.
+    """Which entries of a row each gate decides about, on the row's device: found once, since a search reads
+    every position.
 
     gate [P + Q]: the number of an entry's gate; trained: where each gate's trainable entries lie.
     """
@@ -67,7 +73,9 @@ class Parts:
         self.trained = [(unit & L.trainable).to(device).at for unit in units]
 
     def choose(self, C: Client, row: Tensor, from_global: Tensor) -> None:
-        """Fill `row` [P + Q] with what the client received where from_global [gates] is true, with its own last model elsewhere."""
+        """Fill `row` [P + Q] with what the client received where from_global [gates] is true, with its own
+        last model elsewhere.
+        """
         torch.where(from_global[self.gate], C.received, C.slot.last, out=row)
 
 

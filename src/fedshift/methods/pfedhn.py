@@ -1,9 +1,11 @@
-"""pFedHN: a hypernetwork makes every client's model, one server step after each client (Shamsian et al. 2021, Algorithm 1).
+"""pFedHN: a hypernetwork makes every client's model, one server step after each client (Shamsian et al. 2021,
+Algorithm 1).
 
-As hFedF compares with it: in every round all clients come in random order (the original draws one client a step), with hFedF's
-hypernetwork (four hidden layers of 50 instead of three of 100), hFedF's local training, and rates by its Table 10. The server's
-optimiser is the released code's: SGD with momentum .9, its gradient clipped to norm 50. Statistics of batch normalisation, which the
-paper's network has not, move towards each client's by 1 / N.
+As hFedF compares with it: in every round all clients come in random order (the original draws one client a
+step), with hFedF's hypernetwork (four hidden layers of 50 instead of three of 100), hFedF's local training,
+and rates by its Table 10. The server's optimiser is the released code's: SGD with momentum .9, its gradient
+clipped to norm 50. Statistics of batch normalisation, which the paper's network has not, move towards each
+client's by 1 / N.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from fedshift.methods._generated import Generated
 
 @dataclass(frozen=True)
 class Params:
-    """optimizer, lr, momentum (SGD's), weight_decay, clip: of the server; embedding_dim: by default floor(1 + N / 4); hidden, head_init:
-    as in hFedF.
+    """optimizer, lr, momentum (SGD's), weight_decay, clip: of the server; embedding_dim: by default floor(1 +
+    N / 4); hidden, head_init: as in hFedF.
     """
 
     optimizer: Literal["sgd", "adam"] = "sgd"

@@ -1,9 +1,11 @@
 """SCAFFOLD: control variates correct the clients' drift (Karimireddy et al. 2020, Algorithm 1, Option II).
 
-Models and controls are averaged uniformly, whatever `federation.weights` says. Clipping acts on the raw stochastic gradient, before the correction. With momentum or weight decay the
-control is the average effective step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may
-diverge. Statistics of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share weighs both averages by the
-clients' sizes, `weights: size`, and divides the control by K alone, without the rate, `control: steps`: preset `released`.
+Models and controls are averaged uniformly, whatever `federation.weights` says. Clipping acts on the raw
+stochastic gradient, before the correction. With momentum or weight decay the control is the average effective
+step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may diverge. Statistics
+of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share weighs both
+averages by the clients' sizes, `weights: size`, and divides the control by K alone, without the rate,
+`control: steps`: preset `released`.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from fedshift.federation.slots import Message, Slot
 
 @dataclass(frozen=True)
 class Params:
-    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their number (FedRD's code).
+    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their
+    number (FedRD's code).
 
-    weights: of models and controls, uniform or by training samples (FedRD's code: by all samples of the domain).
+    weights: of models and controls, uniform or by training samples (FedRD's code: by all samples of the
+        domain).
     """
 
     eta_g: float = 1.0
@@ -36,13 +40,16 @@ class Params:
 
 @equation("SCAFFOLD", "Eq. 3")
 def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
-    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and of the client."""
+    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and of the
+    client.
+    """
     return g.add_(c - c_k)
 
 
 @equation("SCAFFOLD", "Eq. 4, Option II")
 def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
-    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the steps taken, K lr if constant.
+    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the
+    steps taken, K lr if constant.
 
     FedRD's code divides by K alone: lr_sum = K.
     """
@@ -59,7 +66,8 @@ def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
 def next_control(c: Tensor, changes: Tensor, share: Tensor) -> Tensor:
     """c + sum over the round's clients of share_k (c_k+ - c_k), in place: c [P], changes [K, P].
 
-    share [K]: the clients' parts of the weights of all N, 1 / N where these are uniform; so c stays the mean of all controls.
+    share [K]: the clients' parts of the weights of all N, 1 / N where these are uniform; so c stays the mean
+        of all controls.
     """
     return c.add_(mean(changes, share))
 

@@ -1,22 +1,31 @@
-"""StableFDG: shared, shifted and explored styles, and attention to what a class has in common (Park et al. 2023).
+"""StableFDG: shared, shifted and explored styles, and attention to what a class has in common (Park et al.
+2023).
 
-A round: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and gets another's (Step 1); in training, half
-of a batch takes it (Step 2), samples are added to balance the classes (Step 3), their styles are extrapolated (Step 4, Eq. 4-5), all
-styles are mixed (Step 5), and the classifier sees the map's average beside an attention-weighted one (Eq. 6-8).
+A round: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and gets another's
+(Step 1); in training, half of a batch takes it (Step 2), samples are added to balance the classes (Step 3),
+their styles are extrapolated (Step 4, Eq. 4-5), all styles are mixed (Step 5), and the classifier sees the
+map's average beside an attention-weighted one (Eq. 6-8).
 
 Where text and released code differ, the default first; `preset: released` takes the code's side:
-- `sigma: biased` is Eq. 1; official: unbiased + 1e-6. Styles are measured in training mode on augmented images (code).
-- `shift: seeds`: the B/2 samples that k-means++ seeds choose keep their style. official: the last 16 of the batch take the new one and
-  the others cluster centres, in no order. The noise of Step 2 has the variance Sigma, once (code).
+- `sigma: biased` is Eq. 1; official: unbiased + 1e-6. Styles are measured in training mode on augmented
+  images (code).
+- `shift: seeds`: the B/2 samples that k-means++ seeds choose keep their style. official: the last 16 of the
+  batch take the new one and the others cluster centres, in no order. The noise of Step 2 has the variance
+  Sigma, once (code).
 - The centre of Eq. 4-5 is the batch's before samples are added (formula and code; the text says after).
-- Steps 3-4 happen at the first position whose coin succeeds; there, exploring and mixing are one AdaIN (code).
+- Steps 3-4 happen at the first position whose coin succeeds; there, exploring and mixing are one AdaIN
+  (code).
 - `similarity: cosine` (code; Eq. 6 is the plain product).
-- A sample's partner (X_j of Eq. 6) is another image of its class, never an added copy of its own. In the code a copy counts as another
-  image, but images alone in their class get an auxiliary one beside them before copies are made, which is left out here.
-- `singletons: mixed` keeps Eq. 8 for an image alone in its class; cross (code): the other's query alone. That other one is from an
-  auxiliary batch of one image per class (App. G), passed only when there is an image alone.
-- Queries, keys and the classifier start as in the code (its one convolution for queries, keys and values cut into its parts).
-- `share_from_round: 1` (released): no sharing in the first round. There every client sends its style; here the participants do.
+- A sample's partner (X_j of Eq. 6) is another image of its class, never an added copy of its own. In the code
+  a copy counts as another image, but images alone in their class get an auxiliary one beside them before
+  copies are made, which is left out here.
+- `singletons: mixed` keeps Eq. 8 for an image alone in its class; cross (code): the other's query alone. That
+  other one is from an auxiliary batch of one image per class (App. G), passed only when there is an image
+  alone.
+- Queries, keys and the classifier start as in the code (its one convolution for queries, keys and values cut
+  into its parts).
+- `share_from_round: 1` (released): no sharing in the first round. There every client sends its style; here
+  the participants do.
 - On networks other than ResNets the plain feature is their own neck's, not the global average.
 """
 
@@ -54,12 +63,15 @@ from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shar
 
 @dataclass(frozen=True)
 class Params:
-    """p: of the coin of Step 2 and of each position of Steps 3-5; sigma, shift, similarity, singletons, share_from_round: see above.
+    """p: of the coin of Step 2 and of each position of Steps 3-5; sigma, shift, similarity, singletons,
+    share_from_round: see above.
 
-    styles: how many a client receives (0: no Step 2); sharing: from whom; shift: who takes it (random: Table 11); size: samples added
-    (default: as many as the batch; 0: Step 5 alone); oversampling: how chosen (Table 12); alpha: exploration level; beta: of Step 5;
-    positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions, or none; d: embedding size; dead_v: the
-    released code's unused parameters; centralized: one model on all data, without Steps 1-2.
+    styles: how many a client receives (0: no Step 2); sharing: from whom; shift: who takes it (random: Table
+    11); size: samples added (default: as many as the batch; 0: Step 5 alone); oversampling: how chosen (Table
+    12); alpha: exploration level; beta: of Step 5;
+    positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions, or none; d:
+    embedding size; dead_v: the released code's unused parameters; centralized: one model on all data, without
+    Steps 1-2.
     """
 
     p: float = 0.5
@@ -156,7 +168,8 @@ class StableFDG(Centralizable):
 class Steps:
     """Steps 2-5 in one forward pass.
 
-    Of the batch as it is now: y, labels: on the device and on the host; source: which of its first images each row is, on the host.
+    Of the batch as it is now: y, labels: on the device and on the host; source: which of its first images
+    each row is, on the host.
     """
 
     def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
@@ -203,7 +216,9 @@ class Steps:
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 
     def explore(self, x: Tensor) -> Tensor:
-        """Steps 3-5; later successes only mix. Gradient through the normalisation, not through the new styles."""
+        """Steps 3-5; later successes only mix. Gradient through the normalisation, not through the new
+        styles.
+        """
         if not self._coin():
             return x
         own = style(x, self.hp.sigma)

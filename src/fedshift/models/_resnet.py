@@ -14,7 +14,9 @@ from fedshift.models.layers.pooling import GlobalAverage
 
 
 class TorchvisionResNet(Model):
-    """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is `stage1`, `fc` is `head`."""
+    """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is
+    `stage1`, `fc` is `head`.
+    """
 
     version = 2
     block: ClassVar[type[BasicBlock] | type[Bottleneck]]
@@ -42,7 +44,8 @@ class TorchvisionResNet(Model):
         self.head = net.fc
 
     def initialise(self, module: nn.Module) -> None:
-        """Convolutions start as torchvision's do, Kaiming normal by fan-out (He et al. 2015), but for those that have a start of their own.
+        """Convolutions start as torchvision's do, Kaiming normal by fan-out (He et al. 2015), but for those
+        that have a start of their own.
 
         A bias, which only methods add, starts at 0.
         """

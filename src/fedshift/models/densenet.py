@@ -1,7 +1,8 @@
 """DenseNet-121 in torchvision's layout.
 
-Huang et al., "Densely Connected Convolutional Networks" (CVPR 2017): 6,961,031 parameters at 7 classes, 57.8 M multiply-adds for
-an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the variants.
+Huang et al., "Densely Connected Convolutional Networks" (CVPR 2017): 6,961,031 parameters at 7 classes, 57.8
+M multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the
+variants.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from fedshift.models.layers.pooling import GlobalAverage
 
 
 class DenseNet(Model):
-    """A stem and four dense blocks, the first three with the transition that halves the map: 128, 256, 512 and 1,024 channels."""
+    """A stem and four dense blocks, the first three with the transition that halves the map: 128, 256, 512
+    and 1,024 channels.
+    """
 
     name = "densenet"
     min_px = 29
@@ -41,7 +44,9 @@ class DenseNet(Model):
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """torchvision's file says `denselayer1.norm.1` for `denselayer1.norm1`: it is older than its module."""
+        """torchvision's file says `denselayer1.norm.1` for `denselayer1.norm1`: it is older than its
+        module.
+        """
         name = super().published(entry)
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 

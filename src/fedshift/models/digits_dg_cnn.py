@@ -1,7 +1,7 @@
 """The CNN of Digits-DG: four convolution stages without batch normalisation.
 
-Zhou et al., "Deep Domain-Adversarial Image Generation for Domain Generalisation" (AAAI 2020); StableFDG's code has its four stages: 115,146
-parameters at 10 classes, 14.16 M multiply-adds for an image of 32 px.
+Zhou et al., "Deep Domain-Adversarial Image Generation for Domain Generalisation" (AAAI 2020); StableFDG's
+code has its four stages: 115,146 parameters at 10 classes, 14.16 M multiply-adds for an image of 32 px.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from fedshift.models.layers.pooling import AdaptiveAverage
 
 
 class DigitsDGCNN(Model):
-    """Four 3x3 convolutions of 64, each with ReLU and max pooling; inputs other than 32 px are pooled to a map of 2 x 2."""
+    """Four 3x3 convolutions of 64, each with ReLU and max pooling; inputs other than 32 px are pooled to a
+    map of 2 x 2.
+    """
 
     name = "digits_dg_cnn"
     min_px = 16
@@ -36,7 +38,9 @@ class DigitsDGCNN(Model):
         self.head = nn.Linear(self.feature_dim, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """Convolutions start as in Dassl, which Zhou et al. and StableFDG train with: Kaiming normal by fan-in, zero bias."""
+        """Convolutions start as in Dassl, which Zhou et al. and StableFDG train with: Kaiming normal by
+        fan-in, zero bias.
+        """
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight)
             assert module.bias is not None

@@ -1,7 +1,8 @@
 """LeNet-5 for colour images, with ReLU and max pooling.
 
-LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998): 61,751 parameters at 7 classes, 651,468
-multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the variants.
+LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998): 61,751 parameters at 7
+classes, 651,468 multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not
+name the variants.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from fedshift.models.layers.pooling import AdaptiveAverage
 
 
 class LeNet(Model):
-    """Two 5x5 convolutions of 6 and 16, two linear layers of 120 and 84; inputs other than 32 px are pooled to a map of 5 x 5."""
+    """Two 5x5 convolutions of 6 and 16, two linear layers of 120 and 84; inputs other than 32 px are pooled
+    to a map of 5 x 5.
+    """
 
     name = "lenet"
     min_px = 16

@@ -1,7 +1,8 @@
 """MobileNetV2 in torchvision's layout.
 
-Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR 2018): 2,232,839 parameters at 7 classes, 6.12 M
-multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the variants.
+Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR 2018): 2,232,839 parameters at
+7 classes, 6.12 M multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does
+not name the variants.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class MobileNet(Model):
         self.feature_dim = net.last_channel
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the head."""
+        """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the
+        head.
+        """
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out")
             if module.bias is not None:

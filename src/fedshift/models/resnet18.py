@@ -1,7 +1,7 @@
 """ResNet-18 in torchvision's layout.
 
-He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016): 11,180,103 parameters at 7 classes, 1,813.6 M multiply-adds
-for an image of 224 px.
+He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016): 11,180,103 parameters at 7 classes,
+1,813.6 M multiply-adds for an image of 224 px.
 """
 
 from __future__ import annotations

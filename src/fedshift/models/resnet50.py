@@ -1,7 +1,7 @@
 """ResNet-50 in torchvision's layout.
 
-He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the stride in the 3x3 convolutions: 23,522,375 parameters
-at 7 classes, 4,087 M multiply-adds for an image of 224 px.
+He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the stride in the 3x3
+convolutions: 23,522,375 parameters at 7 classes, 4,087 M multiply-adds for an image of 224 px.
 """
 
 from __future__ import annotations

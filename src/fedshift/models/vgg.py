@@ -1,9 +1,9 @@
 """VGG-11 with batch normalisation and one linear layer.
 
-Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015): 9,229,575 parameters at 7
-classes, 152.8 M multiply-adds for an image of 32 px. The eight convolutions are torchvision's `vgg11_bn`; its linear layers of
-4,096, made for maps of 7 x 7, give way to global average pooling. One of the networks of hFedF's Figure 14, which does not name the
-variants.
+Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015):
+9,229,575 parameters at 7 classes, 152.8 M multiply-adds for an image of 32 px. The eight convolutions are
+torchvision's `vgg11_bn`; its linear layers of 4,096, made for maps of 7 x 7, give way to global average
+pooling. One of the networks of hFedF's Figure 14, which does not name the variants.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class VGG(Model):
         self.head = nn.Linear(self.feature_dim, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero bias for the head."""
+        """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero
+        bias for the head.
+        """
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         elif isinstance(module, nn.Linear):

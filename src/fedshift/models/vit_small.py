@@ -1,8 +1,9 @@
 """The small vision transformer of FDSE, called ViT-B/8 in its Table A8.
 
-FDSE (CVPR 2025), model/vit.py of its code: patches of 32 px, 6 blocks of width 64, 8 heads of 64, batch normalisation in the feed-forward
-part: 1,096,327 parameters at 7 classes and 256 px, 70.1 M multiply-adds in its linear layers. Patches, tokens and their order are
-those of that code.
+FDSE (CVPR 2025), model/vit.py of its code: patches of 32 px, 6 blocks of width 64, 8 heads of 64, batch
+normalisation in the feed-forward
+part: 1,096,327 parameters at 7 classes and 256 px, 70.1 M multiply-adds in its linear layers. Patches, tokens
+and their order are those of that code.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def as_map(x: Tensor) -> Tensor:
 
 
 class Embedding(nn.Module):
-    """Patches, normalised and projected, behind a class token, plus learned positions: [B, 3, h, w] to [B, 64, 1 + h w / 32^2, 1]."""
+    """Patches, normalised and projected, behind a class token, plus learned positions: [B, 3, h, w] to [B,
+    64, 1 + h w / 32^2, 1].
+    """
 
     def __init__(self, patches: int) -> None:
         super().__init__()
@@ -70,7 +73,9 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear, BN over all tokens of the batch, GELU, linear: [B, n, 64] to [B, n, 64]. `fc2` sees [B n, 128]."""
+    """Linear, BN over all tokens of the batch, GELU, linear: [B, n, 64] to [B, n, 64]. `fc2` sees [B n,
+    128].
+    """
 
     decomposes = ("fc2", "")
 
@@ -111,7 +116,8 @@ class ClassToken(nn.Module):
 
 
 class ViTSmall(Model):
-    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1]: its "space" is the tokens, the class token first.
+    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1]: its "space" is the tokens,
+    the class token first.
 
     So what a method puts after a stage works as on any network: a statistic over space is one over tokens.
     Raises FedshiftError where the input is not a whole number of patches.

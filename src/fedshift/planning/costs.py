@@ -1,8 +1,9 @@
 """What a run costs, before it is made: images, minutes, memory, disk.
 
-images = rounds * local epochs * training images of the clients that take part (of each the number that a rendering makes), plus
-evaluations, each image of which takes a third of the time. How long an image takes fedshift.planning.rates tells. Memory and disk come from
-the sizes of the run's state (fedshift.planning.footprint); a checkpoint lies there twice while it is replaced.
+images = rounds * local epochs * training images of the clients that take part (of each the number that a
+rendering makes), plus evaluations, each image of which takes a third of the time. How long an image takes
+fedshift.planning.rates tells. Memory and disk come from the sizes of the run's state
+(fedshift.planning.footprint); a checkpoint lies there twice while it is replaced.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ START_MINUTES = 0.5  # imports, reading images, first batches
 EVALUATION = 1 / 3  # of a training pass: forward only
 BASE_MB = 2000  # torch itself, one batch, the metrics; two Snakemake processes on Slurm
 MB_PER_FLOAT = 4 / 1e6
-COPIES = 3  # of the state in memory: itself, gradients and averages, the bytes of the checkpoint that is being written
+# of the state in memory: itself, gradients and averages, the bytes of the checkpoint that is being written
+COPIES = 3
 SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Images by domain and the number of classes, and where they come from: "manifest", "published", or "" for a guess."""
+    """Images by domain and the number of classes, and where they come from: "manifest", "published", or ""
+    for a guess.
+    """
 
     images: dict[str, int]
     classes: int
@@ -41,7 +45,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Cost:
-    """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk it keeps."""
+    """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk
+    it keeps.
+    """
 
     images: int
     minutes: float

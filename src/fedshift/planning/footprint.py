@@ -1,8 +1,9 @@
-"""How large a run's state is, before it is made: from the shapes of its model and of its method's slots; nothing is drawn or trained.
+"""How large a run's state is, before it is made: from the shapes of its model and of its method's slots;
+nothing is drawn or trained.
 
-A checkpoint holds the global row, what each client keeps, all slots, optimisers' memories that outlive a round, the rows of the
-round under way and the weights of the best round by either tie rule. Messages, and slots that grow while a run goes on (FedDG's
-bank), are left out.
+A checkpoint holds the global row, what each client keeps, all slots, optimisers' memories that outlive a
+round, the rows of the round under way and the weights of the best round by either tie rule. Messages, and
+slots that grow while a run goes on (FedDG's bank), are left out.
 """
 
 from __future__ import annotations
@@ -34,8 +35,11 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Floats: `trainable` of the model's `row`; `kept`: entries that each of the clients has its own of; `slots`: all of them;
-    `evaluated`: the slot that holds clients' own models; `drawn`: the server's slots that do not start at zero, so that it may descend on them."""
+    """Floats: `trainable` of the model's `row`; `kept`: entries that each of the clients has its own of;
+    `slots`: all of them;
+    `evaluated`: the slot that holds clients' own models; `drawn`: the server's slots that do not start at
+        zero, so that it may descend on them.
+    """
 
     trainable: int
     row: int
@@ -46,7 +50,9 @@ class Shapes:
 
 
 def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
-    """The state of a resolved spec on `sources` source domains. Raises FedshiftError where the method does not suit the model."""
+    """The state of a resolved spec on `sources` source domains. Raises FedshiftError where the method does
+    not suit the model.
+    """
     method, (active, clients) = method_of(spec), taking_part(spec, sources)
     of = _shapes(spec, classes, clients)
     models = clients * of.row if method.generates else of.row
@@ -67,7 +73,9 @@ def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
 
 
 def _memories(spec: RunSpec, of: Shapes, clients: int) -> int:
-    """Floats of the clients' optimisers: those of the model, and of the own model that is evaluated in its place."""
+    """Floats of the clients' optimisers: those of the model, and of the own model that is evaluated in its
+    place.
+    """
     method, local = method_of(spec), spec.local
     if (method.optimizer_state or local.optimizer_state) == "reset":
         return 0

@@ -1,4 +1,6 @@
-"""What decides which runs a plan has and what they cost, as hashes: what is declared, manifests, sources. Standard library only."""
+"""What decides which runs a plan has and what they cost, as hashes: what is declared, manifests, sources.
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
 
 
 def manifests_key(workspace: Workspace) -> str:
-    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which there are, so a job
-    goes on with its plan while another data set is fetched."""
+    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which
+    there are, so a job goes on with its plan while another data set is fetched.
+    """
     return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
 
 

@@ -1,4 +1,6 @@
-"""What one job asks a cluster for, from the estimates of its runs. Standard library only: the Snakefile needs it."""
+"""What one job asks a cluster for, from the estimates of its runs. Standard library only: the Snakefile needs
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def minutes(members: Sequence[Run], parallel: int, hours: int, attempt: int = 1)
 
 
 def longer(members: Sequence[Run], parallel: int, hours: int) -> bool:
-    """Whether a job may reach its time limit before its runs are done, and relies on the checkpoints that its next attempt goes on from."""
+    """Whether a job may reach its time limit before its runs are done, and relies on the checkpoints that its
+    next attempt goes on from.
+    """
     return SPARE_MINUTES + SPARE * _estimate(members, parallel) > 60 * hours
 
 
@@ -31,7 +35,9 @@ def _estimate(members: Sequence[Run], parallel: int) -> float:
 
 
 def mem_mb(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
-    """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job carries."""
+    """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job
+    carries.
+    """
     return 500 + attempt * min(parallel, len(members)) * max(run.mem_mb for run in members)
 
 
@@ -42,6 +48,8 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
 
 
 def adapting(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
-    """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was done before is kept."""
+    """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was
+    done before is kept.
+    """
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
     return min(60 * hours, round(SPARE_MINUTES + attempt * estimate))

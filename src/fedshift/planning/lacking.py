@@ -1,4 +1,6 @@
-"""What runs need and this machine lacks: published weights and official lists. Such runs cannot run here, and it is told before they begin."""
+"""What runs need and this machine lacks: published weights and official lists. Such runs cannot run here, and
+it is told before they begin.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def _lacks(workspace: Workspace, spec: RunSpec) -> list[Lack]:
 
 
 def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
-    """The official lists that a data set's release consists of, or that a run divides it by. Whether each image is on one `partition` tells."""
+    """The official lists that a data set's release consists of, or that a run divides it by. Whether each
+    image is on one `partition` tells.
+    """
     name, release = spec.data.dataset, spec.data.release
     dataset, raw = get("datasets", name)(), workspace.raw(name, release)
     official = spec.partition.split == "official" or spec.partition.target_split == "test"

@@ -1,4 +1,6 @@
-"""What planning must know of a run's network, found on the meta device: nothing is drawn, and runs that share a network share the answer."""
+"""What planning must know of a run's network, found on the meta device: nothing is drawn, and runs that share
+a network share the answer.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Fact = TypeVar("Fact")
 
 
 def by_network(find: Callable[..., Fact]) -> Callable[..., Fact]:
-    """Remember a function of (spec, *numbers) by the numbers and what of the spec makes its network: model, method, pixels."""
+    """Remember a function of (spec, *numbers) by the numbers and what of the spec makes its network: model,
+    method, pixels.
+    """
     known: dict[str, Fact] = {}
 
     @functools.wraps(find)
@@ -45,7 +49,9 @@ def macs(spec: RunSpec, classes: int) -> int:
 
 @functools.cache
 def plain_macs(model: str, px: int, where: str = "registry") -> int:
-    """The same of a model with its default options and ten classes, without a method. Raises FedshiftError at `where` for an unknown model."""
+    """The same of a model with its default options and ten classes, without a method. Raises FedshiftError at
+    `where` for an unknown model.
+    """
     kind = get("models", model, where)
     with torch.device("meta"):
         network = kind(10, px)

@@ -76,13 +76,17 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
-    """The plan of a request, made where it is absent, or where finished runs decide which runs there are (rerun: version)."""
+    """The plan of a request, made where it is absent, or where finished runs decide which runs there are
+    (rerun: version).
+    """
     path = planfile.last(workspace, request)
     return path if path and request.rerun == "code" else plan(workspace, request)
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
-    """The runs of a request: those of its plan where there is one, else expanded now, each use of a run once."""
+    """The runs of a request: those of its plan where there is one, else expanded now, each use of a run
+    once.
+    """
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     root = workspace.root
@@ -94,7 +98,9 @@ def _below(workspace: Workspace, path: Path) -> str:
 
 
 def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
-    """Chunks of seeds of one configuration, as many as one job trains; a pure function of which runs there are and how long they take."""
+    """Chunks of seeds of one configuration, as many as one job trains; a pure function of which runs there
+    are and how long they take.
+    """
 
     def configuration(run: Run) -> str:
         return run.code + canonical_json({**json.loads(run.spec), "seed": None})

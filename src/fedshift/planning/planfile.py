@@ -1,11 +1,14 @@
-"""The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile needs it.
+"""The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile
+needs it.
 
-A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that decides which runs there are
-and what they cost. Which runs are finished their directories say (`fedshift.rundir`): a plan stays valid while its runs are trained.
-Under `rerun: version` they decide which runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
+A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that
+decides which runs there are and what they cost. Which runs are finished their directories say
+(`fedshift.rundir`): a plan stays valid while its runs are trained. Under `rerun: version` they decide which
+runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
 
-A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what to train, a run's name
-says by which code, and a job whose code has changed refuses. Whoever starts the workflow asks for the plan of what is declared now.
+A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what
+to train, a run's name says by which code, and a job whose code has changed refuses. Whoever starts the
+workflow asks for the plan of what is declared now.
 """
 
 from __future__ import annotations
@@ -108,7 +111,9 @@ class Images(NamedTuple):
 
 
 def location(workspace: Workspace, request: Request, names: Iterable[str] = ()) -> Path:
-    """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs with these names."""
+    """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs
+    with these names.
+    """
     parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
     if request.rerun == "version":

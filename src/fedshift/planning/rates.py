@@ -1,13 +1,16 @@
-"""How long a training image takes: from measured speeds, by multiply-accumulates (MACs), precision and device.
+"""How long a training image takes: from measured speeds, by multiply-accumulates (MACs), precision and
+device.
 
-A row of benchmarks/costs.csv says how many images a second FedAvg trained of a network on a device. It speaks for other networks by
-two assumptions: an image of a network with more MACs takes longer, and no longer than in proportion to them. So the row bounds the time
-of a smaller network by its own, and that of a larger one by its own times the ratio of MACs; the least of all rows' bounds is taken. A row
-of a slower precision counts as it is, one of a faster precision by SPEEDUP. On a device without any row, ASSUMED is taken.
+A row of benchmarks/costs.csv says how many images a second FedAvg trained of a network on a device. It speaks
+for other networks by two assumptions: an image of a network with more MACs takes longer, and no longer than
+in proportion to them. So the row bounds the time of a smaller network by its own, and that of a larger one by
+its own times the ratio of MACs; the least of all rows' bounds is taken. A row of a slower precision counts as
+it is, one of a faster precision by SPEEDUP. On a device without any row, ASSUMED is taken.
 
-benchmarks/methods.csv says how many times as long as FedAvg a method takes for an image, on the small network MEASURED_ON. Passes of images
-through the network cost in proportion to it. The rest is work on feature maps and weights, whose share falls with the cube root of the MACs:
-FDSE's factor is 2.41 there and 1.19 on AlexNet at 256 px (docs/fdse.md), which has 259 times the MACs: an exponent of 0.36.
+benchmarks/methods.csv says how many times as long as FedAvg a method takes for an image, on the small network
+MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on feature maps
+and weights, whose share falls with the cube root of the MACs: FDSE's factor is 2.41 there and 1.19 on AlexNet
+at 256 px (docs/fdse.md), which has 259 times the MACs: an exponent of 0.36.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from fedshift.planning.network import macs, plain_macs
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
-# MACs of forward passes in a second of training, in fp32: one thread of a CPU with AVX2; a data-centre GPU like NVIDIA's A100.
+# MACs of forward passes in a second of training, in fp32: one thread of a CPU with AVX2; a data-centre GPU
+# like NVIDIA's A100.
 ASSUMED = {"cpu": 5e9, "cuda": 2e12}
-# Training speed over fp32's where there are units for it. cpu: AlexNet at 224 px in a bare loop on the CPU of costs.csv, which has AMX
+# Training speed over fp32's where there are units for it. cpu: AlexNet at 224 px in a bare loop on the CPU of
+# costs.csv, which has AMX
 # (56.5 against 17.6 CPU seconds a round); cuda: not measured, far less than vendors tell of matrix products.
 SPEEDUP = {"cpu": {"fp32": 1.0, "tf32": 1.0, "bf16": 3.2}, "cuda": {"fp32": 1.0, "tf32": 1.5, "bf16": 2.0}}
 STEP_SECONDS = {
@@ -36,7 +41,9 @@ MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
 
 @dataclass(frozen=True)
 class Speed:
-    """Images a second that FedAvg trains on, what that is taken from, and whether it was measured: this network, device and precision."""
+    """Images a second that FedAvg trains on, what that is taken from, and whether it was measured: this
+    network, device and precision.
+    """
 
     images_per_second: float
     source: str
@@ -64,7 +71,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Factor:
-    """A row of benchmarks/methods.csv: seconds for a training image over FedAvg's; its passes through networks over FedAvg's.
+    """A row of benchmarks/methods.csv: seconds for a training image over FedAvg's; its passes through
+    networks over FedAvg's.
 
     passes: in local steps, for each epoch; outside: before or after them, once a round.
     """
@@ -101,7 +109,8 @@ def factors(workspace: Workspace) -> dict[str, Factor]:
 
 
 def speed(workspace: Workspace, spec: RunSpec, classes: int, device: str) -> Speed:
-    """How fast FedAvg would train the network of a run on a device: as measured, else the best that can be reckoned, else assumed.
+    """How fast FedAvg would train the network of a run on a device: as measured, else the best that can be
+    reckoned, else assumed.
 
     Raises FedshiftError where the method does not suit the network, or costs.csv names an unknown one.
     """
@@ -122,7 +131,9 @@ def _assumed(spec: RunSpec, work: int, device: str) -> Speed:
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:
-    """How many times as long as FedAvg a run's method takes for an image of its network; never less, so that no time limit is."""
+    """How many times as long as FedAvg a run's method takes for an image of its network; never less, so that
+    no time limit is.
+    """
     if spec.method.name not in factors(workspace):
         return 1.0
     row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)

@@ -1,4 +1,6 @@
-"""What a planned run is called in MLflow: its page, its name, what it is searched and compared by (docs/tracking.md)."""
+"""What a planned run is called in MLflow: its page, its name, what it is searched and compared by
+(docs/tracking.md).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Followed:
         return {**self.labels, "digest": run.digest, "code": run.code, **used}
 
     def params(self, spec: dict[str, Any]) -> dict[str, str]:
-        """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says already."""
+        """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
+        already.
+        """
         said = {"seed", "data.target", "data.dataset", "method.name"}
         values = {key: value for key, value in _flat(spec).items() if key not in said}
         return {

@@ -1,4 +1,6 @@
-"""What is shown of a run's records in MLflow: one value a metric and round, by names with one slash (docs/tracking.md)."""
+"""What is shown of a run's records in MLflow: one value a metric and round, by names with one slash
+(docs/tracking.md).
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class Point:
 def points(
     records: pa.Table, statistics: pa.Table | None = None, metrics: Collection[str] = ()
 ) -> list[Point]:
-    """What is shown of records of whole rounds: means over clients of accuracy and loss, sums of costs; names as in docs/tracking.md.
-    And of `metrics`, which are computed from the statistics of these rounds.
+    """What is shown of records of whole rounds: means over clients of accuracy and loss, sums of costs; names
+    as in docs/tracking.md. And of `metrics`, which are computed from the statistics of these rounds.
 
     A function of the records and statistics alone, to the last bit: the same rounds give the same points.
     """
@@ -86,7 +88,8 @@ def _point(name: str, finished: int, group: list[dict[str, Any]]) -> Point:
 
 
 def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
-    """Accuracies after the last round and, as `final/best_..`, after the one that was best on validation; what the run cost.
+    """Accuracies after the last round and, as `final/best_..`, after the one that was best on validation;
+    what the run cost.
 
     All at step 0: MLflow draws bars of them, of other steps single dots.
     """

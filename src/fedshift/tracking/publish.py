@@ -1,8 +1,9 @@
 """MLflow: a follower that publishes what runs have written. The only module that imports mlflow.
 
-Runs know nothing of it: they write their records, and the follower reads them. Every point carries the time of its record, so
-sending it again adds nothing: whatever was cut off is simply sent once more. What is known to have arrived stands in a small file
-in the run's directory (RunDirectory.published); without that file the run is found again by its tags `digest` and `code`.
+Runs know nothing of it: they write their records, and the follower reads them. Every point carries the time
+of its record, so sending it again adds nothing: whatever was cut off is simply sent once more. What is known
+to have arrived stands in a small file in the run's directory (RunDirectory.published); without that file the
+run is found again by its tags `digest` and `code`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from fedshift.tracking.followed import Followed
 from fedshift.tracking.points import COLUMNS, final_points, points
 from fedshift.workspace import Workspace
 
-# Before the import, which reads them: a server that is away must be noticed within seconds, not after four minutes of retries;
+# Before the import, which reads them: a server that is away must be noticed within seconds, not after four
+# minutes of retries;
 # and the client would send `create_run` again after a timeout, though the server may have done it.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -59,7 +61,9 @@ def shown_address(uri: str) -> str:
 
 @dataclass
 class Sent:
-    """What is known to have arrived at a store: the sidecar's content. `rounds`: points up to this round are there."""
+    """What is known to have arrived at a store: the sidecar's content. `rounds`: points up to this round are
+    there.
+    """
 
     store: str
     run_id: str = ""
@@ -69,7 +73,9 @@ class Sent:
 
 @dataclass
 class Follower:
-    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called as often as one likes."""
+    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called as often as
+    one likes.
+    """
 
     workspace: Workspace
     runs: list[Followed]
@@ -91,7 +97,9 @@ class Follower:
         return sorted(left, key=lambda one: self.failures[one.run.name])
 
     def sweep(self) -> Iterator[int]:
-        """Publish what is new, run by run; yields numbers of newly published rounds. Errors end in `problem` and are tried again next time."""
+        """Publish what is new, run by run; yields numbers of newly published rounds. Errors end in `problem`
+        and are tried again next time.
+        """
         self.problem, in_a_row = "", 0
         for one in self.open:
             try:
@@ -176,7 +184,9 @@ class Follower:
         return sorted(found, key=lambda run: (-len(run.data.metrics), run.info.run_id))
 
     def _run(self, one: Followed, known: list[Any], records: pa.Table | None) -> tuple[str, list[Param]]:
-        """The id of the run, created where the store has none, and the parameters that it does not have yet."""
+        """The id of the run, created where the store has none, and the parameters that it does not have
+        yet.
+        """
         assert self.client is not None
         if known:
             run_id, there = known[0].info.run_id, known[0].data.params
@@ -189,7 +199,9 @@ class Follower:
         return run_id, [Param(key, value) for key, value in one.params(spec).items() if key not in there]
 
     def _tidy(self, known: list[Any], sent: Sent) -> None:
-        """Drop the reason of a failure that is over, and empty doubles: a server that hung may have created a run after all."""
+        """Drop the reason of a failure that is over, and empty doubles: a server that hung may have created a
+        run after all.
+        """
         assert self.client is not None
         for run in known:
             if run.info.run_id != sent.run_id and not run.data.metrics:
@@ -198,7 +210,9 @@ class Follower:
                 self.client.delete_tag(sent.run_id, "failure")
 
     def _page(self, name: str) -> str:
-        """The id of an MLflow experiment, created where there is none; `pages` then holds every one that the store has."""
+        """The id of an MLflow experiment, created where there is none; `pages` then holds every one that the
+        store has.
+        """
         assert self.client is not None
         if name not in self.pages:
             self.pages = {page.name: page.experiment_id for page in self.client.search_experiments()}
@@ -208,7 +222,9 @@ class Follower:
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
-    """MLflow's name for how far a run is, with its summary or failure. Only of a run that failed before the lock's holder is asked for."""
+    """MLflow's name for how far a run is, with its summary or failure. Only of a run that failed before the
+    lock's holder is asked for.
+    """
     if (summary := run.summary()) is not None:
         return "FINISHED", summary
     if (failure := run.failure()) is not None and run.state() is State.FAILED:
@@ -217,7 +233,9 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
 
 
 def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
-    """Records ("metrics") or statistics of a finished run, or of the segments of a running one that end after round `after`."""
+    """Records ("metrics") or statistics of a finished run, or of the segments of a running one that end after
+    round `after`.
+    """
     columns = COLUMNS if kind == "metrics" else None
     if whole:
         path = run.metrics if kind == "metrics" else run.statistics

@@ -1,1 +1,3 @@
-"""Training in a run's directory: its lock, the runs of a pack at once, weights and summary, the machine, and garbage."""
+"""Training in a run's directory: its lock, the runs of a pack at once, weights and summary, the machine, and
+garbage.
+"""

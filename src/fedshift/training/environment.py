@@ -16,7 +16,9 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 
 
 def environment(device: torch.device, threads: int) -> dict[str, Any]:
-    """Versions, hardware, threads, whether torch may use TF32 now, and whether the same machine would give the same bits again."""
+    """Versions, hardware, threads, whether torch may use TF32 now, and whether the same machine would give
+    the same bits again.
+    """
     cuda = device.type == "cuda"
     return {
         "host": socket.gethostname(),

@@ -32,8 +32,8 @@ class Garbage:
 def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
     """Directories of runs that are not `wanted`, and of their adaptations, in order.
 
-    Left out are runs that a process trains now, what the installed code has of a wanted run that is taken from other code, and
-    directories without a run's name.
+    Left out are runs that a process trains now, what the installed code has of a wanted run that is taken
+    from other code, and directories without a run's name.
     """
     names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
     digests = {run.digest for run in wanted}
@@ -45,7 +45,8 @@ def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
 
 
 def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:
-    """Delete directories one by one, each after the stamps of packs that name its run: a stamp says that there is nothing to train.
+    """Delete directories one by one, each after the stamps of packs that name its run: a stamp says that
+    there is nothing to train.
 
     A run that a process has begun to train meanwhile stays.
     """

@@ -1,7 +1,8 @@
-"""One writer a run: a lock file that a second process respects while the first one lives. Standard library only.
+"""One writer a run: a lock file that a second process respects while the first one lives. Standard library
+only.
 
-Slurm may start a requeued job while its first life still writes on a node that was lost. So the lock is also a fence: it
-is read again before any file of the run gets its name, and a process that lost it writes no more.
+Slurm may start a requeued job while its first life still writes on a node that was lost. So the lock is also
+a fence: it is read again before any file of the run gets its name, and a process that lost it writes no more.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ class Locked(FedshiftError):
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` for the block, which alone writes into the file's folder; a dead process's lock is taken over.
+    """Hold the lock file `path` for the block, which alone writes into the file's folder; a dead process's
+    lock is taken over.
 
-    Raises Locked where a living process holds it, and from any write inside the block once another has taken it over.
+    Raises Locked where a living process holds it, and from any write inside the block once another has taken
+    it over.
     """
     run, me = path.parent, _me()
     run.mkdir(parents=True, exist_ok=True)
@@ -68,9 +71,11 @@ def holder(path: Path) -> Holder | None:
 
 
 def alive(holder: Holder) -> bool:
-    """Whether the lock's process may still run: asked of the system on this host, else of Slurm; where neither knows, it may.
+    """Whether the lock's process may still run: asked of the system on this host, else of Slurm; where
+    neither knows, it may.
 
-    This job's own lock on another host is that of its first life, before it was requeued: it counts as dead, and is fenced.
+    This job's own lock on another host is that of its first life, before it was requeued: it counts as dead,
+    and is fenced.
     """
     if holder["host"] == socket.gethostname():
         return _born(holder["pid"]) is not None and holder.get("born") in (None, _born(holder["pid"]))
@@ -100,7 +105,9 @@ def _me() -> Holder:
 
 
 def _born(pid: int) -> str | None:
-    """When a process of this host started, in ticks since the host did: a number used again is another process. None: it is gone."""
+    """When a process of this host started, in ticks since the host did: a number used again is another
+    process. None: it is gone.
+    """
     if not Path("/proc/self/stat").exists():  # no Linux: the number alone must do
         try:
             os.kill(pid, 0)
@@ -115,7 +122,9 @@ def _born(pid: int) -> str | None:
 
 
 def _acquire(path: Path, mine: Path, me: Holder) -> bool:
-    """Make `mine` the lock, by a link, which succeeds for one process alone; a dead holder's file is moved away first."""
+    """Make `mine` the lock, by a link, which succeeds for one process alone; a dead holder's file is moved
+    away first.
+    """
     for _ in range(5):
         with contextlib.suppress(FileExistsError):
             os.link(mine, path)

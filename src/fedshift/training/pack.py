@@ -22,7 +22,8 @@ BUSY_SECONDS = 5.0
 def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
     """Train one after the other in this process.
 
-    A run that another process trains - a job that an earlier snakemake left behind - is waited for, and comes last.
+    A run that another process trains - a job that an earlier snakemake left behind - is waited for, and comes
+    last.
     """
     waiting = deque(runs)
     stuck = 0

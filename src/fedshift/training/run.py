@@ -1,4 +1,6 @@
-"""One training run in its directory: loads what it needs, resumes, trains, and leaves metrics, weights and a summary."""
+"""One training run in its directory: loads what it needs, resumes, trains, and leaves metrics, weights and a
+summary.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,11 @@ class Machine:
 
 
 def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> Summary:
-    """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A finished run is only read.
+    """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A
+    finished run is only read.
 
-    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in the run's directory.
+    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
+    the run's directory.
     """
     identity = identify(spec)
     run = workspace.run(run_name(spec, identity))
@@ -96,7 +100,9 @@ def _train(
 
 
 def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float) -> None:
-    """All rounds that are left of the run; `name` covers what a checkpoint must agree on: code, spec and data."""
+    """All rounds that are left of the run; `name` covers what a checkpoint must agree on: code, spec and
+    data.
+    """
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
@@ -120,7 +126,9 @@ def _merge(segments: Path, path: Path) -> pa.Table:
 
 
 def _failure(error: Exception) -> Failure:
-    """What is written of an error; trying again can help where it says so itself, and for the system's own errors."""
+    """What is written of an error; trying again can help where it says so itself, and for the system's own
+    errors.
+    """
     if isinstance(error, FedshiftError):
         retry = error.retry
     else:

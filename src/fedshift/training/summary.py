@@ -20,7 +20,8 @@ def summarize(
 ) -> Summary:  # fmt: skip
     """What a Federation that has trained to the end is, and what its records say it cost.
 
-    hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds: since this process began.
+    hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds:
+        since this process began.
     """
     spec, state, layout = federation.spec, federation.state, federation.layout
     statistics = layout.kind("bn_statistic")
@@ -29,23 +30,44 @@ def summarize(
         model = federation.build()
     model_name, stage = federation.evaluator.reported
     return {
-        "digest": identity.digest, "code": identity.code, "spec": spec.model_dump(mode="json"),
-        "dataset": spec.data.dataset, "method": spec.method.name, "target": spec.data.target_name, "seed": spec.seed,
+        "digest": identity.digest,
+        "code": identity.code,
+        "spec": spec.model_dump(mode="json"),
+        "dataset": spec.data.dataset,
+        "method": spec.method.name,
+        "target": spec.data.target_name,
+        "seed": spec.seed,
         "clients": [
-            {"client": k, "domains": list(client.domains), "train": len(client.train), "val": len(client.val), "test": len(client.test)}
+            {
+                "client": k,
+                "domains": list(client.domains),
+                "train": len(client.train),
+                "val": len(client.val),
+                "test": len(client.test),
+            }
             for k, client in enumerate(federation.evaluated_clients)
         ],
-        "classes": classes, "evaluates": model_name, "stage": stage,
+        "classes": classes,
+        "evaluates": model_name,
+        "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": file["sha256"] for name, file in weights.items()}},
         "weights": {name: file["file"] for name, file in weights.items()},
         "best_round": federation.evaluator.selection.round,
         "costs": {
-            **_totals(metrics), "seconds": seconds,
-            "state_dict_bytes": state_dict_bytes(model), "macs_per_image": macs_per_image(model, spec.data.input_px),
-            "peeked_floats": federation.server.peeked, "peak_memory_mb": peak_memory_mb(federation.device),
+            **_totals(metrics),
+            "seconds": seconds,
+            "state_dict_bytes": state_dict_bytes(model),
+            "macs_per_image": macs_per_image(model, spec.data.input_px),
+            "peeked_floats": federation.server.peeked,
+            "peak_memory_mb": peak_memory_mb(federation.device),
         },
-        "policy": {"shared": state.shared.size, "personal": state.personal.size, "local": state.local.size, "bn": bn},
-    }  # fmt: skip
+        "policy": {
+            "shared": state.shared.size,
+            "personal": state.personal.size,
+            "local": state.local.size,
+            "bn": bn,
+        },
+    }
 
 
 def _totals(metrics: pa.Table) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from fedshift.tensors import read_tensors, write_tensors
 
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
-    """Write a finished run's weights: one file for each round that a selection names, entries in logical order.
+    """Write a finished run's weights: one file for each round that a selection names, entries in logical
+    order.
 
-    Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256 of its entries}.
+    Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256
+    of its entries}.
     """
     selections = {"last": (federation.round, federation.evaluator.weights())}
     for tie, finished in federation.evaluator.selection.round.items():
@@ -63,9 +65,11 @@ def _hash(entries: dict[str, Tensor]) -> str:
 
 
 def unseen(federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str) -> Tensor:
-    """The models [M, P + Q] that the run's method makes for an unseen domain from its kept weights of `selection`.
+    """The models [M, P + Q] that the run's method makes for an unseen domain from its kept weights of
+    `selection`.
 
-    selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have been changed.
+    selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have
+        been changed.
     """
     kept = rows(run, summary, selection, federation.layout)
     state = federation.state
@@ -83,7 +87,9 @@ def unseen(federation: Federation, run: RunDirectory, summary: dict[str, Any], s
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
-    """ "shared" [P + Q], "own" [N, P + Q], or what else the run kept, on the CPU; NaN where an entry is not part of it."""
+    """ "shared" [P + Q], "own" [N, P + Q], or what else the run kept, on the CPU; NaN where an entry is not
+    part of it.
+    """
     files: dict[str, str] = summary["weights"]
     if not files:
         raise FedshiftError(run.path, "kept no weights", "Train it with evaluation.keep: post_agg.")

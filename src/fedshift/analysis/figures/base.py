@@ -34,7 +34,8 @@ class Figure:
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """Raise FedshiftError at `where` for a parameter that the experiment cannot serve.
 
-        Called when the experiment is planned, before anything is trained. axes: the values on each axis, by the name that tables use.
+        Called when the experiment is planned, before anything is trained. axes: the values on each axis, by
+        the name that tables use.
         """
 
     def panels(self, root: Path, collected: Collected) -> Panels:

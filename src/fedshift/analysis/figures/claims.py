@@ -23,10 +23,11 @@ NOTE = "bar: 95% interval over seeds, dashed: one seed, over its pairs; rings: p
 
 
 class Claims(Figure):
-    """A line per claim and method on its right side: rings are the pairs (other axes), each the mean over seeds, the square their mean.
+    """A line per claim and method on its right side: rings are the pairs (other axes), each the mean over
+    seeds, the square their mean.
 
-    Bar: Student's 95% interval over seeds; dashed with one seed, where it is over the pairs and judges nothing. Diamond: printed, where
-    the claim names one method.
+    Bar: Student's 95% interval over seeds; dashed with one seed, where it is over the pairs and judges
+    nothing. Diamond: printed, where the claim names one method.
     """
 
     name = "claims"

@@ -21,9 +21,11 @@ Point = dict[str, Any]
 
 
 class Curves(Figure):
-    """Rows: in- and out-of-distribution, once per value of the further axes; panels: held-out domains and their average.
+    """Rows: in- and out-of-distribution, once per value of the further axes; panels: held-out domains and
+    their average.
 
-    Dashed: the published value, where it is of the same experiment. A band is one standard deviation from three seeds on.
+    Dashed: the published value, where it is of the same experiment. A band is one standard deviation from
+        three seeds on.
     """
 
     name = "curves"
@@ -63,7 +65,9 @@ def _title(target: str | None) -> str:
 def _lines(
     root: Path, collected: Collected, frame: pd.DataFrame, point: Point, metric: str, kinds: set[Kind]
 ) -> Iterator[Series]:
-    """The lines of one panel, each method's mean with its published level; adds to `kinds` which bands there are."""
+    """The lines of one panel, each method's mean with its published level; adds to `kinds` which bands there
+    are.
+    """
     for method in collected.experiment.methods:
         line = over_seeds(frame[frame["method"] == method], "round", metric, collected.protocol.ddof)
         if line is None:
@@ -77,7 +81,9 @@ def _lines(
 
 
 def _with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, list[Any]]:
-    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and the panels to draw."""
+    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and
+    the panels to draw.
+    """
     keys = collected.keys
     if "target" not in keys or frame["target"].isna().all():
         return frame, [None]

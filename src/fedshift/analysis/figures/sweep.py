@@ -25,8 +25,11 @@ from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
 
 TITLES = {
-    "id": "in-distribution", "ood": "out-of-distribution", "all": "ALL, clients by size", "avg": "AVG, mean of clients",
-}  # fmt: skip
+    "id": "in-distribution",
+    "ood": "out-of-distribution",
+    "all": "ALL, clients by size",
+    "avg": "AVG, mean of clients",
+}
 BESIDE = 0.6  # of the room between two names, for the marks of all lines side by side
 PLACE = "place on x"  # no axis has a blank in its name
 
@@ -36,7 +39,8 @@ class Params:
     """x: the axis to draw against.
     metrics: as tables name them; a row of panels for each; those without a value are left out.
     lines: the axis whose values are lines, or `method`.
-    panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where lines are of another axis).
+    panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where
+        lines are of another axis).
     scale: of x; `auto` is log where the values are evenly spaced there rather than linearly.
     """
 
@@ -48,10 +52,13 @@ class Params:
 
 
 class Sweep(Figure):
-    """Means over the axes that are neither x, lines, panels nor seed, then over seeds, in the round that tables report.
+    """Means over the axes that are neither x, lines, panels nor seed, then over seeds, in the round that
+    tables report.
 
-    A seed that lacks a run at some value is left out there. From three seeds on a band of one standard deviation; of fewer, thin lines.
-    Diamonds: the published value, where it is of the same experiment. Values of x that are names stand side by side, without lines.
+    A seed that lacks a run at some value is left out there. From three seeds on a band of one standard
+    deviation; of fewer, thin lines.
+    Diamonds: the published value, where it is of the same experiment. Values of x that are names stand side
+        by side, without lines.
     """
 
     name = "sweep"
@@ -106,7 +113,9 @@ class Sweep(Figure):
     def _series(
         self, root: Path, collected: Collected, frame: pd.DataFrame, metric: str, names: bool
     ) -> Iterator[Series]:
-        """The lines of one panel, a row of `frame` for each of its planned runs. names: the values of x are names."""
+        """The lines of one panel, a row of `frame` for each of its planned runs. names: the values of x are
+        names.
+        """
         lines = _orders(collected)[self.params.lines]
         for index, value in enumerate(lines):
             own, label = frame[frame[self.params.lines] == value], str(value)
@@ -145,7 +154,9 @@ class Sweep(Figure):
                 yield Series(label, "published", xs, ys, "diamond")
 
     def _published(self, root: Path, collected: Collected, runs: pd.DataFrame, metric: str) -> float | None:
-        """The printed value of a point, whose runs these are; None where they vary along an axis that is no target."""
+        """The printed value of a point, whose runs these are; None where they vary along an axis that is no
+        target.
+        """
         values = {axis: runs[axis].unique() for axis in collected.keys if axis != "seed"}
         if any(len(several) > 1 for axis, several in values.items() if axis != "target"):
             return None

@@ -1,1 +1,3 @@
-"""Metrics: numbers that are computed from recorded statistics of predictions, one file each (docs/add-a-metric.md)."""
+"""Metrics: numbers that are computed from recorded statistics of predictions, one file each
+(docs/add-a-metric.md).
+"""

@@ -1,4 +1,6 @@
-"""What a metric is: a pure function of sufficient statistics, which runs record (fedshift.federation.statistics)."""
+"""What a metric is: a pure function of sufficient statistics, which runs record
+(fedshift.federation.statistics).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Array = NDArray[Any]
 
 
 class Metric:
-    """A number for each of many sets of samples. How the clients of a run become one number: fedshift.analysis.aggregation."""
+    """A number for each of many sets of samples. How the clients of a run become one number:
+    fedshift.analysis.aggregation.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -24,10 +28,11 @@ class Metric:
     """A fraction, which tables show in percent; else a number that they show as it is."""
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     recorded: ClassVar[bool] = False
-    """Whether runs record its value for each evaluated set, as they do accuracy and loss; it is then read, not computed."""
+    """Runs record its value for each evaluated set, as of accuracy and loss; it is read, not computed."""
     compute: ClassVar[Callable[..., Array]]
-    """The function. Its parameters, by name, are what it is computed from: `n`, `correct`, `loss` [..., C], `wrong`, `right`,
-    `confidence` [..., BINS], as fedshift.federation.statistics.Statistics defines them, in float64. It gives [...], NaN where undefined.
+    """The function. Its parameters, by name, are what it is computed from: `n`, `correct`, `loss` [..., C],
+    `wrong`, `right`, `confidence` [..., BINS], as fedshift.federation.statistics.Statistics defines them, in
+    float64. It gives [...], NaN where undefined.
     """
 
     @classmethod
@@ -54,5 +59,7 @@ def ratio(numerator: Array, denominator: Array) -> Array:
 
 
 def recall(n: Array, correct: Array) -> Array:
-    """[..., C] The share of a class's samples that are classified correctly; NaN for a class without samples."""
+    """[..., C] The share of a class's samples that are classified correctly; NaN for a class without
+    samples.
+    """
     return ratio(correct, n)

@@ -1,4 +1,6 @@
-"""Expected calibration error: how far confidence is from accuracy, over bins of equal width (Guo et al., ICML 2017, Eq. 3)."""
+"""Expected calibration error: how far confidence is from accuracy, over bins of equal width (Guo et al., ICML
+2017, Eq. 3).
+"""
 
 from __future__ import annotations
 

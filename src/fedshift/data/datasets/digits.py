@@ -37,7 +37,8 @@ class Digits(Dataset):
         "original": Release(
             source="sklearn.datasets.load_digits, rendered by fedshift",
             licence="CC BY 4.0 (UCI Machine Learning Repository); do as you like, name the source",
-            citation="Alpaydin, Kaynak: Optical Recognition of Handwritten Digits. UCI Machine Learning Repository, 1998",
+            citation="Alpaydin, Kaynak: Optical Recognition of Handwritten Digits. UCI Machine Learning "
+            "Repository, 1998",
             manifest="digits.json",
         )
     }

@@ -9,7 +9,8 @@ from fedshift.data.tree import ImageTree
 
 
 class DigitsDG(ImageTree):
-    """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: 80/20 by the collection's authors.
+    """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: 80/20 by the collection's
+    authors.
 
     No manifest and no images were at hand.
     """
@@ -21,10 +22,13 @@ class DigitsDG(ImageTree):
     releases: ClassVar[dict[str, Release]] = {
         "original": Release(
             source="Dassl's digits_dg.zip: digits_dg/<domain>/{train,val}/<class>",
-            licence="none stated for the collection; each source has its own: for research, do not redistribute",
-            citation="Zhou, Yang, Hospedales, Xiang: Deep Domain-Adversarial Image Generation for Domain Generalisation. AAAI 2020",
+            licence="none stated for the collection; each source has its own: for research, do not "
+            "redistribute",
+            citation="Zhou, Yang, Hospedales, Xiang: Deep Domain-Adversarial Image Generation for Domain "
+            "Generalisation. AAAI 2020",
             by_hand=(
-                "https://drive.google.com/uc?id=15V7EsHfCcfbKgsDmzQKj_DfXt_XYp_P7 (KaiyangZhou/Dassl.pytorch, dassl/data/datasets/dg/digits_dg.py)",
+                "https://drive.google.com/uc?id=15V7EsHfCcfbKgsDmzQKj_DfXt_XYp_P7 "
+                "(KaiyangZhou/Dassl.pytorch, dassl/data/datasets/dg/digits_dg.py)",
             ),
             counts=dict.fromkeys(("mnist", "mnist_m", "svhn", "syn"), 6_000),
         )

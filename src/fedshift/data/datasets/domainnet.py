@@ -15,7 +15,14 @@ LICENCE = "see https://ai.bu.edu/M3SDA; images from the web: for research, do no
 PAGE = "https://ai.bu.edu/M3SDA, the authors' page: images, train and test lists of both versions"
 STATED = "facebookresearch/DomainBed, domainbed/scripts/download.py"
 HOST = "http://csr.bu.edu/ftp/visda/2019/multi-source"
-ARCHIVES = ("groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip")  # fmt: skip
+ARCHIVES = (
+    "groundtruth/clipart.zip",
+    "infograph.zip",
+    "groundtruth/painting.zip",
+    "quickdraw.zip",
+    "real.zip",
+    "sketch.zip",
+)
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
 # Folders of lists that may lie beside the domains.
 LISTS = frozenset({"splits", "splits_mini", "image_list", "txt"})
@@ -58,11 +65,13 @@ CLASSES = tuple(
 
 
 class DomainNet(ImageTree):
-    """586,575 images after cleaning, 596,010 before (counts of the authors' page). Classes in the order of the official lists.
+    """586,575 images after cleaning, 596,010 before (counts of the authors' page). Classes in the order of
+    the official lists.
 
-    A domain may lack a class (t-shirt in painting's training list). Release `cleaned`: what the official lists of the cleaned
-    version name, and their split; the lists are not part of this project (two of twelve were found): give them by `--lists`.
-    No manifest: this project never had the images. The official lists know no validation part.
+    A domain may lack a class (t-shirt in painting's training list). Release `cleaned`: what the official
+    lists of the cleaned version name, and their split; the lists are not part of this project (two of twelve
+    were found): give them by `--lists`. No manifest: this project never had the images. The official lists
+    know no validation part.
     """
 
     name = "domainnet"

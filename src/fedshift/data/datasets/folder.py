@@ -28,7 +28,9 @@ class Folder(ImageTree):
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:
-        """The first folder that holds images as domain/class/image, below three folders at most that hold no other."""
+        """The first folder that holds images as domain/class/image, below three folders at most that hold no
+        other.
+        """
         root = folder
         for _ in range(DEPTH):
             inner = [path for path in within(root) if path.is_dir()]

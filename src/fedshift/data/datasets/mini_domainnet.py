@@ -10,15 +10,18 @@ from fedshift.data.datasets.domainnet import CITATION, CLASSES, DOMAINS, LICENCE
 from fedshift.data.datasets.domainnet10 import TEN
 from fedshift.data.tree import ImageTree
 
-SPLITS_MINI = "https://drive.google.com/open?id=15rrLDCrzyi6ZY-1vJar3u7plgLe4COL7 (splits_mini; KaiyangZhou/Dassl.pytorch, DATASETS.md)"
+SPLITS_MINI = (
+    "https://drive.google.com/open?id=15rrLDCrzyi6ZY-1vJar3u7plgLe4COL7 (splits_mini; "
+    "KaiyangZhou/Dassl.pytorch, DATASETS.md)"
+)
 
 
 class MiniDomainNet(ImageTree):
     """A tree of DomainNet, whose other classes are passed over. The paper does not define the data set.
 
-    `original`: every image of DomainNet-10's classes in the tree [guess]. `list126`: Zhou et al.'s splits_mini (126 classes; clipart,
-    painting, real, sketch), given by `--lists`; from the two domains that it lacks, infograph and quickdraw, every image of its
-    classes [guess], without an official split.
+    `original`: every image of DomainNet-10's classes in the tree [guess]. `list126`: Zhou et al.'s
+    splits_mini (126 classes; clipart, painting, real, sketch), given by `--lists`; from the two domains that
+    it lacks, infograph and quickdraw, every image of its classes [guess], without an official split.
     """
 
     name = "mini_domainnet"

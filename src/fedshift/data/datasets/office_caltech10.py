@@ -13,27 +13,41 @@ class OfficeCaltech10(ImageTree):
     """2,533 images: caltech 1,123, amazon 958, dslr 157, webcam 295, in the order that FDSE prints.
 
     18 sets of byte-identical files (26 surplus images, 25 of them in amazon) share a `group`; a random split
-    may part them (`partition.groups: together` does not). No official split: FedBN's lists were not to be found.
+    may part them (`partition.groups: together` does not). No official split: FedBN's lists were not to be
+    found.
     """
 
     name = "office_caltech10"
     domains = ("caltech", "amazon", "dslr", "webcam")
     classes = (
-        "backpack", "bike", "calculator", "headphones", "keyboard", "laptop_computer", "monitor", "mouse", "mug", "projector",
-    )  # fmt: skip
+        "backpack",
+        "bike",
+        "calculator",
+        "headphones",
+        "keyboard",
+        "laptop_computer",
+        "monitor",
+        "mouse",
+        "mug",
+        "projector",
+    )
     spellings: ClassVar[dict[str, str]] = {
         "laptop": "laptop_computer",
     }
     releases: ClassVar[dict[str, Release]] = {
         "original": Release(
-            source="github.com/ChristophRaab/Office_Caltech_DA_Dataset, commit 91ad5c3 (the files that FDSE downloads)",
-            licence="none stated; its README asks to cite Gong et al. 2012: for research; do not redistribute",
-            citation="Gong, Shi, Sha, Grauman: Geodesic Flow Kernel for Unsupervised Domain Adaptation. CVPR 2012",
+            source="github.com/ChristophRaab/Office_Caltech_DA_Dataset, commit 91ad5c3 (the files that "
+            "FDSE downloads)",
+            licence="none stated; its README asks to cite Gong et al. 2012: for research; do not "
+            "redistribute",
+            citation="Gong, Shi, Sha, Grauman: Geodesic Flow Kernel for Unsupervised Domain Adaptation. "
+            "CVPR 2012",
             manifest="office_caltech10.json",
             archives=(
                 Archive(
                     "https://github.com/ChristophRaab/Office_Caltech_DA_Dataset/archive/91ad5c3f5b7b205083692e2aa62630692596cb1a.zip",
-                    "WwZzz/FDSE_CVPR25, benchmark/office_caltech10_classification/config.py names the repository; the form is GitHub's",
+                    "WwZzz/FDSE_CVPR25, benchmark/office_caltech10_classification/config.py names the "
+                    "repository; the form is GitHub's",
                 ),
             ),
         )

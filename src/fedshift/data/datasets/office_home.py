@@ -9,7 +9,10 @@ from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
 LICENCE = "see http://hemanthdv.org/OfficeHome-Dataset: for research; do not redistribute"
-CITATION = "Venkateswara, Eusebio, Chakraborty, Panchanathan: Deep Hashing Network for Unsupervised Domain Adaptation. CVPR 2017"
+CITATION = (
+    "Venkateswara, Eusebio, Chakraborty, Panchanathan: Deep Hashing Network for Unsupervised Domain "
+    "Adaptation. CVPR 2017"
+)
 COUNTS = {"art": 2_427, "clipart": 4_365, "product": 4_439, "real_world": 4_357}
 CLASSES = tuple(
     """
@@ -23,10 +26,12 @@ CLASSES = tuple(
 
 
 class OfficeHome(ImageTree):
-    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; classes as ImageFolder sorts them.
+    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; classes as ImageFolder sorts
+    them.
 
-    The names of all files are known (reference/lists/office_home.csv.gz), their hashes are not: no images were at hand. There is no
-    official split. `dassl` (StableFDG): the same images as domain/{train,val}/class, about 90/10.
+    The names of all files are known (reference/lists/office_home.csv.gz), their hashes are not: no images
+    were at hand. There is no official split. `dassl` (StableFDG): the same images as
+    domain/{train,val}/class, about 90/10.
     """
 
     name = "office_home"
@@ -40,7 +45,8 @@ class OfficeHome(ImageTree):
             citation=CITATION,
             by_hand=(
                 "http://hemanthdv.org/OfficeHome-Dataset/ (KaiyangZhou/Dassl.pytorch, DATASETS.md)",
-                "https://drive.google.com/uc?id=1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC (facebookresearch/DomainBed, domainbed/scripts/download.py)",
+                "https://drive.google.com/uc?id=1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC "
+                "(facebookresearch/DomainBed, domainbed/scripts/download.py)",
             ),
             lists="office_home.csv.gz",
             complete=True,
@@ -51,7 +57,8 @@ class OfficeHome(ImageTree):
             licence=LICENCE,
             citation=CITATION,
             by_hand=(
-                "https://drive.google.com/uc?id=1gkbf_KaxoBws-GWT3XIPZ7BnkqbAxIFa (KaiyangZhou/Dassl.pytorch, dassl/data/datasets/dg/office_home_dg.py)",
+                "https://drive.google.com/uc?id=1gkbf_KaxoBws-GWT3XIPZ7BnkqbAxIFa "
+                "(KaiyangZhou/Dassl.pytorch, dassl/data/datasets/dg/office_home_dg.py)",
             ),
             counts=COUNTS,
         ),

@@ -15,8 +15,9 @@ REPOSITORY = "github.com/MachineLearning2020/Homework3-PACS"
 class PACS(ImageTree):
     """9,991 images of 227 x 227: art_painting 2,048, cartoon 2,344, photo 1,670, sketch 3,929.
 
-    Official split: the kfold lists, train 8,977 and crossval 1,014; their `test` is the whole domain. `hdf5`: the authors' HDF5 files
-    turned into PNG; they hold pixels and labels, no file names, so it is a release of its own, with the same split.
+    Official split: the kfold lists, train 8,977 and crossval 1,014; their `test` is the whole domain. `hdf5`:
+    the authors' HDF5 files turned into PNG; they hold pixels and labels, no file names, so it is a release of
+    its own, with the same split.
     """
 
     name = "pacs"
@@ -29,7 +30,8 @@ class PACS(ImageTree):
         "original": Release(
             source=f"{REPOSITORY}, folder PACS, commit d586a6c (the files that FDSE downloads)",
             licence="none stated: for research; do not redistribute. Lists: BSD-2 (DeLightCMU/RSC)",
-            citation="Li, Yang, Song, Hospedales: Deeper, Broader and Artier Domain Generalization. ICCV 2017",
+            citation="Li, Yang, Song, Hospedales: Deeper, Broader and Artier Domain Generalization. ICCV "
+            "2017",
             manifest="pacs.json",
             archives=(
                 Archive(
@@ -38,8 +40,10 @@ class PACS(ImageTree):
                 ),
             ),
             by_hand=(
-                "https://drive.google.com/open?id=1m4X4fROCCXMO0lRLrr6Zz9Vb3974NWhE (KaiyangZhou/Dassl.pytorch, DATASETS.md: pacs/images)",
-                "https://drive.google.com/uc?id=1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd (facebookresearch/DomainBed, domainbed/scripts/download.py: kfold)",
+                "https://drive.google.com/open?id=1m4X4fROCCXMO0lRLrr6Zz9Vb3974NWhE "
+                "(KaiyangZhou/Dassl.pytorch, DATASETS.md: pacs/images)",
+                "https://drive.google.com/uc?id=1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd "
+                "(facebookresearch/DomainBed, domainbed/scripts/download.py: kfold)",
             ),
             lists="pacs_kfold.csv.gz",
         )
@@ -51,7 +55,8 @@ class PACS(ImageTree):
         manifest=None,
         archives=(),
         by_hand=(
-            "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017 (facebookresearch/DomainBed, domainbed/scripts/download.py)",
+            "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017 (facebookresearch/DomainBed, "
+            "domainbed/scripts/download.py)",
         ),
         lists=None,
         counts={"art_painting": 2_048, "cartoon": 2_344, "photo": 1_670, "sketch": 3_929},

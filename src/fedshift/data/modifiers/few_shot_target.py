@@ -24,7 +24,9 @@ class Params:
 
 
 class FewShotTarget(Modifier):
-    """They join the clients' training parts and leave the target's test set (a guess: the paper does not say)."""
+    """They join the clients' training parts and leave the target's test set (a guess: the paper does not
+    say).
+    """
 
     name = "few_shot_target"
     Params = Params

@@ -13,9 +13,11 @@ from fedshift.errors import FedshiftError
 
 @dataclass(frozen=True)
 class Params:
-    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: of all classes, drawn where none is named.
+    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: of all
+    classes, drawn where none is named.
 
-    The paper's split files are not released, and its rare classes are not the naturally rare ones: keep = 0.1 and share = 3/7 are guesses.
+    The paper's split files are not released, and its rare classes are not the naturally rare ones: keep = 0.1
+    and share = 3/7 are guesses.
     """
 
     keep: float = 0.1
@@ -37,7 +39,8 @@ class Params:
 class LabelShift(Modifier):
     """What is taken away is unused; validation and test parts stay as they are.
 
-    attrs["few_shot"] of the table then holds for every client the labels of which samples were taken away, ascending: M_i of FedRD.
+    attrs["few_shot"] of the table then holds for every client the labels of which samples were taken away,
+    ascending: M_i of FedRD.
     """
 
     name = "label_shift"

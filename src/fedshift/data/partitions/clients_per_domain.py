@@ -1,4 +1,6 @@
-"""Several clients share a source domain, cut at random into equal parts (StableFDG, single-domain setting)."""
+"""Several clients share a source domain, cut at random into equal parts (StableFDG, single-domain
+setting).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class Params:
     clients: int = 30
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if the clients cannot be shared out evenly among `sources` domains."""
+        """Raise FedshiftError at `where` if the clients cannot be shared out evenly among `sources`
+        domains.
+        """
         if self.clients < 1 or self.clients % sources:
             near = max(1, round(self.clients / sources)) * sources
             what = f"{self.clients} clients cannot be shared out evenly among {sources} source domains"
@@ -27,7 +31,9 @@ class Params:
 
 
 class ClientsPerDomain(Scheme):
-    """A domain of n samples and c clients: c - 1 parts of floor(n / c), the last client takes the rest (released code)."""
+    """A domain of n samples and c clients: c - 1 parts of floor(n / c), the last client takes the rest
+    (released code).
+    """
 
     name = "clients_per_domain"
     Params = Params

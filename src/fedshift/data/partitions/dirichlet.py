@@ -16,7 +16,9 @@ TRIES = 1000
 
 @dataclass(frozen=True)
 class Params:
-    """`clients`: N; `alpha`: concentration of the proportions; `min_size`: samples that every client must get."""
+    """`clients`: N; `alpha`: concentration of the proportions; `min_size`: samples that every client must
+    get.
+    """
 
     clients: int = 30
     alpha: float = 0.5
@@ -30,9 +32,11 @@ class Params:
 
 
 class Dirichlet(Scheme):
-    """Proportions ~ Dir(alpha, N) for each domain; a client that already holds n / N samples or more gets none of it (released code).
+    """Proportions ~ Dir(alpha, N) for each domain; a client that already holds n / N samples or more gets
+    none of it (released code).
 
-    Drawn anew until every client holds min_size samples; refused at once where there are too few, and after 1,000 tries.
+    Drawn anew until every client holds min_size samples; refused at once where there are too few, and after
+    1,000 tries.
     """
 
     name = "dirichlet"
@@ -47,7 +51,10 @@ class Dirichlet(Scheme):
         clients, least = self.params.clients, self.params.min_size
         where = "partition.params.min_size"
         if clients * least > sizes.sum():
-            what = f"{clients} clients of {least} samples need {clients * least}, the source domains hold {sizes.sum()}"
+            what = (
+                f"{clients} clients of {least} samples need {clients * least}, the source domains hold "
+                f"{sizes.sum()}"
+            )
             raise FedshiftError(where, what, f"Set min_size to {sizes.sum() // clients} or less.")
         for _ in range(TRIES):
             counts = self._counts(sizes, rng)

@@ -1,4 +1,6 @@
-"""Between one-domain clients (lam = 0) and identically mixed ones (lam = 1): FedDG benchmark's heterogeneous partitioning."""
+"""Between one-domain clients (lam = 0) and identically mixed ones (lam = 1): FedDG benchmark's heterogeneous
+partitioning.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from fedshift.errors import FedshiftError
 
 @dataclass(frozen=True)
 class Params:
-    """`clients`: N, default one per source domain; `lam`: the share of every domain that is spread evenly over all clients, 0 to 1."""
+    """`clients`: N, default one per source domain; `lam`: the share of every domain that is spread evenly
+    over all clients, 0 to 1.
+    """
 
     clients: int | None = None
     lam: float = 0.0
@@ -27,11 +31,13 @@ class Params:
 
 
 class Heterogeneous(Scheme):
-    """Client k holds of domain i: lam n_i / N + (1 - lam) [k in C_i] n_i / |C_i| samples, rounded down; the first clients take what is left.
+    """Client k holds of domain i: lam n_i / N + (1 - lam) [k in C_i] n_i / |C_i| samples, rounded down; the
+    first clients take what is left.
 
-    C_i, the domain's own clients (released code of Bai et al., "Benchmarking Algorithms for Federated Domain Generalization", ICLR 2024):
-    with fewer clients than domains, each domain, largest first, goes to the client that holds least; else every domain has one, and each
-    further client joins the domain whose clients hold most on average. Clients are numbered by domain.
+    C_i, the domain's own clients (released code of Bai et al., "Benchmarking Algorithms for Federated Domain
+    Generalization", ICLR 2024): with fewer clients than domains, each domain, largest first, goes to the
+    client that holds least; else every domain has one, and each further client joins the domain whose clients
+    hold most on average. Clients are numbered by domain.
     """
 
     name = "heterogeneous"

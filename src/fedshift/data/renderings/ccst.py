@@ -1,8 +1,9 @@
 """CCST: every training image in the styles of other clients (Chen et al., WACV 2023).
 
-A client's overall style is the mean and the standard deviation of each feature channel over all its training images. An image is
-rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn without replacement; its own client's style keeps
-it as it is. `space: vgg` uses AdaIN's public encoder (VGG-19 to relu4_1) and decoder, which must be given as files (docs/add-a-model.md);
+A client's overall style is the mean and the standard deviation of each feature channel over all its training
+images. An image is rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn
+without replacement; its own client's style keeps it as it is. `space: vgg` uses AdaIN's public encoder
+(VGG-19 to relu4_1) and decoder, which must be given as files (docs/add-a-model.md);
 `space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
@@ -33,7 +34,9 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True)
 class Params:
-    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours themselves; alpha: share of the style; encoder, decoder: with `space: vgg`, the SHA-256 of their files."""
+    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours
+    themselves; alpha: share of the style; encoder, decoder: with `space: vgg`, the SHA-256 of their files.
+    """
 
     styles: int = 3
     space: Literal["vgg", "rgb"] = "vgg"
@@ -44,7 +47,9 @@ class Params:
 
 @equation("CCST", "AdaIN, one image's statistics")
 def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w], h w > 1, to two [B, c, 1, 1]."""
+    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w], h w > 1,
+    to two [B, c, 1, 1].
+    """
     mean = features.mean((2, 3), keepdim=True)
     return mean, (features.var((2, 3), keepdim=True) + EPSILON).sqrt()
 
@@ -60,8 +65,8 @@ def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each.
 
-    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c] (`batch_moments` of its features; in
-    fp64, because large numbers are subtracted).
+    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c]
+    (`batch_moments` of its features; in fp64, because large numbers are subtracted).
     """
     count = sum(n for n, _, _ in moments)
     mean = torch.stack([first for _, first, _ in moments]).sum(0) / count
@@ -70,7 +75,9 @@ def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Te
 
 
 def batch_moments(features: Tensor) -> tuple[int, Tensor, Tensor]:
-    """Number of pixels, their sum and the sum of their squares by channel, of features [B, c, h, w], in fp64."""
+    """Number of pixels, their sum and the sum of their squares by channel, of features [B, c, h, w], in
+    fp64.
+    """
     flat = features.double().transpose(0, 1).flatten(1)
     return flat.shape[1], flat.sum(1), flat.square().sum(1)
 
@@ -117,9 +124,15 @@ class CCST(Rendering):
         return mean.float()[:, None, None], deviation.float()[:, None, None]
 
     def _batch(
-        self, pixels: NDArray[np.uint8], part: NDArray[np.int32], k: int, styles: dict[int, tuple[Tensor, Tensor]], seed: int,
-        encode: Callable[[Tensor], Tensor], decode: Callable[[Tensor], Tensor],
-    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:  # fmt: skip
+        self,
+        pixels: NDArray[np.uint8],
+        part: NDArray[np.int32],
+        k: int,
+        styles: dict[int, tuple[Tensor, Tensor]],
+        seed: int,
+        encode: Callable[[Tensor], Tensor],
+        decode: Callable[[Tensor], Tensor],
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         names = np.array(sorted(styles))
         chosen = np.stack(
             [

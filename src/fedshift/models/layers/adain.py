@@ -27,7 +27,9 @@ def convolution(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def encoder() -> nn.Sequential:
-    """[B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; its first layer turns RGB into what VGG was trained on."""
+    """[B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; its first layer turns RGB into what VGG was trained
+    on.
+    """
     layers: list[nn.Module] = [nn.Conv2d(3, 3, 1)]
     channels = 3
     for step in PLAN:
@@ -70,9 +72,11 @@ def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
 
 
 class Stylizer:
-    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache; given: the files' SHA-256.
+    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache; given:
+    the files' SHA-256.
 
-    Raises FedshiftError where a file is absent, is another one by its hash, or does not fit, naming it and the substitute that needs none.
+    Raises FedshiftError where a file is absent, is another one by its hash, or does not fit, naming it and
+    the substitute that needs none.
     """
 
     def __init__(self, encoder_hash: str, decoder_hash: str) -> None:

@@ -1,6 +1,8 @@
-"""StableFDG's attention-based feature highlighter (Sec. 3.2): a second feature in which what a class has in common weighs more.
+"""StableFDG's attention-based feature highlighter (Sec. 3.2): a second feature in which what a class has in
+common weighs more.
 
-The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all that one image needs of another is its mean query [d].
+The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all that one image needs of another
+is its mean query [d].
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ def itself(query: Tensor) -> Tensor:
 
 @equation("StableFDG", "Eq. 6, 8")
 def attention(query: Tensor, key: Tensor) -> Tensor:
-    """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the mean query [B, d].
+    """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the
+    mean query [B, d].
 
-    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K, so of Q [B, d, hw] only its mean over positions is wanted:
-    Q = theta_q X_j in Eq. 6, (theta_q X_j + theta_q X_i) / 2 in Eq. 8; key = theta_k X_i. No scale. The released code (`similarity:
-    cosine`) divides each column of theta_q X and theta_k X by its norm first. Not as a matrix product, which autocast would take to bf16.
+    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K, so of Q [B, d, hw] only its mean
+    over positions is wanted: Q = theta_q X_j in Eq. 6, (theta_q X_j + theta_q X_i) / 2 in Eq. 8; key =
+    theta_k X_i. No scale. The released code (`similarity: cosine`) divides each column of theta_q X and
+    theta_k X by its norm first. Not as a matrix product, which autocast would take to bf16.
     """
     return (query[:, :, None] * key).sum(1).softmax(1)
 
@@ -44,7 +48,8 @@ def highlighted(scores: Tensor, z: Tensor) -> Tensor:
 
 @equation("StableFDG", "Sec. 3.2")
 def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-    """For labels [B]: the next row of the same class that shows another image, cyclic [B], and whether there is none [B].
+    """For labels [B]: the next row of the same class that shows another image, cyclic [B], and whether there
+    is none [B].
 
     source [B]: the image of the batch that each row is, or is a copy of. A row without a partner is its own.
     """
@@ -57,7 +62,8 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 class Neck(nn.Sequential):
     """A network's neck, and beside its feature [B, F] the highlighted one: [B, C, h, w] to [B, F + C].
 
-    For ResNets the neck is the global average, as in the paper; other networks keep their own. Its tensors keep their names.
+    For ResNets the neck is the global average, as in the paper; other networks keep their own. Its tensors
+    keep their names.
     """
 
     def __init__(self, neck: nn.Module) -> None:
@@ -80,8 +86,8 @@ class Neck(nn.Sequential):
 class Embedding(nn.Conv2d):
     """theta: the map [B, C, h, w] to [B, d, h, w], a 1x1 convolution.
 
-    Its start is the released code's, where one convolution makes queries, keys and values, 3 d outputs: Kaiming normal by their fan-out,
-    biases 0.
+    Its start is the released code's, where one convolution makes queries, keys and values, 3 d outputs:
+    Kaiming normal by their fan-out, biases 0.
     """
 
     def __init__(self, channels: int, d: int) -> None:
@@ -122,7 +128,9 @@ class Highlighter(Neck):
 
 
 class ConvolutionHighlighter(Neck):
-    """Table 16's baseline of the same size: two 1x1 convolutions make the scores, without queries [the paper does not show its form]."""
+    """Table 16's baseline of the same size: two 1x1 convolutions make the scores, without queries [the paper
+    does not show its form].
+    """
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)

@@ -1,4 +1,6 @@
-"""The autoencoder from whose latents hFedF can take its clients' embeddings (Table 9): 9,395 + 4,097 e parameters, for 32 px."""
+"""The autoencoder from whose latents hFedF can take its clients' embeddings (Table 9): 9,395 + 4,097 e
+parameters, for 32 px.
+"""
 
 from __future__ import annotations
 

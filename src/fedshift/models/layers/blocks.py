@@ -1,7 +1,7 @@
 """Convolution or linear layer, batch normalisation, ReLU: the blocks that FDSE decomposes.
 
-`decomposes` of any module names two of its children, a layer and the batch normalisation after it ("" where there is none), that a
-method may replace by one block.
+`decomposes` of any module names two of its children, a layer and the batch normalisation after it ("" where
+there is none), that a method may replace by one block.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""The block of FDSE: a smaller shared layer extracts features, cheap personal operations expand and deskew them.
+"""The block of FDSE: a smaller shared layer extracts features, cheap personal operations expand and deskew
+them.
 
-"Federated Domain Shift Eraser" (CVPR 2025), Eq. 2-3, Tables A6 and A7. A layer with T outputs and the BN after it become
+"Federated Domain Shift Eraser" (CVPR 2025), Eq. 2-3, Tables A6 and A7. A layer with T outputs and the BN
+after it become
 
     DFE layer with m = ceil(T / G) outputs, BN_DSE, ReLU, depthwise layer, concatenation, bias, BN_DFE
 
-Deviations: Table A7 prints a dense layer where the depthwise one is, which contradicts the paper's own counts (Table 4), and calls the
-last normalisation BN_DSE; Eq. 3 and the released code have what is here.
+Deviations: Table A7 prints a dense layer where the depthwise one is, which contradicts the paper's own counts
+(Table 4), and calls the last normalisation BN_DSE; Eq. 3 and the released code have what is here.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 class Decomposition:
     """How a layer becomes a block.
 
-    G: outputs of the block for each one of its DFE layer; dw: side of the depthwise kernel (1 in linear blocks); activation: between
-    BN_DSE and the depthwise layer; fc_identity: a linear block passes its m features on as a convolution block does (Table A6, second
-    release), else its depthwise layer makes all T outputs (first release, the only reading with Table 4's counts); concat_bias: whose
-    the bias after the concatenation is; padding: of the DFE convolution: the layer's (a6), half the kernel (v1, first release), or none
-    for kernels of 3 (head, second release).
+    G: outputs of the block for each one of its DFE layer; dw: side of the depthwise kernel (1 in linear
+    blocks); activation: between BN_DSE and the depthwise layer; fc_identity: a linear block passes its m
+    features on as a convolution block does (Table A6, second release), else its depthwise layer makes all T
+    outputs (first release, the only reading with Table 4's counts); concat_bias: whose the bias after the
+    concatenation is; padding: of the DFE convolution: the layer's (a6), half the kernel (v1, first release),
+    or none for kernels of 3 (head, second release).
     """
 
     G: int = 2
@@ -102,7 +105,9 @@ class DSEBlock(nn.Module):
 
 
 def decompose(model: nn.Module, how: Decomposition) -> int:
-    """Replace, in place, each layer and BN that a module of `model` names in `decomposes`; returns how many there were."""
+    """Replace, in place, each layer and BN that a module of `model` names in `decomposes`; returns how many
+    there were.
+    """
     found = [module for module in model.modules() if hasattr(module, "decomposes")]
     for module in found:
         layer, bn = cast(tuple[str, str], module.decomposes)
@@ -143,8 +148,13 @@ def _linear_block(layer: nn.Linear, how: Decomposition) -> DSEBlock:
 
 
 def _assembled(
-    extract: nn.Module, expand: nn.Module, dfe_bn: _BatchNorm, dse_bn: _BatchNorm, identity: bool, how: Decomposition
-) -> DSEBlock:  # fmt: skip
+    extract: nn.Module,
+    expand: nn.Module,
+    dfe_bn: _BatchNorm,
+    dse_bn: _BatchNorm,
+    identity: bool,
+    how: Decomposition,
+) -> DSEBlock:
     outputs = dfe_bn.num_features
     biases = [
         ChannelBias(outputs) if how.concat_bias == owner else nn.Identity()

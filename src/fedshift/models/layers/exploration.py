@@ -1,6 +1,8 @@
-"""Steps 1 to 4 of StableFDG: whose style a client gets, which samples take it, which are added, how far their styles go.
+"""Steps 1 to 4 of StableFDG: whose style a client gets, which samples take it, which are added, how far their
+styles go.
 
-Functions of tensors and of the numbers drawn for them. Style information Phi is [4, C]: mu_n, sigma_n, and the variances of both.
+Functions of tensors and of the numbers drawn for them. Style information Phi is [4, C]: mu_n, sigma_n, and
+the variances of both.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ SHIFTED = 16  # of a batch, in the released code
 def information(styles: Style, form: Form) -> Tensor:
     """Phi [4, C] of a client whose samples have `styles`: mu_n, sigma_n, Sigma_n(mu), Sigma_n(sigma).
 
-    styles: Style(mu, sigma) of fedshift.models.layers.style, [n, C] each. form "biased": Eq. 2; "official": variances unbiased + 1e-6
-    (0 of a single sample).
+    styles: Style(mu, sigma) of fedshift.models.layers.style, [n, C] each. form "biased": Eq. 2; "official":
+    variances unbiased + 1e-6 (0 of a single sample).
     """
     n = len(styles.mu)
     official = form == "official" and n > 1
@@ -53,10 +55,12 @@ def farthest(phi: Tensor, m: int) -> Tensor:
 
 @equation("StableFDG", "Step 2, k-means++")
 def seeds(features: Tensor, race: Tensor) -> Tensor:
-    """k-means++ seeding of features [B, F] into k different samples [k]; race [k, B]: standard exponential draws.
+    """k-means++ seeding of features [B, F] into k different samples [k]; race [k, B]: standard exponential
+    draws.
 
-    The first is uniform, each next proportional to its squared distance to the nearest chosen one; all distances 0: uniform among the
-    rest. The smallest race / weight wins, which is a draw in proportion to the weights and needs no wait for the device.
+    The first is uniform, each next proportional to its squared distance to the nearest chosen one; all
+    distances 0: uniform among the rest. The smallest race / weight wins, which is a draw in proportion to the
+    weights and needs no wait for the device.
     """
     squared = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist").square()
     nearest = torch.ones_like(squared[0])
@@ -83,9 +87,11 @@ def centres(features: Tensor, chosen: Tensor) -> Tensor:
 
 @equation("StableFDG", "Step 2")
 def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
-    """New styles, (mu, sigma) [B, C] each, from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0, sigma_n' + eps_sigma).
+    """New styles, (mu, sigma) [B, C] each, from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0,
+    sigma_n' + eps_sigma).
 
-    eps = noise sqrt(Sigma_n'), noise [2, B, C] (for mu, for sigma) standard normal; pick [B]: which of the m each sample takes.
+    eps = noise sqrt(Sigma_n'), noise [2, B, C] (for mu, for sigma) standard normal; pick [B]: which of the m
+    each sample takes.
     """
     mu, sigma, mu_variance, sigma_variance = phi[pick].unbind(1)
     return Style(mu + noise[0] * mu_variance.sqrt(), (sigma + noise[1] * sigma_variance.sqrt()).clamp(min=0))
@@ -93,9 +99,11 @@ def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
 
 @equation("StableFDG", "Step 3")
 def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
-    """Indices [size] of the samples to add so that the classes among `labels` [B] become as equal as possible, ascending by class.
+    """Indices [size] of the samples to add so that the classes among `labels` [B] become as equal as
+    possible, ascending by class.
 
-    Again and again every smallest class gets one, random ones if fewer remain; which sample of a class is uniform.
+    Again and again every smallest class gets one, random ones if fewer remain; which sample of a class is
+    uniform.
     """
     classes, counts = labels.unique(return_counts=True)
     total, left = counts.clone(), size
@@ -120,10 +128,11 @@ def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Eq. 4-5")
 def explored(own: Style, source: Tensor, alpha: float) -> Style:
-    """Styles (mu, sigma), [B + size, C] each: of the batch as they are, of the added samples new = s + alpha (s - mean of `own` over B).
+    """Styles (mu, sigma), [B + size, C] each: of the batch as they are, of the added samples new = s + alpha
+    (s - mean of `own` over B).
 
-    own: Style(mu, sigma) of fedshift.models.layers.style, [B, C] each; source [B + size]: the sample that each row is a copy of, the batch
-    itself first (0 .. B - 1). A new sigma may be negative.
+    own: Style(mu, sigma) of fedshift.models.layers.style, [B, C] each; source [B + size]: the sample that
+    each row is a copy of, the batch itself first (0 .. B - 1). A new sigma may be negative.
     """
     batch = len(own.mu)
     added = own.of(source[batch:])

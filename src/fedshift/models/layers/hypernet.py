@@ -1,13 +1,13 @@
 """A hypernetwork in one flat vector: from a client's embedding to its whole model, and from a cotangent back.
 
-hFedF's Table 8: embeddings [N, e], hidden linear layers of 50 with LeakyReLU .01 between them and nothing after the last, then one
-linear head for each layer of the client's model. PyTorch's start of Linear(50, n), U(-1 / sqrt 50, 1 / sqrt 50), does not depend on
-n, so the heads side by side are one map to all P trainable entries. Outputs lie in the order of a row: convolution weights
-channels_last.
+hFedF's Table 8: embeddings [N, e], hidden linear layers of 50 with LeakyReLU .01 between them and nothing
+after the last, then one linear head for each layer of the client's model. PyTorch's start of Linear(50, n),
+U(-1 / sqrt 50, 1 / sqrt 50), does not depend on n, so the heads side by side are one map to all P trainable
+entries. Outputs lie in the order of a row: convolution weights channels_last.
 
-The head is linear: the gradient of client i's cotangent v_i is the outer product of v_i with the hidden features, and v_i for the
-bias. So inner products of gradients need no gradient of that size, and their weighted sum is one matrix product; autograd is
-left with the embeddings and the hidden layers.
+The head is linear: the gradient of client i's cotangent v_i is the outer product of v_i with the hidden
+features, and v_i for the bias. So inner products of gradients need no gradient of that size, and their
+weighted sum is one matrix product; autograd is left with the embeddings and the hidden layers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ WIDTH = 50
 
 
 class Hypernetwork:
-    """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer, head [F, P], its bias [P].
+    """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer,
+    head [F, P], its bias [P].
 
     Without a hidden layer the head maps the embedding itself (F = e), else F = 50.
     """
@@ -40,7 +41,9 @@ class Hypernetwork:
         self.size, self.inner = sum(self.sizes), sum(self.sizes[:-2])
 
     def views(self, h: Tensor) -> list[Tensor]:
-        """All tensors by their shape, sharing memory with h [size]; the first ones only for its beginning h [inner]."""
+        """All tensors by their shape, sharing memory with h [size]; the first ones only for its beginning h
+        [inner].
+        """
         sizes = self.sizes if len(h) == self.size else self.sizes[:-2]
         return [part.view(shape) for part, shape in zip(h.split(sizes), self.shapes, strict=False)]
 
@@ -57,7 +60,9 @@ class Hypernetwork:
         return x
 
     def draw(self, rng: torch.Generator, dtype: torch.dtype, deviation: Tensor | None = None) -> Tensor:
-        """A start: embeddings N(0, 1), layers as torch starts Linear; with `deviation` [P], heads scaled so that the outputs have it."""
+        """A start: embeddings N(0, 1), layers as torch starts Linear; with `deviation` [P], heads scaled so
+        that the outputs have it.
+        """
         h = torch.empty(self.size, dtype=dtype)
         embeddings, *layers = views = self.views(h)
         embeddings.normal_(generator=rng)
@@ -83,8 +88,9 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
     """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part.
 
-    net = Hypernetwork(N, e, hidden layers, P), of this module, holds shapes alone. h [net.size]: nu [N, e], weight [50, inputs] and bias of
-    each hidden layer, then head [F, P] and its bias [P], flattened one after the other; F = 50, or e without a hidden layer.
+    net = Hypernetwork(N, e, hidden layers, P), of this module, holds shapes alone. h [net.size]: nu [N, e],
+    weight [50, inputs] and bias of each hidden layer, then head [F, P] and its bias [P], flattened one after
+    the other; F = 50, or e without a hidden layer.
     """
     *_, head, bias = net.views(h)
     return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
@@ -92,7 +98,9 @@ def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pullback:
-    """The gradients of K clients over all of h, in factors: inner [K, inner], features [K, F] and cotangents [K, P] of the head."""
+    """The gradients of K clients over all of h, in factors: inner [K, inner], features [K, F] and cotangents
+    [K, P] of the head.
+    """
 
     inner: Tensor
     features: Tensor
@@ -118,8 +126,8 @@ class Pullback:
 def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tensor) -> Pullback:
     """g_i = (d phi_i / d (theta, nu))^T v_i for K clients with cotangents v [K, P]; net, h: as in `generate`.
 
-    Returned in factors: `.gram()` is <g_i, g_j> [K, K], `.combined(weights)` is sum_i weights[i] g_i [size] in the order of h (Eq. 7), so
-    `.combined(one-hot)` is one g_i.
+    Returned in factors: `.gram()` is <g_i, g_j> [K, K], `.combined(weights)` is sum_i weights[i] g_i [size]
+    in the order of h (Eq. 7), so `.combined(one-hot)` is one g_i.
     """
     *_, head, _ = net.views(h)
     leaf = h[: net.inner].clone().requires_grad_()

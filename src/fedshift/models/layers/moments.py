@@ -1,7 +1,7 @@
 """Mean and variance of a batch's channels by the kernels of batch normalisation.
 
-A plain reduction of a channels_last map over (0, 2, 3) takes 60 times as long on a CPU (PyTorch 2.11: 84 ms against 1.2 ms for
-[16, 64, 63, 63] in bf16), longer than the convolution before it.
+A plain reduction of a channels_last map over (0, 2, 3) takes 60 times as long on a CPU (PyTorch 2.11: 84 ms
+against 1.2 ms for [16, 64, 63, 63] in bf16), longer than the convolution before it.
 """
 
 from __future__ import annotations

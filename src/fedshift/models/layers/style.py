@@ -1,7 +1,8 @@
 """The style of a feature map: its mean and standard deviation per channel, taken, moved, mixed and widened.
 
-What MixStyle, DSU, FedFA and StableFDG share. Statistics are computed in fp32 (fp64 stays fp64) also under autocast; a changed map has
-the dtype of the given one. On a map of a single pixel the unbiased variance is taken as 0.
+What MixStyle, DSU, FedFA and StableFDG share. Statistics are computed in fp32 (fp64 stays fp64) also under
+autocast; a changed map has the dtype of the given one. On a map of a single pixel the unbiased variance is
+taken as 0.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Style(NamedTuple):
 def style(x: Tensor, form: Form = "official") -> Style:
     """The style of x [B, C, h, w].
 
-    official: sigma = sqrt(unbiased variance + 1e-6), as the released code of all four methods; biased: sqrt(biased variance + 1e-12),
-    Eq. 1 of StableFDG with a root that has a derivative at 0.
+    official: sigma = sqrt(unbiased variance + 1e-6), as the released code of all four methods; biased:
+    sqrt(biased variance + 1e-12), Eq. 1 of StableFDG with a root that has a derivative at 0.
     """
     pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
     pixels = pixels.to(torch.promote_types(pixels.dtype, torch.float32))
@@ -49,13 +50,17 @@ def style(x: Tensor, form: Form = "official") -> Style:
 
 
 def copies(x: Tensor, source: Tensor) -> Tensor:
-    """x[source] for x [B, C, h, w], source [n]: in channels_last whole images are copied, forward and backward (2.5 times as fast on a CPU)."""
+    """x[source] for x [B, C, h, w], source [n]: in channels_last whole images are copied, forward and
+    backward (2.5 times as fast on a CPU).
+    """
     return x.permute(0, 2, 3, 1).index_select(0, source).permute(0, 3, 1, 2)
 
 
 @equation("StableFDG", "Step 2, AdaIN")
 def adain(x: Tensor, own: Style, target: Style) -> Tensor:
-    """Adaptive instance normalisation, (x - mu) / sigma * target.sigma + target.mu, as one scale and one shift; x [B, C, h, w]."""
+    """Adaptive instance normalisation, (x - mu) / sigma * target.sigma + target.mu, as one scale and one
+    shift; x [B, C, h, w].
+    """
     scale = target.sigma / own.sigma
     shift = target.mu - own.mu * scale
     return torch.addcmul(shift[:, :, None, None], x, scale[:, :, None, None]).to(x.dtype)
@@ -63,7 +68,9 @@ def adain(x: Tensor, own: Style, target: Style) -> Tensor:
 
 @equation("StableFDG", "Step 5")
 def mixed(one: Style, share: Tensor, partner: Tensor) -> Style:
-    """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation (MixStyle; StableFDG, Step 5)."""
+    """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation (MixStyle;
+    StableFDG, Step 5).
+    """
     share = share[:, None].to(one.mu.dtype)
     other = one.of(partner)
     return Style(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
@@ -78,7 +85,9 @@ def shares(count: int, beta: float, device: torch.device) -> Tensor:
 def widened(
     own: Style, noise: Tensor, mu_factor: Tensor | float = 1.0, sigma_factor: Tensor | float = 1.0
 ) -> Style:
-    """Each statistic plus noise [2, B, C] times sqrt(factor (its unbiased variance over the batch + 1e-6)) (DSU; FedFA with factors [C])."""
+    """Each statistic plus noise [2, B, C] times sqrt(factor (its unbiased variance over the batch + 1e-6))
+    (DSU; FedFA with factors [C]).
+    """
     spread = min(1, len(own.mu) - 1)
     variances = [statistic.var(0, correction=spread) + EPSILON for statistic in own]
     factors = (mu_factor, sigma_factor)
