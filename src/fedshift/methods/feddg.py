@@ -62,7 +62,7 @@ def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
 
 @equation("FedDG", "Eq. 2, amplitudes")
 def low_amplitudes(u: Tensor, half: int) -> Tensor:
-    """|FFT2|, not normalised, per channel of u [B, 3, h, w], in [0, 1], to [B, 3, 2 half + 1, 2 half + 1].
+    """|FFT2|, unscaled, per channel of u [B, 3, h, w], in [0, 1], to [B, 3, 2 half + 1, 2 half + 1].
 
     The central square of the shifted spectrum: frequencies -half .. half in both axes, the mean in the middle.
     """
