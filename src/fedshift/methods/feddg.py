@@ -64,7 +64,7 @@ def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
 def low_amplitudes(u: Tensor, half: int) -> Tensor:
     """|FFT2|, unscaled, per channel of u [B, 3, h, w], in [0, 1], to [B, 3, 2 half + 1, 2 half + 1].
 
-    The central square of the shifted spectrum: frequencies -half .. half in both axes, the mean in the middle.
+    Frequencies -half .. half in both axes of the shifted spectrum, the mean in the middle.
     """
     rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
     return torch.fft.fft2(u).abs()[:, :, rows[:, None], columns]
