@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedshift.errors import FedshiftError
 from fedshift.experiments.protocols import Partial
@@ -12,21 +12,18 @@ from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.resolve import params
 
-if TYPE_CHECKING:
-    from fedshift.analysis.figures.base import Figure
-
 DEFAULT = ["curves"]  # and `claims`, where the experiment tests some
 
 
-def figures(experiment: Experiment) -> dict[str, Figure]:
-    """The figures by the name of their files: the figure's, then the values of the parameters that the
-    experiment sets.
+def figures(experiment: Experiment) -> dict[str, Any]:
+    """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then the values of the
+    parameters that the experiment sets.
 
     Raises FedshiftError for a name or parameter that is not there (with the nearest), and for a figure that
     is listed twice.
     """
     where = f"experiments/{experiment.name}.yaml: figures"
-    built: dict[str, Figure] = {}
+    built: dict[str, Any] = {}
     for name, given in _entries(experiment, where):
         kind = get("figures", name, where)
         file = "-".join([name, *_words(given)])
