@@ -16,7 +16,7 @@ DEFAULT = ["curves"]  # and `claims`, where the experiment tests some
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:
-    """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then the values of the
+    """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then values of the
     parameters that the experiment sets.
 
     Raises FedshiftError for a name or parameter that is not there (with the nearest), and for a figure that
