@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.files import read_json, write_json
-from fedshift.training.lock import Holder, alive, holder
+from fedshift.lock import Holder, alive, holder
 
 Summary = dict[str, Any]
 Failure = dict[str, Any]
@@ -42,7 +42,7 @@ class RunDirectory:
 
     @property
     def lock(self) -> Path:
-        """Who trains the run (`fedshift.training.lock`)."""
+        """Who trains the run (`fedshift.lock`)."""
         return self.path / "lock.json"
 
     @property

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.training.lock import holder
+from fedshift.lock import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 

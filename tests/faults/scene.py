@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from fedshift.lock import alive, holder
 from fedshift.planning import planfile
-from fedshift.training.lock import alive, holder
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until
 from tests.faults.writers import Writers

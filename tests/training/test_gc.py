@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from fedshift.files import write_json
+from fedshift.lock import locked
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.training.lock import locked
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from fedshift import lock
 from fedshift.planning.planfile import Run
-from fedshift.training import lock, pack
+from fedshift.training import pack
 from fedshift.workspace import Workspace
 
 

@@ -7,13 +7,13 @@ from collections import Counter
 import click
 
 from fedshift.cli.plan import request, rerun_option
+from fedshift.lock import holder
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, told
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
 from fedshift.rundir import State
 from fedshift.spec import RunSpec
-from fedshift.training.lock import holder
 from fedshift.workspace import Workspace
 
 

@@ -24,13 +24,13 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify, partition_name, run_name
+from fedshift.lock import locked
 from fedshift.planning.lacking import needed_weights
 from fedshift.resolve import complete
 from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
 from fedshift.training import weights
 from fedshift.training.environment import environment
-from fedshift.training.lock import locked
 from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
 
