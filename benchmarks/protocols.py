@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from fedshift.assemble import assemble
 from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments import load
@@ -28,6 +27,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.records import SCHEMA
 from fedshift.spec import RunSpec
 from fedshift.tracking.points import points
+from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "protocols.csv"

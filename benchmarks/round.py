@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from bare import Bare, Recipe
 
-from fedshift.assemble import assemble
 from fedshift.data.fetch import fetch
 from fedshift.data.load import load
 from fedshift.data.partition import partition
@@ -36,6 +35,7 @@ from fedshift.experiments.protocols import merge
 from fedshift.identity import prepared_name
 from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse
+from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]

@@ -47,6 +47,6 @@ def test_nobody_else_asks_for_a_methods_class() -> None:
 
 
 def test_what_builds_a_run_is_in_its_code_and_rendered_images_are_named_by_no_more_than_before() -> None:
-    assert "fedshift.build" in closure("fedshift.assemble")
+    assert "fedshift.build" in closure("fedshift.training.assemble")
     images = closure("fedshift.data.renderings.ccst", "fedshift.data.partition")
     assert not any(name.startswith(("fedshift.federation", "fedshift.build")) for name in images)

@@ -23,7 +23,7 @@ from fedshift.spec import Division, RunSpec, Source
 
 ENGINE_VERSION = 1
 
-ENGINE = ("fedshift.assemble",)
+ENGINE = ("fedshift.training.assemble",)
 
 # Modules that describe or record, and do not compute: a change in them re-runs nothing.
 DESCRIBE = frozenset(

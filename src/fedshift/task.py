@@ -39,7 +39,7 @@ class Task:
         hp = params(kind, self.params, f"{where}: {self.adaptation}")
         return {
             "version": kind.version,
-            "code": fingerprint("fedshift.adapt", module("adaptations", self.adaptation)),
+            "code": fingerprint("fedshift.training.adapt", module("adaptations", self.adaptation)),
             "task": {**asdict(self), "params": asdict(hp)},
         }
 

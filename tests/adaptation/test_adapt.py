@@ -12,8 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fedshift.adapt import Images, target
-from fedshift.assemble import assemble
 from fedshift.data.load import load
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
@@ -25,6 +23,8 @@ from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
 from fedshift.training import weights
+from fedshift.training.adapt import Images, target
+from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.verbs import done, fedshift, refused

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from fedshift.adapt import adapt
 from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
@@ -19,6 +18,7 @@ from fedshift.identity import identify, prepared_name, rendered_name, run_name
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task
+from fedshift.training.adapt import adapt
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.opened import opened

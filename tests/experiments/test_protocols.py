@@ -17,7 +17,6 @@ import pytest
 import torch
 import yaml
 
-from fedshift.assemble import assemble
 from fedshift.data.load import load as load_data
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
@@ -32,6 +31,7 @@ from fedshift.identity import prepared_name
 from fedshift.methods.fedavg import FedAvg
 from fedshift.registry import own
 from fedshift.spec import Model, RunSpec
+from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 

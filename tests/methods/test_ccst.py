@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from fedshift import identity
-from fedshift.assemble import assemble
 from fedshift.build import rendering_of
 from fedshift.data.load import load
 from fedshift.data.partition import partition
@@ -25,6 +24,7 @@ from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.training.assemble import assemble
 from fedshift.weights import FOLDER
 from fedshift.workspace import Workspace
 from tests.federation import toys

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedshift.assemble import assemble
 from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments.expand import expand
@@ -16,6 +15,7 @@ from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.federation.toys import finish, recorded

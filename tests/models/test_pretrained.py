@@ -11,7 +11,6 @@ from torch import Tensor
 from torchvision.models.vgg import cfgs, make_layers
 
 from fedshift import registry
-from fedshift.assemble import assemble
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.errors import FedshiftError
@@ -19,9 +18,10 @@ from fedshift.federation.network import initial
 from fedshift.files import sha256_file
 from fedshift.identity import digest
 from fedshift.models.base import Model
-from fedshift.pretrained import read
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.training.assemble import assemble
+from fedshift.training.pretrained import read
 from fedshift.weights import of_model
 from fedshift.workspace import Workspace
 

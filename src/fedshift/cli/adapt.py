@@ -99,7 +99,7 @@ def command(
 
 
 def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> Path:
-    from fedshift.adapt import adapt
+    from fedshift.training.adapt import adapt
 
     path = adapt(workspace, run, task, device)
     told = json.loads(path.read_text())

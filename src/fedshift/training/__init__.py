@@ -1,3 +1,1 @@
-"""Training in a run's directory: its lock, the runs of a pack at once, weights and summary, the machine, and
-garbage.
-"""
+"""Training in a run's directory: assembled, trained, several at once, its weights and summary, adapted later."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from fedshift.assemble import assemble
 from fedshift.data.load import load
 from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
@@ -30,6 +29,7 @@ from fedshift.resolve import complete
 from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
 from fedshift.training import weights
+from fedshift.training.assemble import assemble
 from fedshift.training.environment import environment
 from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from fedshift.adaptation.base import Adaptation
-from fedshift.assemble import assemble
 from fedshift.data.load import RunData, load
 from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import evaluate
@@ -30,6 +29,7 @@ from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
 from fedshift.task import Task, one_domain, place
 from fedshift.training import weights
+from fedshift.training.assemble import assemble
 from fedshift.training.environment import environment
 from fedshift.workspace import Workspace
 

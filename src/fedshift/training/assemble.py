@@ -12,8 +12,8 @@ from fedshift.data.load import RunData
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import Samples
 from fedshift.models.base import Model
-from fedshift.pretrained import read
 from fedshift.spec import RunSpec
+from fedshift.training.pretrained import read
 
 
 def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federation, dict[str, str]]:
