@@ -1,1 +1,1 @@
-"""Training in a run's directory: assembled, trained, several at once, its weights and summary, adapted later."""
+"""Training in a run's directory: assembled, trained, several at once; weights, summary, adaptation."""
