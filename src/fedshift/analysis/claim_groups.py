@@ -83,6 +83,7 @@ def lines(found: list[Group]) -> list[tuple[str, ...]]:
 
 
 def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:
+    """A group's verdict from those of its comparisons: counts against the paper's word."""
     counts = {
         kind: sum(one.verdict == kind for one in verdicts) for kind in ("confirmed", "refuted", "undecided")
     }

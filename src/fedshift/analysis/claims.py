@@ -211,6 +211,7 @@ def _pairs(values: pd.DataFrame, axes: list[str], left: str, right: str, metric:
 
 
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
+    """Judge one claim on the selected rounds of the runs that it speaks of."""
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
     row = paper_claim(root, name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
@@ -240,6 +241,7 @@ def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, 
 
 
 def _told(one: Difference, verdict: str) -> str:
+    """A difference in words: mean, interval, seeds, and what so many seeds can see."""
     if not one.seeds:
         return f"{one.right}: no seed with all its runs"
     left_out = f" of {one.planned}: the others lack a run" if one.seeds < one.planned else ""
@@ -265,6 +267,7 @@ def _listed(pairs: dict[str, float]) -> str:
 def _judged(
     relation: str, shown: list[Difference], together: list[Difference], margin: float
 ) -> Literal["confirmed", "refuted", "undecided"]:
+    """The verdict of a relation: intervals alone confirm, those at the joint level refute."""
     if relation == "~":
         confirmed = all(one.low > -margin for one in shown) and any(one.high < margin for one in shown)
         refuted = any(one.high < -margin for one in together) or all(one.low > margin for one in together)

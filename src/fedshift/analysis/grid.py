@@ -52,6 +52,7 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
 
 
 def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Grid:
+    """One caption's cells as rows of methods and columns of axis values and metrics."""
     by = [*axes, "metric"]
     columns = list(cells[by].drop_duplicates().sort_values(by).itertuples(index=False, name=None))
     rows = []
@@ -70,6 +71,7 @@ def _heading(axis: str, value: object) -> str:
 
 
 def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
+    """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
     ours = _spread(cell["mean"], cell["std"], digits) or "missing"
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"

@@ -57,6 +57,7 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
 
 
 def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
+    """Rows of panels as one plotly figure with shared axes."""
     columns = len(rows[0].panels)
     figure = make_subplots(
         len(rows),

@@ -53,6 +53,7 @@ def notes(collected: Collected) -> list[str]:
 
 
 def _measured(collected: Collected) -> list[str]:
+    """What the numbers are: metrics, rules, spread, models, precision, hardware, code."""
     runs = collected.runs[collected.runs["state"] == "finished"]
     spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
     lines = [

@@ -101,6 +101,7 @@ def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
 
 
 def _lines(block: Grid) -> str:
+    """A grid as Markdown: a line for ours, one for the paper's, one for the difference."""
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:
         lines.append([method, *(entry.ours for entry in entries)])

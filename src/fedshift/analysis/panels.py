@@ -158,6 +158,7 @@ def table(panels: Panels) -> pd.DataFrame:
 
 
 def _values(panels: Panels) -> Iterator[list[Any]]:
+    """The plotted points, a line each: place, x, y, ends of the band, axes."""
     for row in panels.rows:
         for panel in row.panels:
             axes = [axis.label.replace("\n", " ") for axis in (panel.x, panel.y)]

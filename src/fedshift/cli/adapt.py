@@ -99,6 +99,7 @@ def command(
 
 
 def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> Path:
+    """Adapt one finished run and print what it changed."""
     from fedshift.training.adapt import adapt
 
     path = adapt(workspace, run, task, device)
@@ -113,6 +114,7 @@ def _one(workspace: Workspace, run: Path, task: Task, device: torch.device) -> P
 
 
 def _experiment(workspace: Workspace, name: str, uses: list[Use], device: torch.device) -> None:
+    """Adapt every finished run that an experiment adapts, and gather the results."""
     from fedshift.analysis import adapted
 
     if not uses:
@@ -140,6 +142,7 @@ def _params(chosen: tuple[str, ...]) -> dict[str, object]:
 
 
 def _run(workspace: Workspace, digest: str) -> Path:
+    """The directory of the one finished run whose name begins so."""
     runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
     matching = [run.path for run in runs if run.name.startswith(digest)]
     if not matching:

@@ -74,6 +74,7 @@ def _weights(
     sources: tuple[Path, ...],
     lists: Path | None,
 ) -> None:
+    """Fetch published weights of the named models, or of those that params.yaml asks for."""
     if release or lists:
         raise click.UsageError("--release and --lists are for data sets.")
     from fedshift.weights import fetch_weights

@@ -99,6 +99,7 @@ def command(
 
 
 def _table(workspace: Workspace, path: Path, asked: Request) -> None:
+    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
     rows = [(name, planfile.runs(path, experiments=(name,))) for name in asked.experiments]
     every = planfile.runs(path)
     rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]

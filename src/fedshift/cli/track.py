@@ -107,6 +107,7 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
+    """Publish until nobody writes any more, with a progress bar and what goes wrong in words."""
     total = sum(one.run.rounds for one in follower.runs)
     alone_since: float | None = None
     told = ""

@@ -104,6 +104,7 @@ def command(
 
 
 def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
+    """The plan's runs that are named, by pack or by digests."""
     every = planfile.runs(path, pack)
     if not every:
         raise unknown(path, "pack", str(pack), {run.pack for run in planfile.runs(path)})
@@ -118,6 +119,7 @@ def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]
 
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
+    """Train one run of the plan, if the code is still the one that it was planned with."""
     import torch
 
     from fedshift.identity import identify

@@ -148,6 +148,7 @@ def _openable(raw: Path) -> None:
 
 
 def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
+    """Bring a release's archives and unpack them."""
     if facts.listed_only and lists_file(raw, facts.lists) is None:
         raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
     if not facts.archives:

@@ -140,6 +140,7 @@ def _hash_once(path: Path, size: int, time: int) -> str:
 def _write(
     part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
 ) -> None:
+    """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
     made = {"version": dataset.version, "pillow": PIL.__version__}

@@ -105,6 +105,7 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
 
 
 def _write_images(path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], px: int) -> NDArray[np.int32]:
+    """Write rendered images [n, px, px, 3] as they come; return the sample of each."""
     samples: list[int] = []
     bar = tqdm(desc="render", unit=" images", disable=None)
     with torch.no_grad(), bar, path.with_suffix(".raw").open("wb") as file:

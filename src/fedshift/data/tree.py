@@ -104,6 +104,7 @@ class ImageTree(Dataset):
         return read_lists(path) if path else {}
 
     def _check(self, raw: Path) -> None:
+        """Raise FedshiftError for classes, domains or listed files that are not there, or too many."""
         domains, classes = self.domains_and_classes(raw)
         cells = {(path.parts[0], path.parts[1]) for path in map(PurePosixPath, self.paths(raw))}
         if self.every_class:
@@ -160,6 +161,7 @@ class ImageTree(Dataset):
         return self.passed_over.difference(self.domains_and_classes(raw)[1])
 
     def _files(self, raw: Path) -> dict[str, Path]:
+        """`domain/class/[split/]name` -> file, of all images of the tree."""
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         found: dict[str, Path] = {}

@@ -54,6 +54,7 @@ def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
 
 
 def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -> Iterator[Finding]:
+    """What the planned jobs ask of a partition that it cannot give."""
     where = f"partition '{partition.name}'"
     if not partition.up:
         yield Finding("slurm", "wrong", f"{where} is down", f"Choose another one in {OWN}.")

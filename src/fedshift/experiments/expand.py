@@ -78,6 +78,7 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
 
 
 def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
+    """All cells of an experiment: rows by the points on its axes, each with its resolved spec."""
     where, known = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol)
     values = {
         name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()

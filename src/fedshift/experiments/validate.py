@@ -97,6 +97,7 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
 
 
 def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) -> None:
+    """Check the columns, metrics and rules of every table."""
     for name, table in experiment.tables.items():
         here = f"{where}: tables.{name}"
         for key in ("columns", "metrics", "select"):

@@ -178,6 +178,7 @@ def _roles(model: nn.Module) -> dict[str, str]:
 
 
 def _units(model: nn.Module) -> dict[str, str]:
+    """entry -> unit: a layer with its normalisation, or the module that says `unit = True`."""
     units: dict[str, str] = {}
     layer = ""
     for prefix, module in model.named_modules():

@@ -153,6 +153,7 @@ class FedDG(Method):
         g.add_(network.g)
 
     def _mixed(self, C: Client, x: Tensor) -> Tensor:
+        """The batch with amplitudes of other clients' images mixed in, x [B, 3, h, w], normalised."""
         with torch.autocast(x.device.type, enabled=False):
             alone = len(C.down.sizes) == 1 or self.hp.amplitudes == "all"
             drawn = torch.randint(2**62, (2, len(x)), device=x.device)

@@ -117,6 +117,7 @@ class PartialFed(Method):
         return self._parts
 
     def _train_gates(self, C: Client) -> None:
+        """One epoch of the gates' logits, by straight-through gradients of mixed models."""
         parts = self._parts_of(C)
         tau = temperature(C.t, self.hp.warm, self.hp.cold, self.hp.rounds)
         mixed, logits = C.row.clone(), C.slot.gates

@@ -202,6 +202,7 @@ class Steps:
         return adain(x, own, self._shifted(own, new))
 
     def _shifted(self, own: Style, new: Style) -> Style:
+        """The batch's styles with those replaced that are to be shifted."""
         batch = len(own.mu)
         if self.hp.shift == "official":
             kept = batch - min(SHIFTED, batch // 2)

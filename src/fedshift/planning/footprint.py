@@ -85,6 +85,7 @@ def _memories(spec: RunSpec, of: Shapes, clients: int) -> int:
 
 @by_network
 def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
+    """Sizes of the run's network and slots, on the meta device."""
     rules = method_of(spec)
     with torch.device("meta"):
         network = rules.model(model_of(spec, classes))

@@ -51,6 +51,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
+    """The plan's line of a run: names, places and estimates."""
     identity, estimate = identify(spec), cost(workspace, spec, request.device)
     directory = workspace.run(run_name(spec, identity)).reuse(request.rerun)
     return Run(

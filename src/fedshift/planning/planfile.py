@@ -142,6 +142,7 @@ def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], 
 
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    """The plan's database, read-only. Raises FedshiftError where there is none."""
     if not path.is_file():
         raise FedshiftError(path, "there is no such plan", "Make one with `fedshift plan`.")
     with contextlib.closing(

@@ -67,6 +67,7 @@ def _computed(
 
 
 def _name(row: dict[str, Any], looked_at: Tested, with_test: bool) -> str:
+    """MLflow's name of a record; empty for one that is not shown."""
     metric = SHORT.get(row["metric"], row["metric"])
     if row["stage"] == "cost":
         return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"

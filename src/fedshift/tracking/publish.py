@@ -113,6 +113,7 @@ class Follower:
                     return
 
     def _publish(self, one: Followed) -> int:
+        """Send what is new of a run; the number of rounds that this added."""
         directory = self.workspace.run_at(one.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -140,6 +141,7 @@ class Follower:
     def _send(
         self, one: Followed, sent: Sent, status: str, told: dict[str, Any], records: pa.Table | None
     ) -> None:
+        """Create or continue the run in the store: points, parameters, tags, and its end."""
         self.client = self.client or MlflowClient(self.uri)
         known = [] if sent.run_id and status == sent.status else self._known(one)
         params: list[Param] = []

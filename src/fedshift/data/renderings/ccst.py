@@ -133,6 +133,7 @@ class CCST(Rendering):
         encode: Callable[[Tensor], Tensor],
         decode: Callable[[Tensor], Tensor],
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The images of some of a client's samples, each in its drawn styles."""
         names = np.array(sorted(styles))
         chosen = np.stack(
             [

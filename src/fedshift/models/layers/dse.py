@@ -125,6 +125,7 @@ def _block(layer: nn.Module, how: Decomposition) -> DSEBlock:
 
 
 def _conv_block(layer: nn.Conv2d, how: Decomposition) -> DSEBlock:
+    """The decomposed block of a convolution."""
     outputs, kernel = layer.out_channels, layer.kernel_size[0]
     stride, own = layer.stride[0], int(layer.padding[0])
     features = math.ceil(outputs / how.G)
@@ -155,6 +156,7 @@ def _assembled(
     identity: bool,
     how: Decomposition,
 ) -> DSEBlock:
+    """A block of its extractor, its expansion and their normalisations."""
     outputs = dfe_bn.num_features
     biases = [
         ChannelBias(outputs) if how.concat_bias == owner else nn.Identity()
