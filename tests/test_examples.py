@@ -24,6 +24,8 @@ from fedshift.analysis import static
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.panels import table
 from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
@@ -105,6 +107,18 @@ def printed(page: str) -> dict[str, Any]:
     defined: dict[str, Any] = {"__name__": page}
     exec(compile(block[1], page, "exec", dont_inherit=True), defined)
     return defined
+
+
+def test_the_experiment_that_the_methods_page_prints_is_planned(project: Path) -> None:
+    block = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)
+    assert block is not None
+    (project / "experiments" / "mine.yaml").write_text(block[1])
+    cells = expand(project, load(project, "mine"))
+    assert [(cell.label, cell.spec.data.target) for cell in cells] == [
+        ("fedavg", "texture"),
+        ("fedprox", "texture"),
+    ]
+    assert cells[1].spec.method.params == {"mu": 0.1}
 
 
 def test_the_method_that_the_page_prints_is_fedprox() -> None:
