@@ -8,8 +8,8 @@ import torch
 
 from fedshift.build import method_of, model_of, rendering_of
 from fedshift.resolve import resolve
+from fedshift.testing import toys
 from tests.conftest import ROOT
-from tests.federation import toys
 from tests.test_identity import closure
 
 SOURCES = ROOT / "src" / "fedshift"

@@ -29,9 +29,10 @@ from fedshift.experiments.load import load
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
+from fedshift.testing.spies import trained
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
-from tests.federation.toys import finish, method, quadratics, small, spec, trained
 from tests.workflow.checkout import Checkout, tiny
 
 ALL_BUT_SOURCES = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
@@ -238,6 +239,7 @@ def test_its_figure_is_drawn_and_a_change_of_it_trains_nothing(extended: Extende
     (extended.root / "experiments/demo.yaml").write_text(before)
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_changed_code_of_a_plugin_makes_new_runs_and_a_comment_none(extended: Extended) -> None:
     paths = "plugins/fedavgm.py", "plugins/convmixer.py"

@@ -13,7 +13,7 @@ from fedshift import identity
 from fedshift.federation.checkpoint import save
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 # A snippet with one node of most kinds, and its dump: Python 3.11 to 3.14 must agree on it.
 SNIPPET = '''

@@ -20,7 +20,7 @@ from fedshift.federation.transfer import Transfer
 from fedshift.models.base import Model
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.federation.toys import images, method, spec
+from fedshift.testing.toys import images, method, spec
 
 FIRST, LAST = 3, 5  # rounds that count, from 1: what is sent once and terms that start later lie before
 STEPS = "steps"

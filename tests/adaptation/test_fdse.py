@@ -14,8 +14,8 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.registry import get
+from fedshift.testing.toys import method
 from tests.adaptation.test_fedbn import adaptation, images, network
-from tests.federation.toys import method
 
 BETA = 0.7
 

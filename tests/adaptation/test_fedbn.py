@@ -14,7 +14,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, initial
 from fedshift.registry import get
 from fedshift.resolve import params
-from tests.federation.toys import Normed, method
+from fedshift.testing.toys import Normed, method
 from tests.reference import Reference
 
 

@@ -15,8 +15,9 @@ from fedshift.analysis import adapted, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims import verdicts
 from fedshift.analysis.collect import Collected
-from fedshift.analysis.figures import learning_curves
+from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
+from fedshift.analysis.panels import table
 from fedshift.analysis.report import write as write_report
 from fedshift.analysis.restore import restore
 from fedshift.files import canonical_json, write_json
@@ -167,8 +168,8 @@ def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
 
 def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
     collected = made(project)
-    axes = learning_curves(project.workspace.root, collected).axes
-    assert {line.get_label() for one in axes for line in one.get_lines()} == {"fedbn"}
+    drawn = Curves(Curves.Params()).panels(project.workspace.root, collected)
+    assert {*table(drawn)["label"]} == {"fedbn"}
     path = write_report(project.workspace, ["toy"], "toy")
     scores = json.loads(path.with_name("scores.json").read_text())["toy"]
     assert scores == {

@@ -17,9 +17,9 @@ from fedshift.identity import partition_name
 from fedshift.planning import planfile
 from fedshift.resolve import complete, resolve_division
 from fedshift.spec import Division, RunSpec, closed
+from fedshift.testing.toys import spec
 from tests.conftest import ROOT
 from tests.data.conftest import plant
-from tests.federation.toys import spec
 
 
 def call(root: Path, *arguments: str) -> Result:

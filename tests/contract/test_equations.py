@@ -16,9 +16,9 @@ from fedshift.data.partition import divide
 from fedshift.errors import FedshiftError
 from fedshift.registry import PACKAGES, get, module, names
 from fedshift.resolve import params
+from fedshift.testing.toys import finish, images, method, small, spec
 from tests.adaptation import test_fedbn as adapting
 from tests.conftest import ROOT
-from tests.federation.toys import finish, images, method, small, spec
 from tests.test_identity import closure
 
 Function = Callable[..., Any]

@@ -20,8 +20,9 @@ from fedshift.federation.records import StatisticsTable
 from fedshift.federation.transfer import Transfer
 from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import names
+from fedshift.testing.spies import aliased
+from fedshift.testing.toys import finish, method, small, spec, tensors
 from fedshift.tracking.points import points
-from tests.federation.toys import aliased, finish, method, small, spec, tensors
 
 METHODS = names("methods")
 RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})

@@ -25,9 +25,9 @@ from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.testing.toys import spec
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
-from tests.federation.toys import spec
 
 torch.set_num_threads(1)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedshift.federation.batches import participants, schedule
-from tests.federation.toys import spec
+from fedshift.testing.toys import spec
 
 
 def batches(

@@ -21,8 +21,8 @@ from fedshift.federation.samples import Samples
 from fedshift.federation.server import Server
 from fedshift.federation.worker import Role, Worker
 from fedshift.registry import get, names
+from fedshift.testing.toys import images, method, spec
 from tests.federation.meta import META, Mixed, Operations, Sends, place
-from tests.federation.toys import images, method, spec
 
 ROUNDS = 2
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

@@ -16,7 +16,7 @@ from fedshift.federation.evaluate import BATCH, Scored, evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import STATISTICS
 from fedshift.federation.statistics import BINS, union
-from tests.federation.toys import finish, images, method, small, spec
+from fedshift.testing.toys import finish, images, method, small, spec
 
 SIZES = ((5, 7, 300), (6, 2, BATCH - 2))  # sets that batches cut through
 

@@ -15,8 +15,9 @@ from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.reported import reported
+from fedshift.testing.spies import recorded
+from fedshift.testing.toys import finish, method, small, spec
 from fedshift.tracking.points import points
-from tests.federation.toys import finish, method, recorded, small, spec
 
 LOCAL, PERSONALISED, GLOBAL = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")
 FEW = {"rounds": 5, "participation": 0.34}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedshift.federation.optimizer import Optimizer, learning_rate
-from tests.federation.toys import spec
+from fedshift.testing.toys import spec
 
 
 @pytest.mark.parametrize(

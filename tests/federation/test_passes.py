@@ -9,7 +9,7 @@ import pytest
 
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 TRAIN, VAL = 36, 12  # images of the three toy clients
 

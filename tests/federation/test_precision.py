@@ -13,8 +13,8 @@ from fedshift.federation import precision
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.precision import arithmetic
+from fedshift.testing.toys import finish, small, spec
 from fedshift.training.environment import environment
-from tests.federation.toys import finish, small, spec
 
 CPU = torch.device("cpu")
 Switches = tuple[bool, bool]

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fedshift.federation.loop import Federation
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, spec
+from fedshift.testing.toys import finish, images, method, spec
 from tests.methods.plain import (
     Doubles,
     Tensors,

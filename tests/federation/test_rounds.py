@@ -20,7 +20,7 @@ from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, quadratics, small, spec
+from fedshift.testing.toys import finish, images, method, quadratics, small, spec
 
 BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())
 

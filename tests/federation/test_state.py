@@ -11,7 +11,8 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
 from fedshift.registry import get, names
-from tests.federation.toys import aliased, finish, images, method, small, spec
+from fedshift.testing.spies import aliased
+from fedshift.testing.toys import finish, images, method, small, spec
 
 CPU = torch.device("cpu")
 

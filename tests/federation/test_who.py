@@ -14,7 +14,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
-from tests.federation.toys import SIZES, finish, method, small, spec
+from fedshift.testing.toys import SIZES, finish, method, small, spec
 
 RUN = spec(federation={"rounds": 4, "participation": 0.67})
 ACTIVE = [participants(3, 0.67, 0, t) for t in range(4)]

@@ -12,7 +12,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.methods import fdse
 from fedshift.registry import get
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 
 RUN = spec(local={"batch": 8, "lr": 0.1}, federation={"rounds": 2})
 

@@ -15,8 +15,8 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.registry import get
 from fedshift.spec import RunSpec
-from tests.federation.toys import SIZES as SPLITS
-from tests.federation.toys import Floats, finish, images
+from fedshift.testing.toys import SIZES as SPLITS
+from fedshift.testing.toys import Floats, finish, images
 
 Tensors = dict[str, Tensor]
 SIZES = tuple(train for train, _, _ in SPLITS)  # training samples of the three clients

@@ -24,10 +24,10 @@ from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.testing import spies, toys
 from fedshift.training.assemble import assemble
 from fedshift.weights import FOLDER
 from fedshift.workspace import Workspace
-from tests.federation import toys
 from tests.reference import Reference
 
 # SHA-256 of the files of pytorch-AdaIN's release v0.0.0
@@ -147,7 +147,7 @@ def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
 def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, run = Workspace(project), spec(styles=1)
     partition(workspace, run)
-    calls = toys.recorded(CCST, "render", monkeypatch)
+    calls = spies.recorded(CCST, "render", monkeypatch)
     with ThreadPoolExecutor(2) as both:
         folders = set(both.map(lambda one: render(workspace, one), [run, run]))
     assert folders == {workspace.rendered(rendered_name(run))}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedshift.data.renderings.ccst import CCST, Params
 from fedshift.data.scheme import generator, permutation
-from tests.federation.toys import images
+from fedshift.testing.toys import images
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import torch
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
 from fedshift.registry import get
-from tests.federation.toys import SIZES, finish, images, method, quadratics, small, spec
+from fedshift.testing.toys import SIZES, finish, images, method, quadratics, small, spec
 
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1  # h, c, start, rate
 

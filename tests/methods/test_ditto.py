@@ -8,7 +8,7 @@ import torch
 from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.methods.ditto import pull
-from tests.federation.toys import finish, images, method, quadratics, small, spec
+from fedshift.testing.toys import finish, images, method, quadratics, small, spec
 from tests.reference import Reference
 
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 3  # h, c, start, rate, steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

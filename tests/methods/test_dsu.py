@@ -10,7 +10,7 @@ from fedshift.methods import dsu as module
 from fedshift.methods.dsu import Uncertainty, dsu
 from fedshift.models.layers.style import style
 from fedshift.registry import get
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 EXCEPTIONS: dict[str, dict[str, str]] = {}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.rng import key
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     Tensors,

@@ -10,7 +10,7 @@ from torch import Tensor
 from fedshift.errors import FedshiftError
 from fedshift.federation.client import Client
 from fedshift.methods.fdse import FDSE
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 TWO_ROUNDS = spec(local={"batch": 12}, federation={"rounds": 2})
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.federation.loop import Federation
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

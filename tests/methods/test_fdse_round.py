@@ -16,7 +16,7 @@ from fedshift.federation.method import Method
 from fedshift.methods import fdse
 from fedshift.methods.fdse import consensus, similarity
 from fedshift.registry import get
-from tests.federation.toys import finish, method, small
+from fedshift.testing.toys import finish, method, small
 from tests.methods.fdse_toys import RUN, alexnet, spied
 
 

@@ -11,7 +11,7 @@ import torch
 
 from fedshift.federation.loop import Federation
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, small, spec
+from fedshift.testing.toys import finish, images, method, small, spec
 from tests.methods.fdse_toys import RUN, spied
 from tests.tolerance import assert_rounded
 
@@ -130,5 +130,5 @@ def test_it_learns_two_brightnesses() -> None:
 
 
 def test_only_this_method_loads_scipy() -> None:
-    code = "import sys; from tests.federation.toys import *; finish(small(spec(), method('fedavg'))); assert 'scipy' not in sys.modules"
+    code = "import sys; from fedshift.testing.toys import *; finish(small(spec(), method('fedavg'))); assert 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

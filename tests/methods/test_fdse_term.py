@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fedshift.methods.fdse import Alignment
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.registry import get
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 
 @pytest.mark.parametrize("form", ["paper", "code_v1", "code_head"])

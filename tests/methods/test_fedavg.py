@@ -9,7 +9,8 @@ from fedshift.federation.aggregate import mean
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
-from tests.federation.toys import Point, finish, method, quadratic, quadratics, small, spec, trained
+from fedshift.testing.spies import trained
+from fedshift.testing.toys import Point, finish, method, quadratic, quadratics, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import PARTIAL, averaged, by_size, differs, doubles, equal, federation, trained
 
 LOCAL = {"batch": 4, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}

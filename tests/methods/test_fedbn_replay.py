@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

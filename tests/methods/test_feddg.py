@@ -14,8 +14,9 @@ from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.methods import feddg
 from fedshift.methods.feddg import draw_amplitudes, half_width, inner_step, low_amplitudes, mix_amplitudes
+from fedshift.testing.spies import recorded
+from fedshift.testing.toys import finish, method, small, spec
 from tests.conftest import ROOT
-from tests.federation.toys import finish, method, recorded, small, spec
 
 
 def images(n: int = 3, px: int = 16) -> Tensor:

@@ -15,7 +15,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
-from tests.federation.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedshift.federation.loop import Federation
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     SIZES,
     Tensors,

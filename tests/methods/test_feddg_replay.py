@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.federation.rng import key
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

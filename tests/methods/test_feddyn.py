@@ -7,7 +7,8 @@ import torch
 
 from fedshift.errors import FedshiftError
 from fedshift.methods.feddyn import next_model
-from tests.federation.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.spies import trained
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -13,7 +13,7 @@ from fedshift.methods import fedfa as module
 from fedshift.methods.fedfa import FFA, augmented, over_clients, running_mean, share
 from fedshift.models.layers.style import Style, style
 from fedshift.registry import get
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 EXCEPTIONS = {

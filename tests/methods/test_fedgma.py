@@ -11,7 +11,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     active,

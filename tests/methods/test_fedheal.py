@@ -13,7 +13,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods.fedheal import aggregated, consistent, distance, history, momentum
-from tests.federation.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 
 
 def test_who_counts_by_hand() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     SIZES,
     Tensors,

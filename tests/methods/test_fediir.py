@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from fedshift.federation.client import Client
 from fedshift.methods import fediir
 from fedshift.methods.fediir import alignment, head_gradient, moving_average
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 
 def test_the_head_gradient_is_autograds_and_so_is_its_derivative() -> None:

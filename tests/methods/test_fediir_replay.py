@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.loop import Federation
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

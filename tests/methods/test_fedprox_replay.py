@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import PARTIAL, averaged, differs, doubles, federation, trained
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}

@@ -15,10 +15,11 @@ from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.testing.spies import recorded
+from fedshift.testing.toys import finish
 from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
-from tests.federation.toys import finish, recorded
 
 PACS = {"photo": [4, 5, 6], "art_painting": [0, 1, 6], "cartoon": [3, 4, 6], "sketch": [1, 2, 3]}
 EXPERIMENT = """

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from fedshift.federation.client import Client
 from fedshift.methods import fedsr
 from fedshift.methods.fedsr import SAMPLES, StochasticHead, conditional_mutual_information, l2_regulariser
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 

@@ -14,7 +14,8 @@ from fedshift.methods import _generated, hfedf
 from fedshift.methods._generated import embedding_dim
 from fedshift.methods.hfedf import alignment, ema_step, gradalign
 from fedshift.models.layers.hypernet import Pullback
-from tests.federation.toys import finish, method, quadratics, recorded, turns
+from fedshift.testing.spies import recorded, turns
+from fedshift.testing.toys import finish, method, quadratics
 from tests.reference import Reference
 
 

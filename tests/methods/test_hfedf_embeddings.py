@@ -19,7 +19,8 @@ from fedshift.methods.hfedf import HFedF
 from fedshift.models.layers.hypernet import generate
 from fedshift.registry import get
 from fedshift.resolve import params
-from tests.federation.toys import finish, method, recorded, small, spec, to_float, turns
+from fedshift.testing.spies import recorded, turns
+from fedshift.testing.toys import finish, method, small, spec, to_float
 from tests.models.plain import autoencoder
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})

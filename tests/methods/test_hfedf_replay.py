@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import PARTIAL, active, by_size, doubles, federation
 from tests.methods.plain_hypernet import LOCAL, Adam, generated, trained
 

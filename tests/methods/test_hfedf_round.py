@@ -11,7 +11,8 @@ from fedshift.federation.batches import participants
 from fedshift.federation.server import Server
 from fedshift.methods import _generated, hfedf
 from fedshift.models.layers.hypernet import Pullback, generate
-from tests.federation.toys import finish, method, recorded, small, spec, tensors, turns
+from fedshift.testing.spies import recorded, turns
+from fedshift.testing.toys import finish, method, small, spec, tensors
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 

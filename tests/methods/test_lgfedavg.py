@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 
 NUMBERS = 64 * 2 + 2  # F C + C: features to classes, and biases
 

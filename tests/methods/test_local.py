@@ -10,8 +10,8 @@ import yaml
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.loop import Federation
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.conftest import ROOT
-from tests.federation.toys import finish, method, quadratics, small, spec
 
 # Three steps of rate .1 a round: client 0 (h 1, c 0) has w -> .729 w, client 1 (h 2, c 3) has its distance 3 - w -> .512 (3 - w).
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 3

@@ -9,7 +9,7 @@ from torch import Tensor
 from fedshift.methods import mixstyle as module
 from fedshift.methods.mixstyle import mixstyle
 from fedshift.models.layers.style import style
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 EXCEPTIONS: dict[str, dict[str, str]] = {}

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from fedshift.federation.rng import generator, key
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     Tensors,

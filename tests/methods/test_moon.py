@@ -15,7 +15,7 @@ from fedshift.federation.method import Method
 from fedshift.methods import moon
 from fedshift.methods.moon import contrast
 from fedshift.models.base import Model
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 RUN = spec(local={"momentum": 0.9}, federation={"rounds": 2})

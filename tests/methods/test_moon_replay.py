@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

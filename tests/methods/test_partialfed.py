@@ -9,7 +9,7 @@ from torch import Tensor
 from fedshift.federation.client import Client
 from fedshift.methods import partialfed
 from fedshift.methods.partialfed import gumbel_gate, temperature
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 RUN = spec(federation={"rounds": 3}, local={"epochs": 2})

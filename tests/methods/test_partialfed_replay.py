@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.federation.rng import generator
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     SIZES,
     Tensors,

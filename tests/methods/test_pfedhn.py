@@ -16,7 +16,8 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods import _generated
 from fedshift.models.layers.hypernet import Pullback, generate
-from tests.federation.toys import finish, method, recorded, small, spec
+from fedshift.testing.spies import recorded
+from fedshift.testing.toys import finish, method, small, spec
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 

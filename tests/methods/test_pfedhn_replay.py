@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedshift.federation.batches import shuffled
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import PARTIAL, active, doubles, federation
 from tests.methods.plain_hypernet import LOCAL, generated, trained
 

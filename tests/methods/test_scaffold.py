@@ -15,7 +15,8 @@ from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.methods.scaffold import control_change, corrected, next_control, next_model
 from fedshift.spec import RunSpec
-from tests.federation.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.spies import trained
+from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.federation.toys import method, spec
+from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,
     SIZES,

@@ -15,7 +15,8 @@ from fedshift.federation.network import initial
 from fedshift.methods import stablefdg
 from fedshift.models.layers.attention import attention, highlighted, partners
 from fedshift.registry import get
-from tests.federation.toys import finish, images, method, recorded, spec
+from fedshift.testing.spies import recorded
+from fedshift.testing.toys import finish, images, method, spec
 from tests.methods.stablefdg_toys import rng
 
 

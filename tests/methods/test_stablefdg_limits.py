@@ -12,8 +12,8 @@ from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import initial
 from fedshift.registry import get
+from fedshift.testing.toys import finish, images, method, small, spec
 from tests.conftest import ROOT
-from tests.federation.toys import finish, images, method, small, spec
 from tests.methods.stablefdg_toys import cost
 
 

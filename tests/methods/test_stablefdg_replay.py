@@ -17,7 +17,7 @@ from torch.distributions import Beta
 from fedshift.federation.loop import Federation
 from fedshift.federation.rng import generator, key
 from fedshift.models.layers.exploration import oversampled, ring, seeds
-from tests.federation.toys import finish, method, spec
+from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,
     Tensors,

@@ -14,7 +14,7 @@ from fedshift.federation.loop import cross_entropy
 from fedshift.federation.method import Method
 from fedshift.methods.stablefdg import Steps, shares
 from fedshift.models.layers.style import Style
-from tests.federation.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec
 from tests.methods.stablefdg_toys import cost
 
 

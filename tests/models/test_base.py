@@ -11,8 +11,8 @@ from fedshift import registry
 from fedshift.errors import FedshiftError
 from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
-from tests.federation.toys import aliased
-from tests.federation.toys import method as make
+from fedshift.testing.spies import aliased
+from fedshift.testing.toys import method as make
 
 INPUT = {"alexnet_bn": 64, "vit_small": 64}
 

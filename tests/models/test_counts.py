@@ -9,7 +9,7 @@ from fedshift import registry
 from fedshift.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.models.layers.dse import DSEBlock
-from tests.federation.toys import method
+from fedshift.testing.toys import method
 
 
 def meta(name: str, classes: int, px: int):

@@ -11,7 +11,7 @@ from fedshift.errors import FedshiftError
 from fedshift.models.base import Model
 from fedshift.registry import get
 from fedshift.resolve import params, resolve
-from tests.federation.toys import spec
+from fedshift.testing.toys import spec
 
 PX = {"vit_small": 256}
 

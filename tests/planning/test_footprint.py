@@ -13,7 +13,7 @@ from fedshift.planning.footprint import Footprint, footprint, taking_part
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
 from fedshift.tensors import read_tensors
-from tests.federation import toys
+from fedshift.testing import toys
 
 MESSAGES = (
     "records",

@@ -14,9 +14,9 @@ from fedshift.planning.network import macs, plain_macs
 from fedshift.planning.rates import factor, factors, measured, speed
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.testing import toys
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
-from tests.federation import toys
 
 HEADER = "model,input_px,device,precision,images_per_second,source\n"
 SMALL = "digits_cnn,32,cpu,fp32,2000,by hand\n"

@@ -14,9 +14,9 @@ from fedshift.identity import identify, run_name
 from fedshift.registry import get, names
 from fedshift.resolve import complete, resolve
 from fedshift.spec import parse
+from fedshift.testing import toys
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
-from tests.federation import toys
 
 
 def test_parameters_at_their_default_are_in_the_runs_directory(project: Path) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 
-from fedshift.federation import loop
 from fedshift.federation.checkpoint import flat
-from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.federation.network import Network
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model, Out
 from fedshift.registry import get
@@ -32,7 +28,8 @@ BASE: dict[str, Any] = {
     "federation": {"rounds": 2},
 }
 FEW_SHOT = ((1,), (0,), (0, 1))  # labels that are told to be rare at the clients of `images`
-# Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or none, is wrong.
+# Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or
+# none, is wrong.
 SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 
 
@@ -94,7 +91,8 @@ def quadratics(
     sizes: list[int] | None = None,
     **blocks: dict[str, Any],
 ) -> Federation:
-    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k] copies of (h_k, c_k).
+    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
+    copies of (h_k, c_k).
 
     blocks: further keys of `local` and `federation`.
     """
@@ -117,8 +115,8 @@ def images(
 ) -> tuple[Samples, list[ClientData], Tensor]:
     """Random images of two classes that differ in brightness, and a target.
 
-    Client k holds sizes[k] (train, val, test) images, cyclic: pairs of both classes, by turns from domain k and from the next client's.
-    A domain dims a colour of its own.
+    Client k holds sizes[k] (train, val, test) images, cyclic: pairs of both classes, by turns from domain k
+    and from the next client's. A domain dims a colour of its own.
     """
     counts = [sum(sizes[k % len(sizes)]) for k in range(clients)]
     n = sum(counts) + target
@@ -133,7 +131,8 @@ def images(
             dimmed = part[(torch.arange(len(part)) // 2) % 2 == place]
             pixels[dimmed, :, :, domain % 3] = pixels[dimmed, :, :, domain % 3] * 4 // 5
         names = tuple(dict.fromkeys(f"domain{domain}" for domain in pair))
-        held.append(ClientData(*part.split(sizes[k % len(sizes)]), names, FEW_SHOT[k % 3]))
+        train, val, test = part.split(sizes[k % len(sizes)])
+        held.append(ClientData(train, val, test, names, FEW_SHOT[k % 3]))
     samples = Samples(pixels.to(torch.uint8), labels, Floats(), to_float, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     return samples, held, torch.arange(n - target, n)
 
@@ -164,18 +163,6 @@ class Normed(Model):
         return Out(x, self.norm(x))
 
 
-def aliased(network: Network) -> bool:
-    """Whether every tensor and gradient of a network still shares memory with its flat vectors."""
-    return all(
-        tensor.data_ptr() == entry.view(network.row).data_ptr()
-        and (
-            not tensor.requires_grad
-            or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(network.g).data_ptr())
-        )
-        for tensor, entry in network._pairs
-    )
-
-
 def small(
     run: RunSpec,
     chosen: Method,
@@ -199,39 +186,3 @@ def finish(federation: Federation) -> Federation:
     for _ in federation.run():
         pass
     return federation
-
-
-def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments and the result of every later call of a function of a module or class."""
-    calls: list[tuple[Any, ...]] = []
-    function: Callable[..., Any] = getattr(owner, name)
-
-    def spy(*args: Any, **options: Any) -> Any:
-        before = [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
-        calls.append((*before, function(*args, **options)))
-        return calls[-1][-1]
-
-    monkeypatch.setattr(owner, name, spy)
-    return calls
-
-
-def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """(received, trained) rows of every later turn of a client."""
-    seen: list[tuple[Tensor, Tensor]] = []
-    train = loop.train
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        result = train(self, hooks)
-        seen.append((self.received.clone(), self.row.clone()))
-        return result
-
-    monkeypatch.setattr(loop, "train", spy)
-    return seen
-
-
-def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
-    """Run to the end; (received, trained) rows of every turn."""
-    with monkeypatch.context() as patch:
-        seen = turns(patch)
-        finish(federation)
-    return seen
