@@ -24,7 +24,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))  # others: make faults SEED=n
 def test_faults_change_no_number(seed: int, calm: Checkout, tmp_path: Path) -> None:
     assert campaign(tmp_path, calm, ROUNDS, seed, FAULTS, slurm=False).total() == FAULTS
 
