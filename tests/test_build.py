@@ -13,8 +13,8 @@ from tests.conftest import ROOT
 from tests.test_identity import closure
 
 SOURCES = ROOT / "src" / "fedshift"
-# Who may ask the registry for a class: what builds from a declaration, what checks one, and what lists all published weights.
-MAY = {"build.py", "resolve.py", "experiments/validate.py", "weights.py"}
+# Who may ask the registry for a class: what builds (toys for tests, too), what checks, and what lists all published weights.
+MAY = {"build.py", "resolve.py", "experiments/validate.py", "weights.py", "testing/toys.py"}
 
 
 def test_a_parameter_changes_what_the_method_declares() -> None:
