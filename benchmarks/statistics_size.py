@@ -1,4 +1,4 @@
-"""How large are the statistics of a large run: python benchmarks/statistics.py [--classes 345 --clients 100 --rounds 500 --samples 490].
+"""How large are the statistics of a large run: python benchmarks/statistics_size.py [--classes 345 --clients 100 --rounds 500 --samples 490].
 
 Synthetic: one evaluated model and split, `samples` test images a client, unevenly over classes, whose recall and loss move as a run learns.
 Written as a run writes them: a segment every 5 rounds, merged at the end.
