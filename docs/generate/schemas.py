@@ -120,6 +120,9 @@ def _experiment() -> Schema:
     }
     keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
     defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    named, parametrised = keys["figures"]["anyOf"][0]["items"]["anyOf"]
+    named["anyOf"] = [{"enum": [*own("figures")]}, {"type": named.pop("type")}]
+    parametrised["propertyNames"] = {"anyOf": named["anyOf"]}
     aggregations = "|".join(AGGREGATIONS)
     quantity = {
         "anyOf": [
