@@ -1,10 +1,11 @@
-"""The figures that an experiment lists: their files, and that listing another one trains nothing."""
+"""The figures that an experiment lists: their files, what is refused, and that listing another one trains nothing."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from fedshift.experiments.figures import figures
@@ -14,6 +15,7 @@ from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.rundir import State
 from fedshift.workspace import Workspace
+from tests.verbs import fedshift, refused
 
 TINY: dict[str, Any] = {
     "title": "Tiny",
@@ -62,3 +64,33 @@ def test_adding_and_changing_a_figure_plans_no_new_run(project: Path) -> None:
         after = planfile.runs(path)
         assert [(run.name, run.pack) for run in after] == [(run.name, run.pack) for run in before]
         assert all(workspace.run_at(run.directory).outcome() is State.FINISHED for run in after)
+
+
+@pytest.mark.parametrize(
+    ("entry", "parts"),
+    [
+        ("swep", ("figures", "unknown figure 'swep'", "Did you mean 'sweep'?")),
+        ({"sweep": {"z": "clip"}}, ("figures.sweep", "unknown key 'z' of sweep", "metrics")),
+        ({"sweep": {"x": "clipp"}}, ("figures.sweep.x", "unknown axis 'clipp'", "Did you mean 'clip'?")),
+        ("sweep", ("figures.sweep.x", "unknown axis ''", "Valid: clip, seed, target.")),
+        ({"sweep": {"x": "clip", "lines": "targt"}}, ("figures.sweep.lines", "Did you mean 'target'?")),
+        ({"sweep": {"x": "clip", "metrics": ["odd"]}}, ("figures.sweep.metrics", "Did you mean 'ood'?")),
+        ({"sweep": {"x": "clip", "scale": "logg"}}, ("figures.sweep", "'scale' of sweep")),
+        ({"sweep": {"x": "clip", "lines": "clip"}}, ("figures.sweep", "uses an axis twice")),
+        ({"sweep": {"x": "seed", "scale": "log"}}, ("figures.sweep.scale", "no log scale shows")),
+        ({"sweep": {"x": "clip", "lines": "target", "panels": "seed"}}, ("several methods as one line",)),
+        ("claims", ("figures.claims", "this one tests none")),
+        ({"curves": {}, "sweep": {"x": "clip"}}, ("figures", "and not 2 names")),
+        ({"curves": {"smooth": 3}}, ("figures.curves", "unknown key 'smooth' of curves")),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused_when_it_is_planned(
+    project: Path, entry: Any, parts: tuple[str, ...]
+) -> None:
+    declare(project, figures=[entry])
+    refused(fedshift(project, "plan", "tiny"), "experiments/tiny.yaml", *parts)
+
+
+def test_the_same_figure_twice_is_refused(project: Path) -> None:
+    declare(project, figures=["curves", "curves"])
+    refused(fedshift(project, "plan", "tiny"), "lists 'curves' twice")

@@ -1,8 +1,7 @@
-"""A sweep: which values are averaged, what is drawn around them, and what is refused before anything is trained."""
+"""A sweep: which values are averaged, and what is drawn around them."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,6 @@ from fedshift.analysis.figures.sweep import Sweep
 from fedshift.analysis.panels import Panels, table
 from fedshift.resolve import params
 from tests.analysis.conftest import Project, accuracy
-from tests.verbs import fedshift, refused
 
 
 def sweep(project: Project, collected: Collected, **given: Any) -> Panels:
@@ -170,45 +168,3 @@ def test_published_points_of_the_same_experiment_stand_beside(
     by_target = sweep(project, collected, x="d", lines="target", metrics=("ood",))
     points = rows(by_target, label="photo", mark="published", x="1")["y"].tolist()
     assert points == ([printed(project, 1, "photo")] if comparable else [])
-
-
-TINY: dict[str, Any] = {
-    "title": "Tiny",
-    "protocol": "digits",
-    "methods": {"fedavg": None, "fedprox": None},
-    "axes": {
-        "clip": {"key": "local.clip", "values": [0.0001, 1.0]},
-        "target": ["plain", "ink"],
-        "seed": [0, 1],
-    },
-}
-
-
-@pytest.mark.parametrize(
-    ("entry", "parts"),
-    [
-        ("swep", ("figures", "unknown figure 'swep'", "Did you mean 'sweep'?")),
-        ({"sweep": {"z": "clip"}}, ("figures.sweep", "unknown key 'z' of sweep", "metrics")),
-        ({"sweep": {"x": "clipp"}}, ("figures.sweep.x", "unknown axis 'clipp'", "Did you mean 'clip'?")),
-        ("sweep", ("figures.sweep.x", "unknown axis ''", "Valid: clip, seed, target.")),
-        ({"sweep": {"x": "clip", "lines": "targt"}}, ("figures.sweep.lines", "Did you mean 'target'?")),
-        ({"sweep": {"x": "clip", "metrics": ["odd"]}}, ("figures.sweep.metrics", "Did you mean 'ood'?")),
-        ({"sweep": {"x": "clip", "scale": "logg"}}, ("figures.sweep", "'scale' of sweep")),
-        ({"sweep": {"x": "clip", "lines": "clip"}}, ("figures.sweep", "uses an axis twice")),
-        ({"sweep": {"x": "seed", "scale": "log"}}, ("figures.sweep.scale", "no log scale shows")),
-        ({"sweep": {"x": "clip", "lines": "target", "panels": "seed"}}, ("several methods as one line",)),
-        ("claims", ("figures.claims", "this one tests none")),
-        ({"curves": {}, "sweep": {"x": "clip"}}, ("figures", "and not 2 names")),
-        ({"curves": {"smooth": 3}}, ("figures.curves", "unknown key 'smooth' of curves")),
-    ],
-)
-def test_a_figure_that_cannot_be_drawn_is_refused_when_it_is_planned(
-    project: Project, entry: Any, parts: tuple[str, ...], tmp_path: Path
-) -> None:
-    project.declare("tiny", **{**TINY, "figures": [entry]})
-    refused(fedshift(project.workspace.root, "plan", "tiny"), "experiments/tiny.yaml", *parts)
-
-
-def test_the_same_figure_twice_is_refused(project: Project) -> None:
-    project.declare("tiny", **{**TINY, "figures": ["curves", "curves"]})
-    refused(fedshift(project.workspace.root, "plan", "tiny"), "lists 'curves' twice")
