@@ -1,15 +1,16 @@
 """Precision: whether a GPU may round fp32 factors to TF32 (10 bits of mantissa), which torch allows in
-convolutions unless told otherwise.
+convolutions unless told otherwise, and how a CPU computes products of bf16 tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
 from fedshift.errors import FedshiftError
+from fedshift.federation.products import Bf16Products, has_bf16
 
 TF32_SINCE = (8, 0)  # compute capability
 
@@ -22,7 +23,7 @@ def has_tf32(device: torch.device) -> bool:
 @contextmanager
 def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     """Within, convolutions and matrix products of fp32 tensors on CUDA are TF32 for "tf32", and fp32 for
-    "fp32" and "bf16".
+    "fp32" and "bf16"; for "bf16", a CPU without instructions for bf16 computes as `Bf16Products` says.
 
     These are switches of the process, put back at the end. Raises FedshiftError for "tf32" on a device
     without it: the record of the run would name a precision that it was not computed in.
@@ -37,6 +38,7 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = tf32
     try:
-        yield
+        with nullcontext() if precision != "bf16" or has_bf16(device) else Bf16Products():
+            yield
     finally:
         matrices.allow_tf32, convolutions.allow_tf32 = before

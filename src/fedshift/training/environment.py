@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from fedshift import __version__
+from fedshift.federation.products import has_bf16
 
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
 
 
 def environment(device: torch.device, threads: int) -> dict[str, Any]:
-    """Versions, hardware, threads, whether torch may use TF32 now, and whether the same machine would give
-    the same bits again.
+    """Versions, hardware, threads, whether torch may use TF32 now, how bf16 is multiplied, and whether the
+    same machine would give the same bits again.
     """
     cuda = device.type == "cuda"
     return {
@@ -32,6 +33,7 @@ def environment(device: torch.device, threads: int) -> dict[str, Any]:
             "convolutions": torch.backends.cudnn.allow_tf32,
             "matrices": torch.backends.cuda.matmul.allow_tf32,
         },
+        "bf16": "instructions" if has_bf16(device) else "products in fp32, rounded",
         "exact_resume": "asked for deterministic kernels"
         if cuda
         else "bit for bit with these threads and instruction set",
