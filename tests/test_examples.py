@@ -29,6 +29,7 @@ from fedshift.experiments.load import load
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
+from fedshift.testing.contract import MethodContract, ServerRuleContract
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy
@@ -91,6 +92,17 @@ def test_the_suites_test_both_unasked(installed: Path) -> None:
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
     assert sum("convmixer" in name for name in passed) > 8
+
+
+def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> None:
+    own = "examples/test_fedavgm.py"
+    said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", own)
+    passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
+    assert re.search(rf"^{len(passed)} passed in ", said, re.MULTILINE), said
+    tested = {name.partition("::")[2].partition("[")[0].removeprefix("TestFedAvgM::") for name in passed}
+    assert tested == {
+        n for suite in (MethodContract, ServerRuleContract) for n in dir(suite) if n.startswith("test_")
+    }
 
 
 def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None:

@@ -1,0 +1,173 @@
+"""What every method must hold: what travels, where gradients lie, resume, participation."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation import checkpoint, local, loop
+from fedshift.federation.batches import schedule
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+from fedshift.federation.transfer import Transfer
+from fedshift.identity import partition_name, prepared_name
+from fedshift.testing.contract.base import Contract
+from fedshift.testing.contract.state import everything, packed, read, reproducible, same, state_of
+from fedshift.testing.spies import aliased
+from fedshift.testing.toys import finish, method, small, spec
+from fedshift.tracking.points import points
+
+RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})
+
+TWO = RUN.model_copy(update={"federation": RUN.federation.model_copy(update={"rounds": 2})})
+
+
+class Poisoned(Transfer):
+    """Whatever is not declared to travel is NaN on the receiving side before the transfer."""
+
+    def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
+        row.fill_(torch.nan)
+        super().down(row, client, source, again)
+
+
+Turn = tuple[list[int], int, list[int]]  # training samples, steps, order of batches
+
+
+def turns_of(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, int], Turn]:
+    """What each client that took part trained on: (round, client) -> its turn."""
+    run = spec(federation={"rounds": 3, "participation": 0.67})
+    turns: dict[tuple[int, int], Turn] = {}
+    train = vars(loop)["train"]
+
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
+        order = schedule(self.n, run.local, run.seed, self.t, self.k, True).order.tolist()
+        turns[self.t, self.k] = (self.worker.clients[self.k].train.tolist(), self.steps, order)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train", spy)
+        finish(small(run, method(name)))
+    return turns
+
+
+class MethodContract(Contract):
+    """Tests of whole small runs."""
+
+    def test_only_what_is_declared_travels(self, name: str) -> None:
+        """With all else NaN on the receiving side, the run is the same bit for bit."""
+        assert same(
+            state_of(finish(small(RUN, method(name), transfer=Poisoned))),
+            state_of(finish(small(RUN, method(name)))),
+        )
+
+    def test_local_entries_never_reach_the_server(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`aggregate` sees NaN there, and numbers in what is shared."""
+        federation = small(RUN, method(name))
+        received: list[Tensor] = []
+        aggregate = type(federation.method).aggregate
+
+        def spy(self: object, server: object, rows: Tensor, *rest: object) -> None:
+            received.append(rows.clone())
+            aggregate(self, server, rows, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(federation.method), "aggregate", spy)
+        finish(federation)
+        assert len(received) == 3 * (len(federation.clients) if federation.method.sequential else 1)
+        for rows in received:
+            assert rows[:, federation.state.local.at].isnan().all()
+            assert rows[:, federation.state.shared.at].isfinite().all()
+
+    def test_every_entry_has_one_class(self, name: str) -> None:
+        """Shared, personal or local."""
+        state = small(RUN, method(name)).state
+        assert (state.shared.mask.int() + state.personal.mask.int() + state.local.mask.int()).eq(1).all()
+
+    @pytest.mark.parametrize("precision", ["fp32", "bf16"])
+    def test_gradients_stay_in_the_flat_vector(
+        self, name: str, precision: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """After every step tensors and gradients are still views, and all numbers finite."""
+        run = spec(local={"precision": precision}, federation={"rounds": 1})
+        federation = small(run, method(name))
+        steps: list[bool] = []
+        descend = local._descend
+
+        def spy(client: Client, *args: object) -> None:
+            descend(client, *args)  # type: ignore[arg-type]
+            steps.append(all(aliased(network) for network in client.worker._networks.values()))
+            steps.append(bool(client.network.g.any()))
+
+        monkeypatch.setattr(local, "_descend", spy)
+        finish(federation)
+        assert steps
+        assert all(steps)
+        assert all(
+            value.isfinite().all()
+            for name, value in state_of(federation).items()
+            if name != "own" or federation.state.private.size
+        )
+
+    def test_resume_is_bit_exact_from_every_place(self, name: str, tmp_path: Path) -> None:
+        """Saved at every client and round end; continued from each of them in a new process's stead."""
+        whole = small(TWO, method(name))
+        unbroken = reproducible(finish(whole).records)
+        places = sum(1 for _ in small(TWO, method(name)).run())
+        for place in range(1, places):
+            first, path = small(TWO, method(name)), tmp_path / str(place)
+            for count, _ in enumerate(first.run(), start=1):
+                if count == place:
+                    checkpoint.save(first, path / "checkpoint.safetensors", path / "segments", "run")
+                    break
+            for segment in (path / "segments").rglob("*.parquet"):
+                segment.unlink()  # as where a run dies before it is written: the checkpoint holds it
+            second = small(TWO, method(name))
+            assert checkpoint.resume(second, path / "checkpoint.safetensors", path / "segments", "run")
+            assert everything(second) == everything(first)
+            finish(second)
+            counted = [pq.read_table(file) for file in sorted((path / "segments" / "statistics").glob("*"))]
+            counted.append(packed(second.statistics))
+            assert pa.concat_tables(counted).equals(packed(whole.statistics))
+            written = [row for file in sorted((path / "segments").glob("*.parquet")) for row in read(file)]
+            assert written + reproducible(second.records) == unbroken
+            second.records.rows = whole.records.rows
+            assert everything(second) == everything(whole)
+
+    def test_partial_participation_and_a_client_smaller_than_a_batch(self, name: str) -> None:
+        """Two of three clients a round, batches larger than a client: all are tested in every round."""
+        run = spec(local={"batch": 50, "batch_rule": "wrap"}, federation={"rounds": 3, "participation": 0.67})
+        federation = finish(small(run, method(name)))
+        assert sum(federation.state.visits) == (3 if federation.method.clients == "pooled" else 6)
+        assert federation.state.row[federation.state.shared.at].isfinite().all()
+        tested = [
+            (row["round"], row["client"], row["value"])
+            for row in federation.records.rows
+            if (row["model"], row["stage"]) == federation.evaluator.reported
+            and (row["split"], row["metric"]) == ("test", "accuracy")
+        ]
+        assert sorted(one[:2] for one in tested) == [(finished, k) for finished in range(4) for k in range(3)]
+        found = points(pq.read_table(io.BytesIO(federation.records.pack())))
+        for point in (point for point in found if point.name == "id/acc"):
+            by_client = [value for finished, _, value in tested if finished == point.round]
+            assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)
+        assert sum(point.name == "id/acc" for point in found) == 4
+
+    def test_participation_and_batches_are_those_of_fedavg(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The same clients train on the same samples in the same order."""
+        turns = turns_of(name, monkeypatch)
+        assert len(turns) == 6
+        assert turns == turns_of("fedavg", monkeypatch)
+
+    def test_the_partition_and_the_prepared_images_are_those_of_fedavg(self, name: str) -> None:
+        """A method has no say in its data."""
+        mine, fedavg = (spec(method={"name": one}, data={"target": "ink"}) for one in (name, "fedavg"))
+        assert partition_name(mine) == partition_name(fedavg)
+        assert prepared_name(mine.data) == prepared_name(fedavg.data)

@@ -1,0 +1,133 @@
+"""What holds for the server's rule of every method, replayed from a run."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation import loop
+from fedshift.federation.client import Client
+from fedshift.federation.loop import Federation
+from fedshift.federation.method import Method
+from fedshift.testing.contract.base import Contract
+from fedshift.testing.toys import finish, method, small, spec
+
+
+@dataclass
+class Round:
+    """What a server rule was given in one round, and the state before it."""
+
+    server: Any
+    rows: Tensor
+    p: Tensor
+    up: dict[str, Tensor]
+    before: dict[str, Any]
+
+
+def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
+    """Run to the end and keep what reached `aggregate`."""
+    rounds: list[Round] = []
+    aggregate = type(federation.method).aggregate
+
+    def spy(self: Method, S: Any, rows: Tensor, p: Tensor, up: dict[str, Tensor]) -> None:
+        before = copy.deepcopy(federation.state.state_dict())
+        rounds.append(Round(S, rows.clone(), p.clone(), {k: v.clone() for k, v in up.items()}, before))
+        aggregate(self, S, rows, p, up)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(federation.method), "aggregate", spy)
+        finish(federation)
+    return rounds
+
+
+def again(federation: Federation, one: Round, order: list[int]) -> tuple[Tensor, Tensor]:
+    """Replay a captured aggregation with its clients in another order: the server's row, and the personal
+    rows in the old order.
+    """
+    federation.state.load_state_dict(one.before)
+    active = one.server.active
+    one.server.active = [active[i] for i in order]
+    rows = one.rows[order]
+    up = {name: value[order] for name, value in one.up.items()}
+    federation.method.aggregate(one.server, rows, one.p[order], up)
+    one.server.active = active
+    personal = torch.empty_like(rows)
+    personal[order] = rows
+    return federation.state.row.clone(), personal[:, federation.state.personal.at]
+
+
+def rule(name: str, **federation: Any) -> Federation:
+    return small(spec(federation={"rounds": 2, **federation}), method(name))
+
+
+class ServerRuleContract(Contract):
+    """Tests of `aggregate`, its clients in another order, equal, or alone."""
+
+    def test_the_order_of_clients_does_not_matter_to_the_server(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The last round's aggregation, its clients turned round."""
+        federation = rule(name)
+        rounds = captured(federation, monkeypatch)
+        one = rounds[-1]
+        shared = federation.state.shared.at
+        row, personal = again(federation, one, [0, 1, 2])
+        turned, turned_personal = again(federation, one, [2, 0, 1])
+        assert turned[shared].tolist() == pytest.approx(row[shared].tolist(), rel=1e-4, abs=1e-5)
+        assert turned_personal.flatten().tolist() == pytest.approx(
+            personal.flatten().tolist(), rel=1e-4, abs=1e-5
+        )
+
+    def test_equal_clients_give_what_one_of_them_gives(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One client: its own tensors. All clients equal: the same again, whatever their weights."""
+        federation = rule(name, rounds=1)
+        one = captured(federation, monkeypatch)[0]
+        shared = federation.state.shared.at
+        one.rows[:] = one.rows[0]
+        one.up = {name: value[:1].expand_as(value).clone() for name, value in one.up.items()}
+        row, _ = again(federation, one, list(range(len(one.rows))))
+        assert row[shared].tolist() == pytest.approx(one.rows[0, shared].tolist(), rel=1e-4, abs=1e-5)
+
+    def test_one_client_alone_gets_its_own_model_back(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The average of one."""
+        federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
+        one = captured(federation, monkeypatch)[0]
+        shared = federation.state.shared.at
+        assert federation.state.row[shared].tolist() == pytest.approx(
+            one.rows[0, shared].tolist(), rel=1e-5, abs=1e-6
+        )
+
+    def test_all_clients_receive_the_same_shared_entries(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In every round."""
+        federation = rule(name)
+        received: dict[int, list[Tensor]] = {}
+        train = vars(loop)["train"]
+
+        def spy(self: Client, hooks: Method) -> Tensor:
+            received.setdefault(self.t, []).append(self.received[federation.state.shared.at].clone())
+            return train(self, hooks)
+
+        monkeypatch.setattr(loop, "train", spy)
+        finish(federation)
+        assert all(one.equal(rows[0]) for rows in received.values() for one in rows)
+
+    def test_nothing_breaks_when_nobody_moves(self, name: str) -> None:
+        """Learning rate 0: all updates, distances and norms of differences are zero."""
+        federation = small(spec(local={"lr": 0.0}, federation={"rounds": 2}), method(name))
+        finish(federation)
+        state = federation.state
+        assert state.row[state.shared.at].isfinite().all()
+        assert state.own.isfinite().all()
+        assert all(slot.isfinite().all() for slot in state.slots.values())
+        assert all(torch.tensor(row["value"]).isfinite() for row in federation.records.rows)

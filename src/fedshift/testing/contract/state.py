@@ -1,0 +1,76 @@
+"""What a federation holds at a moment, to be compared bit for bit."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from fedshift.federation.loop import Federation
+from fedshift.federation.records import Records, StatisticsTable
+from fedshift.testing.toys import tensors
+
+
+def state_of(federation: Federation) -> dict[str, Tensor]:
+    """A copy of every tensor of a federation's state."""
+    return {name: value.clone() for name, value in tensors(federation).items()}
+
+
+def reproducible(records: Records) -> list[tuple[object, ...]]:
+    """All records but those of the machine, without their times."""
+    rows = (row for row in records.rows if row["stage"] != "machine")
+    return [tuple(value for key, value in row.items() if key != "time") for row in rows]
+
+
+def everything(federation: Federation) -> dict[str, object]:
+    """All that the rest of a run, and its summary, depend on, with every field of the selection and of the
+    round in progress; tensors as bytes.
+    """
+    progress, transfer = federation.progress, federation.transfer
+    state = federation.state
+    held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
+    held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
+    held |= {"records": reproducible(federation.records)}
+    held |= {"round": federation.round, "visits": federation.state.visits}
+    held |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
+    held |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
+    if progress:
+        done = {
+            "rows": progress.rows[: progress.done],
+            "measured": progress.measured[: progress.done],
+        }
+        held |= {f"open.{name}": value for name, value in {**vars(progress), **done}.items()}
+    return {name: plain(value) for name, value in held.items()}
+
+
+def plain(value: object) -> object:
+    """A value whose `==` compares tensors by shape and bytes."""
+    if isinstance(value, Tensor):
+        copied = value.clone()  # numpy() pins the storage of a slot that has still to grow
+        return tuple(value.shape), copied.contiguous().numpy().tobytes()
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    """Bit for bit; NaN equals NaN."""
+    return left.keys() == right.keys() and all(
+        torch.equal(left[name].nan_to_num(9e9), right[name].nan_to_num(9e9)) for name in left
+    )
+
+
+def packed(table: StatisticsTable) -> pa.Table:
+    """Statistics as they are written."""
+    return pq.read_table(io.BytesIO(table.pack()))
+
+
+def read(segment: Path) -> list[tuple[object, ...]]:
+    """All reproducible records of a segment of the metrics."""
+    records = Records()
+    records.unpack(segment.read_bytes())
+    return reproducible(records)
