@@ -72,7 +72,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():
         part.mkdir(parents=True, exist_ok=True)
-        with _locked(part / "lock") as mine:
+        with locked(part / "lock") as mine:
             if not mine:
                 continue
             if folder.exists():
@@ -92,7 +92,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
 
 
 @contextlib.contextmanager
-def _locked(lock: Path) -> Iterator[bool]:
+def locked(lock: Path) -> Iterator[bool]:
     """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
     try:
         file = os.open(lock, os.O_RDWR | os.O_CREAT)

@@ -10,58 +10,12 @@ import pytest
 
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
-from fedshift.data.download import download, unpack
 from fedshift.data.fetch import fetch
 from fedshift.data.verify import verify
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 from tests.data.conftest import plant
-from tests.data.server import FILE, Server, tarred, zipped
-
-
-def test_download_goes_on_where_the_connection_broke(server: Server, tmp_path: Path) -> None:
-    server.breaks = [600_000]
-    download(server.url, tmp_path / "file", hashlib.sha256(FILE).hexdigest(), pause=0)
-    assert (tmp_path / "file").read_bytes() == FILE
-    assert server.asked[0] is None and len(server.asked) == 2
-    assert 0 < int(server.asked[1].removeprefix("bytes=").removesuffix("-")) <= 600_000  # type: ignore[union-attr]
-
-
-def test_a_later_call_goes_on_from_the_part(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(FILE[:1000])
-    download(server.url, tmp_path / "file", pause=0)
-    assert (tmp_path / "file").read_bytes() == FILE and server.asked == ["bytes=1000-"]
-
-
-def test_a_complete_part_is_not_downloaded_again(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(FILE)
-    download(server.url, tmp_path / "file", pause=0)
-    assert (tmp_path / "file").read_bytes() == FILE
-
-
-def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path) -> None:
-    server.ranges = False
-    (tmp_path / "file.part").write_bytes(FILE[:1000])
-    download(server.url, tmp_path / "file", pause=0)
-    assert (tmp_path / "file").read_bytes() == FILE
-
-
-def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
-    server.refusals = [503, 502]
-    download(server.url, tmp_path / "file", pause=0)
-    assert (tmp_path / "file").read_bytes() == FILE and len(server.asked) == 3
-
-
-def test_refusal_wrong_content_and_a_dead_server_are_told(server: Server, tmp_path: Path) -> None:
-    server.refusals = [404]
-    with pytest.raises(FedshiftError, match="404"):
-        download(server.url, tmp_path / "file", pause=0)
-    with pytest.raises(FedshiftError, match="SHA-256"):
-        download(server.url, tmp_path / "file", "0" * 64, pause=0)
-    server.breaks = [0] * 9
-    with pytest.raises(FedshiftError, match="cannot be downloaded") as error:
-        download(server.url, tmp_path / "file", pause=0)
-    assert error.value.retry and not list(tmp_path.glob("file"))
+from tests.data.server import Server, tarred, zipped
 
 
 def test_fetch_downloads_unpacks_and_verifies(
@@ -139,24 +93,6 @@ def test_without_an_address_the_user_is_told_what_to_put_where(
 def test_unknown_release_names_the_nearest(workspace: Workspace) -> None:
     with pytest.raises(FedshiftError, match="Did you mean 'original'"):
         fetch(workspace, "pacs", "orginal", say=lambda _: None)
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_members_that_would_leave_the_folder_are_refused(tmp_path: Path, kind: str) -> None:
-    members = {"tree/A/x/0.png": b"", "../evil": b"x"}
-    archive = tmp_path / "inner" / "archive"
-    (tmp_path / "inner" / "raw").mkdir(parents=True)
-    archive.write_bytes(zipped(members) if kind == "zip" else tarred(members))
-    with pytest.raises(FedshiftError, match="cannot be unpacked"):
-        unpack(archive, tmp_path / "inner" / "raw")
-    assert not list(tmp_path.rglob("evil"))
-
-
-def test_damaged_archive_is_told(tmp_path: Path) -> None:
-    archive = tmp_path / "archive"
-    archive.write_bytes(b"not an archive")
-    with pytest.raises(FedshiftError, match="cannot be unpacked: file could not be opened successfully\n"):
-        unpack(archive, tmp_path / "raw")
 
 
 def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspace, tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""Download with resume, and unpacking that stays inside its folder."""
+"""Download with resume: a file gets its name when it is whole."""
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
-from collections.abc import Callable
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import requests
@@ -13,114 +12,178 @@ from tqdm import tqdm
 from urllib3 import Retry
 
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256_file
+from fedshift.files import locked, read_json, sha256_file, write_json
 
 BLOCK = 1 << 14  # what a broken connection loses at most
 RETRIES = 3  # in a row without a byte gained
 TIMEOUT = 30.0
+PATIENCE = 60  # seconds at most between two attempts, whatever the server asks for
 RETRIED = (429, 500, 502, 503, 504)
+AGAIN = "Run the same command again to go on from here."
+
+
+class Other(requests.RequestException):
+    """The server has another file now than the one whose beginning lies here."""
+
+
+@dataclass
+class Part:
+    """The beginning of a file, in `<path>.part`, and which version of it, in `<path>.part.json`.
+
+    validator: ETag or Last-Modified of the answer that it came from, None where that had neither
+    length: of the whole file in bytes, None where the answer did not say
+    """
+
+    path: Path
+    validator: str | None = None
+    length: int | None = None
+
+    @classmethod
+    def at(cls, path: Path) -> Part:
+        """What an earlier attempt left; without its version it is no use, and is removed."""
+        part = cls(path.with_name(f"{path.name}.part"))
+        known = read_json(part._facts)
+        if known is None:
+            part.remove()
+            return part
+        return cls(part.path, known["validator"], known["length"])
+
+    @property
+    def _facts(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.json")
+
+    @property
+    def size(self) -> int:
+        """Bytes that are there."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def begin(self, answer: requests.Response) -> None:
+        """Take an answer that holds the whole file; where it stops short, the next goes on from there."""
+        self.validator, self.length = _validator(answer), _length(answer)
+        write_json(self._facts, {"validator": self.validator, "length": self.length})
+
+    def remove(self) -> None:
+        """Forget all of it."""
+        self.path.unlink(missing_ok=True)
+        self._facts.unlink(missing_ok=True)
+        self.validator = self.length = None
+
+    def finish(self, path: Path) -> None:
+        """Give it its name."""
+        self.path.replace(path)
+        self._facts.unlink()
 
 
 def download(url: str, path: Path, sha256: str | None = None, pause: float = 0.5) -> None:
     """Download `url` to `path`, going on where an earlier attempt (of this call or another) stopped.
 
-    Bytes collect in `<path>.part`. Raises FedshiftError where the server refuses, the connection keeps
-    breaking (the part stays, a retry goes on from there) or the SHA-256 does not begin with `sha256` (the
-    part is removed).
+    Who asks for the same path at the same time waits. Raises FedshiftError where the server refuses or sends
+    a web page, the connection keeps breaking (the part stays, a retry goes on from there) or the SHA-256 does
+    not begin with `sha256` (the part is removed).
     """
-    part = path.with_name(f"{path.name}.part")
-    part.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while not path.exists():
+        lock = path.with_name(f"{path.name}.lock")
+        with locked(lock) as mine:
+            try:
+                if mine and not path.exists():
+                    _download(url, path, sha256, pause)
+            finally:
+                if mine:
+                    lock.unlink()
+
+
+def _download(url: str, path: Path, sha256: str | None, pause: float) -> None:
+    """Download while nobody else downloads to `path`."""
+    part, barren = Part.at(path), 0
     session = requests.Session()
-    retry = Retry(RETRIES, backoff_factor=pause, status_forcelist=RETRIED)
+    retry = Retry(RETRIES, backoff_factor=pause, status_forcelist=RETRIED, retry_after_max=PATIENCE)
     session.mount("http://", HTTPAdapter(max_retries=retry))
     session.mount("https://", HTTPAdapter(max_retries=retry))
-    barren = 0
     while barren <= RETRIES:
-        before = _size(part)
+        before = part.size
         try:
             _continue(session, url, part)
             break
         except requests.HTTPError as error:
             raise FedshiftError(url, f"the server answered {error}", "Download it by hand.") from None
+        except Other as error:
+            reason: Exception = error
+            part.remove()
+            barren += 1
         except requests.RequestException as error:
             reason = error
-            barren = 0 if _size(part) > before else barren + 1
+            barren = 0 if part.size > before else barren + 1
+        except OSError as error:
+            cure = f"Free space or mend the folder's permissions. {AGAIN}"
+            raise FedshiftError(path, f"cannot be written: {error.strerror}", cure, retry=True) from error
     else:
-        cure = "Run the same command again to go on from here."
-        raise FedshiftError(url, f"cannot be downloaded: {reason}", cure, retry=True)
-    if sha256 and not (found := sha256_file(part)).startswith(sha256):
-        part.unlink()
-        raise FedshiftError(
-            url,
-            f"SHA-256 is {found}, expected {sha256}",
-            "Run the same command again; it starts from zero.",
-            retry=True,
-        )
-    part.replace(path)
+        raise FedshiftError(url, f"cannot be downloaded: {reason}", AGAIN, retry=True)
+    if sha256 and not (found := sha256_file(part.path)).startswith(sha256):
+        part.remove()
+        cure = "Run the same command again; it starts from zero."
+        raise FedshiftError(url, f"SHA-256 is {found}, expected {sha256}", cure, retry=True)
+    part.finish(path)
 
 
-def _continue(session: requests.Session, url: str, part: Path) -> None:
+def _continue(session: requests.Session, url: str, part: Part) -> None:
     """One attempt from the first byte that is lacking.
 
-    A server that knows no ranges sends all, and so it starts anew.
+    A server that knows no ranges, or has another version, sends all, and so it starts anew. Raises Other
+    where an answer does not go on where the part ends.
     """
-    have = _size(part)
-    # Content-Encoding would make byte offsets meaningless
-    headers = (
-        {"Range": f"bytes={have}-", "Accept-Encoding": "identity"}
-        if have
-        else {"Accept-Encoding": "identity"}
-    )
+    have = part.size
+    headers = {"Accept-Encoding": "identity"}  # another encoding would make byte offsets meaningless
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if part.validator and not part.validator.startswith("W/"):
+            headers["If-Range"] = part.validator
     with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
         if answer.status_code == requests.codes.requested_range_not_satisfiable:
-            if answer.headers.get("Content-Range") == f"bytes */{have}":
+            if _same(part, answer) and answer.headers.get("Content-Range") == f"bytes */{have}" and have:
                 return
-            part.unlink()
-            raise requests.ConnectionError("the part on this machine is longer than the file")
+            raise Other("what lies here is not the beginning of the file there")
         answer.raise_for_status()
-        resumed = answer.status_code == requests.codes.partial_content
-        length = int(answer.headers.get("Content-Length", 0))
-        with (
-            open(part, "ab" if resumed else "wb") as file,
-            tqdm(
-                total=length + have * resumed or None,
-                initial=have * resumed,
-                unit="B",
-                unit_scale=True,
-                desc=part.stem,
-            ) as bar,
-        ):
-            for block in answer.iter_content(BLOCK):
-                file.write(block)
-                bar.update(len(block))
+        if answer.status_code == requests.codes.partial_content:
+            said = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+            if not have or not said or int(said[1]) != have or not _same(part, answer):
+                raise Other("the server sent another part of the file than was asked for")
+        elif answer.status_code != requests.codes.ok:
+            raise requests.HTTPError(f"{answer.status_code} {answer.reason} without a file")
+        elif answer.headers.get("Content-Type", "").startswith("text/html"):
+            raise requests.HTTPError("with a web page instead of the file")
+        else:
+            part.begin(answer)
+            have = 0
+        _receive(answer, part, have)
+    if part.length is not None and part.size != part.length:
+        raise requests.ConnectionError(f"{part.size:,} of {part.length:,} bytes arrived")
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+def _receive(answer: requests.Response, part: Part, have: int) -> None:
+    """Write an answer's body behind the first `have` bytes, with a progress bar."""
+    with (
+        open(part.path, "ab" if have else "wb") as file,
+        tqdm(total=part.length, initial=have, unit="B", unit_scale=True, desc=part.path.stem) as bar,
+    ):
+        for block in answer.iter_content(BLOCK):
+            file.write(block)
+            bar.update(len(block))
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive into `folder`.
-
-    Raises FedshiftError for a damaged archive and for a member that would leave the folder.
-    """
-    unpacker: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
-    try:
-        unpacker(archive, folder)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
-        cure = "It must be a whole zip or tar archive: remove it and get it again."
-        raise FedshiftError(archive, f"cannot be unpacked: {reason}", cure) from error
+def _validator(answer: requests.Response) -> str | None:
+    return answer.headers.get("ETag") or answer.headers.get("Last-Modified")
 
 
-def _unzip(archive: Path, folder: Path) -> None:
-    with zipfile.ZipFile(archive) as file:
-        for name in file.namelist():
-            if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                raise zipfile.BadZipFile(f"member '{name}' would leave the folder")
-        file.extractall(folder)
+def _length(answer: requests.Response) -> int | None:
+    """Bytes of a whole answer; None where it does not say, or no number."""
+    text = answer.headers.get("Content-Length", "")
+    return int(text) if text.isdecimal() else None
 
 
-def _untar(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as file:
-        file.extractall(folder, filter="data")
+def _same(part: Part, answer: requests.Response) -> bool:
+    """Whether an answer to a range is of the version that the part is of, as far as it says."""
+    total = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    if total.isdecimal() and part.length is not None and int(total) != part.length:
+        return False
+    return _validator(answer) in (None, part.validator)

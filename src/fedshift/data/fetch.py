@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
-from fedshift.data.download import download, unpack
+from fedshift.data.download import download
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
 from fedshift.data.verify import entries, manifest_path, name_warnings, write_manifest
@@ -166,6 +167,10 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+        if not is_archive(file):
+            file.unlink()
+            cure = f"Run the same command again, or by hand:\n  {instructions(dataset, facts, raw)}"
+            raise FedshiftError(archive.url, "sent no zip or tar archive", cure, retry=True)
     loaded = archives[0].parent
     by_hand = f"Remove {loaded} to download it again. Or by hand:\n  {instructions(dataset, facts, raw)}"
     with _unpacked(archives, raw) as folder, _told(loaded, by_hand):

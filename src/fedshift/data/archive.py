@@ -1,0 +1,81 @@
+"""Unpack archives: files and folders alone, inside their folder, no more than the disk holds."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from fedshift.errors import FedshiftError
+
+RATIO = 200  # a tree of images is about as large as its archive; far more is an attack or a mistake
+SMALL = 1 << 30  # bytes that any archive may hold
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins, or ends, as a zip or tar archive does."""
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive into `folder`.
+
+    Raises FedshiftError for an archive that is damaged, encrypted or compressed in a way that Python cannot
+    read; that has a member which would leave the folder, or is neither file nor folder; and that holds more
+    than the disk has room for, or RATIO times its own size. Nothing is unpacked of the last three.
+    """
+    unpacker: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
+    try:
+        unpacker(archive, folder)
+    except UNREADABLE as error:
+        reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
+        cure = "It must be a whole zip or tar archive: remove it and get it again, or unpack it by hand."
+        raise FedshiftError(archive, f"cannot be unpacked: {reason}", cure) from error
+
+
+# zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
+UNREADABLE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        for member in file.infolist():
+            if not (folder / member.filename).resolve().is_relative_to(folder.resolve()):
+                raise zipfile.BadZipFile(f"member '{member.filename}' would leave the folder")
+            mode = stat.S_IFMT(member.external_attr >> 16)
+            if mode not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise zipfile.BadZipFile(f"member '{member.filename}' is neither file nor folder")
+        _room(archive, folder, sum(member.file_size for member in file.infolist()))
+        file.extractall(folder)
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as file:
+        size = 0
+        for member in file:
+            if not (member.isfile() or member.isdir()):
+                raise tarfile.TarError(f"member '{member.name}' is neither file nor folder")
+            size += member.size
+            _room(archive, folder, size)
+        file.extractall(folder, filter="data")
+
+
+def _room(archive: Path, folder: Path, size: int) -> None:
+    """Raise OSError where `size` bytes are more than there is room for or the archive could honestly hold."""
+    free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
+    if size > free:
+        raise OSError(f"it holds {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
+    if size > max(SMALL, RATIO * archive.stat().st_size):
+        raise OSError(f"it holds {size / 1e9:.1f} GB, more than {RATIO} times its own size")
