@@ -115,7 +115,7 @@ def test_images_that_cannot_be_read_are_all_named_with_the_reason(project: Path,
     root = plant(tmp_path / "tree", ["a", "b c"], "xy", each=3)
     broken = {
         "a/x/cut.jpg": "image file is truncated",
-        "a/x/empty.png": "cannot identify image file",
+        "a/x/vector.jpg": "cannot identify image file",
         "a/y/huge.png": "exceeds limit of",
         "a/y/float.tif": "more than 8 bits",
         "b c/x/sixteen.png": "more than 8 bits",
@@ -123,7 +123,7 @@ def test_images_that_cannot_be_read_are_all_named_with_the_reason(project: Path,
     }
     whole = draw(root / "a" / "x" / "cut.jpg", size=(64, 64))
     whole.write_bytes(whole.read_bytes()[:-400])
-    (root / "a/x/empty.png").write_bytes(b"")
+    Image.new("RGB", (4, 4)).save(root / "a/x/vector.jpg", format="EPS")  # Pillow would start Ghostscript
     (root / "a/y/huge.png").write_bytes(png_of(30_000))
     Image.new("F", (4, 4)).save(root / "a/y/float.tif")
     Image.new("I;16", (4, 4), 40_000).save(root / "b c/x/sixteen.png")
@@ -161,6 +161,14 @@ def latin_name(root: Path) -> None:
     shutil.copy(source, target)
 
 
+def broken_line(root: Path) -> None:
+    draw(root / "a/x/two\rlines.png")
+
+
+def empty(root: Path) -> None:
+    (root / "a/x/empty.png").touch()
+
+
 def deeper(root: Path) -> None:
     draw(root / "a/x/more/0.png")
 
@@ -182,6 +190,8 @@ def nothing_in_a_class(root: Path) -> None:
     [
         (link_to_nothing, "link to nothing: a/x/gone.png"),
         (latin_name, r"name is not UTF-8: a/x/stra\xdfe.png"),
+        (broken_line, r"control character in a name: 'a/x/two\rlines.png'"),
+        (empty, "empty file: a/x/empty.png"),
         (deeper, "unexpected folder: a/x/more"),
         (notes, "not an image: b c/y/labels.csv"),
         (loose, "image outside a class folder: a/0.png"),

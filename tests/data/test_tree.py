@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from fedshift.data.datasets.folder import Folder
 from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
@@ -178,6 +178,22 @@ def test_modes_become_rgb_and_rotation_is_undone(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.array(Folder().image(tmp_path, f"A/x/{name}")), expected)
     turned = np.array(Folder().image(tmp_path, "A/x/turned.png"))
     np.testing.assert_array_equal(turned, np.rot90(expected, k=-1))
+
+
+@pytest.mark.parametrize("suffix", ["jfif", "jpe", "JPG"])
+def test_a_jpeg_may_have_any_of_its_suffixes(tmp_path: Path, suffix: str) -> None:
+    draw(tmp_path / "A" / "x" / "0.jpg").rename(tmp_path / "A" / "x" / f"0.{suffix}")
+    assert list(Folder().index(tmp_path)["path"]) == [f"A/x/0.{suffix}"]
+    assert Folder().image(tmp_path, f"A/x/0.{suffix}").mode == "RGB"
+
+
+@pytest.mark.parametrize("kind", ["EPS", "ICO", "TGA", "PCX", "PDF"])
+def test_no_other_decoder_of_pillow_is_asked(tmp_path: Path, kind: str) -> None:
+    """Whatever the name says: EPS, for one, starts Ghostscript."""
+    (tmp_path / "A" / "x").mkdir(parents=True)
+    Image.new("RGB", (16, 16)).save(tmp_path / "A" / "x" / "0.jpg", format=kind)
+    with pytest.raises(UnidentifiedImageError):
+        Folder().image(tmp_path, "A/x/0.jpg")
 
 
 def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:

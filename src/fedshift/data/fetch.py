@@ -133,8 +133,8 @@ def _checked(dataset: Dataset, raw: Path) -> None:
 
 
 def _openable(raw: Path) -> None:
-    """Raise FedshiftError naming links that lead nowhere, and names that are not UTF-8 (no manifest could
-    hold them).
+    """Raise FedshiftError naming links that lead nowhere, and names that no manifest could hold: not UTF-8,
+    or with a control character.
     """
     problems = []
     for path in entries(raw):
@@ -143,6 +143,8 @@ def _openable(raw: Path) -> None:
             problems.append(f"link to nothing: {name}")
         if path.name.encode(errors="ignore").decode() != path.name:
             problems.append(f"name is not UTF-8: {name}")
+        elif any(ord(letter) < 32 for letter in name):
+            problems.append(f"control character in a name: {name!a}")
     if problems:
         what = "\n  ".join(["cannot be taken as it is:", *problems])
         raise FedshiftError(raw, what, "Mend these and run the same command again.")

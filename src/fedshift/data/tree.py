@@ -11,12 +11,18 @@ from typing import ClassVar
 
 import pandas as pd
 from PIL import Image, ImageOps
+from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
+from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.data.dataset import Dataset, missing_tree
 from fedshift.data.lists import WORDS, lists_file, read_lists
 from fedshift.errors import FedshiftError
 
-SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+SUFFIXES = frozenset(
+    {".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+# Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
 LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 SHOWN = 20
@@ -72,7 +78,7 @@ class ImageTree(Dataset):
         return self._locate(raw, path).read_bytes()
 
     def image(self, raw: Path, path: str) -> Image.Image:
-        with Image.open(self._locate(raw, path)) as file:
+        with Image.open(self._locate(raw, path), formats=FORMATS) as file:
             if file.mode in SIXTEEN_BIT:
                 raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
             return ImageOps.exif_transpose(file).convert("RGB")
@@ -81,8 +87,8 @@ class ImageTree(Dataset):
         """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical
         files.
 
-        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is no
-        image, and for lists that are not there or name images that are not.
+        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
+        or no image, and for lists that are not there or name images that are not.
         """
         self._check(raw)
         frame, listed = super().index(raw), self._listed(raw)
@@ -139,7 +145,9 @@ class ImageTree(Dataset):
         def foreign(path: Path) -> str | None:
             if path.is_dir():
                 return "unexpected folder"
-            return None if path.suffix.lower() in SUFFIXES else "not an image"
+            if path.suffix.lower() not in SUFFIXES:
+                return "not an image"
+            return None if path.stat().st_size else "empty file"
 
         top = within(raw)
         inner = [path for folder in top if self._name(folder) in domains for _, path in self._inside(folder)]
