@@ -23,7 +23,13 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def after_calls(owner: Any, name: str, place: int, before_death: Any = lambda *args: None) -> None:
+def term() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def after_calls(
+    owner: Any, name: str, place: int, before_death: Any = lambda *args: None, death: Any = die
+) -> None:
     """Replace a function by one that does the same, but dies at its call number `place`."""
     real, calls = getattr(owner, name), [0]
 
@@ -31,7 +37,7 @@ def after_calls(owner: Any, name: str, place: int, before_death: Any = lambda *a
         calls[0] += 1
         if calls[0] == place:
             before_death(*args)
-            die()
+            death()
         return real(*args, **options)
 
     setattr(owner, name, counted)
@@ -51,6 +57,9 @@ def main(root: str, spec: str, how: str, place: str) -> None:
     elif how == "segment":
         after_calls(checkpoint, "write_bytes", int(place))
     elif how == "sigterm":
-        after_calls(Federation, "_train", int(place), lambda *args: os.kill(os.getpid(), signal.SIGTERM))
+        after_calls(Federation, "_train", int(place), death=term)
+    seconds = (
+        3600 if how == "sigterm" else 0
+    )  # then no checkpoint is there but the one that the signal asks for
     run = resolve(parse(json.loads(Path(spec).read_text()), spec))
-    train(Workspace(Path(root)), run, Machine(torch.device("cpu"), 1, checkpoint_seconds=0))
+    train(Workspace(Path(root)), run, Machine(torch.device("cpu"), 1, checkpoint_seconds=seconds))

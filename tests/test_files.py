@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from fedshift.errors import FedshiftError
-from fedshift.files import built_once
+from fedshift.files import built_once, read_json
 
 
 def build(folder: Path, text: str = "whole", error: BaseException | None = None) -> bool:
@@ -60,3 +62,23 @@ def test_who_asks_meanwhile_waits(tmp_path: Path) -> None:
         assert waiting.is_alive() and not built
     waiting.join(10)
     assert built == [False] and list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mask", "mode"), [("022", 0o644), ("002", 0o664), ("077", 0o600)])
+def test_who_may_read_a_file_the_umask_says(tmp_path: Path, mask: str, mode: int) -> None:
+    """Tensors too, which safetensors writes for their owner alone."""
+    program = """
+import sys; from pathlib import Path; import torch
+from fedshift.files import write_json; from fedshift.tensors import write_tensors
+write_json(Path(sys.argv[1], "a"), {}); write_tensors(Path(sys.argv[1], "b"), {"x": torch.ones(2)}, {})
+"""
+    command = ["sh", "-c", f'umask {mask}; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)]
+    subprocess.run(command, check=True)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {mode}
+
+
+def test_a_torn_json_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"a":')
+    with pytest.raises(FedshiftError, match=r"x\.json: is not whole"):
+        read_json(tmp_path / "x.json")
+    assert read_json(tmp_path / "absent") is None

@@ -101,3 +101,16 @@ def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch:
     with locked(tmp_path / "lock.json"):
         assert (holder(tmp_path / "lock.json") or {})["pid"] == os.getpid()
     assert not (tmp_path / "lock.json").exists()
+
+
+def test_a_torn_lock_is_waited_for_and_then_taken_over(tmp_path: Path) -> None:
+    """As a crash of the machine leaves it; a whole one appears by a link, at once."""
+    path = tmp_path / "lock.json"
+    path.write_bytes(b"")
+    with pytest.raises(Locked, match=r"is being trained by .*unreadable"), locked(path):
+        pass
+    long_ago = time.time() - lock.PAUSE - 1
+    os.utime(path, (long_ago, long_ago))
+    with locked(path):
+        assert (holder(path) or {})["pid"] == os.getpid()
+    assert not list(tmp_path.iterdir())

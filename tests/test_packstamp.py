@@ -46,6 +46,15 @@ def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
     assert stamp.write([good]) and stamp.finished() == {"a": {"name": "other"}}
 
 
+def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    good, stamp = finished(workspace, "a"), workspace.pack("p")
+    assert stamp.write([good])
+    stamp.path.write_bytes(b"")
+    assert stamp.names() == set()
+    assert stamp.write([good]) and stamp.names() == {"a"}
+
+
 def test_failures_for_good_are_forgotten_with_exactly_the_stamps_that_name_them(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     good, bad, retried = finished(workspace, "a"), failed(workspace, "b", False), failed(workspace, "c", True)

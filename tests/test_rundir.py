@@ -89,3 +89,14 @@ def test_under_rerun_version_the_run_of_other_code_that_was_finished_last_is_tak
     assert run.reuse("version") == newer and run.reuse("code") == run
     run.finish({})
     assert run.reuse("version") == run
+
+
+@pytest.mark.parametrize("torn", [b"", b'{\n "digest": "d1', bytes(40)])
+def test_a_torn_file_counts_as_never_written(run: RunDirectory, torn: bytes) -> None:
+    """Empty, cut off or of zeros, as a crash of the machine leaves it: the run is trained again, and commands go on."""
+    run.finish({"digest": "d1ce"})
+    run.summary_file.write_bytes(torn)
+    assert run.state() is run.outcome() is State.MISSING and run.summary() is None
+    run.fail(FAILURE)
+    run.failure_file.write_bytes(torn)
+    assert run.outcome() is State.MISSING and run.failure() is None and not run.failed_for_good

@@ -14,6 +14,14 @@ from typing import Any
 
 from fedshift.errors import FedshiftError
 
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+MODE = 0o666 & ~_umask()
 _fences: list[Callable[[], None]] = []
 
 
@@ -21,8 +29,8 @@ _fences: list[Callable[[], None]] = []
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; when the block ends well, it replaces `path` in one step.
 
-    The data reach the disk before the name does. Raises FedshiftError where the folder cannot be written or
-    the disk is full.
+    The data reach the disk before the name does; who may read the file the umask says, whatever library wrote
+    it. Raises FedshiftError where the folder cannot be written or the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -30,6 +38,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
+        temporary.chmod(MODE)
         for check in _fences:
             check()
         os.replace(temporary, path)
@@ -123,12 +132,31 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file."""
+    """The JSON object in a file, None where there is no file. Raises FedshiftError for one that is torn."""
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise FedshiftError(path, f"is not whole: {error}", "Remove it; it is then made anew.") from None
     return value
+
+
+def read_whole(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file; one that a crash of the machine tore counts as never written."""
+    return read_json(path) if is_whole(path) else None
+
+
+def is_whole(path: Path) -> bool:
+    """Whether there is a file that ends as `write_json` ends one: not empty, not cut off, not filled with
+    zeros.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(-2, os.SEEK_END)
+            return file.read() == b"}\n"
+    except OSError:  # not there, or shorter
+        return False
 
 
 def canonical_json(value: Any) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ from fedshift.errors import FedshiftError
 from fedshift.files import fenced, remove_temporary
 
 Holder = dict[str, Any]
+PAUSE = 60  # seconds after which a lock file that cannot be read is nobody's
 
 
 class Locked(FedshiftError):
     """Another process trains this run now."""
 
     def __init__(self, run: Path, holder: Holder | None) -> None:
-        super().__init__(run, f"is being trained by {holder}", "Wait for it, or stop it first.", retry=True)
+        cure = f"Wait for it, or stop it first. If its machine is gone: fedshift release {run}"
+        super().__init__(run, f"is being trained by {holder}", cure, retry=True)
 
 
 @contextlib.contextmanager
@@ -62,12 +65,24 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds a lock file: {host, pid, born, job}; None where nobody does."""
+    """Who holds a lock file: {host, pid, born, job}; None where nobody does.
+
+    A file that a crash of the machine tore gives {unreadable: when it was written}.
+    """
     try:
         value: Holder = json.loads(path.read_text())
         return value
     except FileNotFoundError:
         return None
+    except ValueError:
+        with contextlib.suppress(FileNotFoundError):
+            return {"unreadable": path.stat().st_mtime}
+        return None
+
+
+def here(holder: Holder) -> bool:
+    """Whether the lock's process is one of this machine."""
+    return holder.get("host") == socket.gethostname()
 
 
 def alive(holder: Holder) -> bool:
@@ -75,9 +90,11 @@ def alive(holder: Holder) -> bool:
     neither knows, it may.
 
     This job's own lock on another host is that of its first life, before it was requeued: it counts as dead,
-    and is fenced.
+    and is fenced. A torn lock is taken for a living process's for PAUSE seconds.
     """
-    if holder["host"] == socket.gethostname():
+    if "unreadable" in holder:
+        return time.time() - float(holder["unreadable"]) < PAUSE
+    if here(holder):
         return _born(holder["pid"]) is not None and holder.get("born") in (None, _born(holder["pid"]))
     if holder["job"] is None:
         return True
@@ -137,7 +154,7 @@ def _acquire(path: Path, mine: Path, me: Holder) -> bool:
         grave = path.with_name(f".{path.stem}.dead.{me['host']}.{me['pid']}")
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, grave)
-            if json.loads(grave.read_text()) != old:  # of somebody who was quicker
+            if holder(grave) != old:  # of somebody who was quicker
                 with contextlib.suppress(FileExistsError):
                     os.link(grave, path)
             grave.unlink()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.files import read_json, write_json
+from fedshift.files import read_whole, write_json
 from fedshift.rundir import Failure, RunDirectory, Summary
 
 
@@ -23,11 +23,11 @@ class PackStamp:
 
     def finished(self) -> dict[str, Summary]:
         """Summaries by `<digest>-<code>`; none where the stamp is not there."""
-        return (read_json(self.path) or {}).get("finished", {})
+        return (read_whole(self.path) or {}).get("finished", {})
 
     def failed(self) -> dict[str, Failure]:
         """Failures by `<digest>-<code>`; none where the stamp is not there."""
-        return (read_json(self.path) or {}).get("failed", {})
+        return (read_whole(self.path) or {}).get("failed", {})
 
     def names(self) -> set[str]:
         """The names of all its runs."""
@@ -48,7 +48,7 @@ class PackStamp:
             else:
                 return False
         content = {"pack": self.path.stem, "finished": finished, "failed": failed}
-        if read_json(self.path) != content:
+        if read_whole(self.path) != content:
             write_json(self.path, content)
         return True
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from fedshift.files import read_json, write_json
+from fedshift.files import is_whole, read_whole, write_json
 from fedshift.lock import Holder, alive, holder
 
 Summary = dict[str, Any]
@@ -102,11 +102,11 @@ class RunDirectory:
 
     def summary(self) -> Summary | None:
         """The summary of a finished run, else None."""
-        return read_json(self.summary_file)
+        return read_whole(self.summary_file)
 
     def failure(self) -> Failure | None:
         """The reason of the last failure, else None; a finished run has none."""
-        return read_json(self.failure_file)
+        return read_whole(self.failure_file)
 
     def finish(self, summary: Summary) -> None:
         """Write the summary, which makes the run finished, and forget its failures."""
@@ -131,10 +131,12 @@ class RunDirectory:
         return State.RUNNING if outcome is not State.FINISHED and self.writer() else outcome
 
     def outcome(self) -> State:
-        """What the run has come to, FINISHED, FAILED or MISSING, whether or not it is being trained again."""
-        if self.summary_file.is_file():
+        """What the run has come to, FINISHED, FAILED or MISSING, whether or not it is being trained again. A
+        torn file of either kind counts as never written.
+        """
+        if is_whole(self.summary_file):
             return State.FINISHED
-        return State.FAILED if self.failure_file.is_file() else State.MISSING
+        return State.FAILED if is_whole(self.failure_file) else State.MISSING
 
     @property
     def failed_for_good(self) -> bool:

@@ -85,8 +85,9 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command needs to find this cluster and no other."""
-        return {"SLURM_CONF": f"{self.folder}/slurm.conf", "PATH": f"{self.folder}/bin:{ADMIN}"}
+        """What a command needs to find this cluster and no other, and to take its pretended GPUs for real ones."""
+        found = {"SLURM_CONF": f"{self.folder}/slurm.conf", "PATH": f"{self.folder}/bin:{ADMIN}"}
+        return {**found, "FEDSHIFT_PRETEND_GPU": "1"}
 
     def call(self, *command: str, check: bool = True) -> str:
         """Output of a Slurm command."""

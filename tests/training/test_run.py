@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from fedshift.data.partition import partition
@@ -121,13 +122,23 @@ PLACES = [
 ]
 
 
+def trained(path: Path) -> int:
+    """How many turns of clients a checkpoint holds, three a round."""
+    with safe_open(path, framework="pt") as file:
+        values = json.loads(file.metadata()["values"])
+    return 3 * int(values["round"]) + int(values.get("progress/done", 0))
+
+
 @pytest.mark.parametrize(
     "method", ["fedbn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))]
 )
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 at a round, between two clients, while a checkpoint is written, before its segments are and between the two; SIGTERM."""
+    """kill -9 at a round, between two clients, while a checkpoint is written, before its segments are and between the two.
+
+    SIGTERM, which is obeyed at the end of the client's turn.
+    """
     spec = spec_of(method)
     whole = project / "whole"
     for root in [whole, *(project / f"{how}{place}" for how, place in PLACES)]:
@@ -143,15 +154,29 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
         died = MORTAL.Process(target=killed.main, args=(str(root), str(file), how, str(place)))
         died.start()
         died.join()
-        assert died.exitcode == (-signal.SIGTERM if how == "sigterm" else -signal.SIGKILL)
+        told = how == "sigterm"
+        assert died.exitcode == (128 + signal.SIGTERM if told else -signal.SIGKILL)
         identity = identify(spec)
         run = Workspace(root).run(run_name(spec, identity)).path
         assert not (run / "summary.json").exists()
-        assert (run / "lock.json").exists()
+        assert (run / "lock.json").exists() != told  # who is told to stop frees the run
+        if told:
+            assert trained(run / "checkpoint.safetensors") == place  # the client under way is in it
         train(Workspace(root), spec, MACHINE)
         assert_same(whole, root, spec)
         assert not (run / "lock.json").exists()
         assert not (run / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> None:
+    """The failure says so, and that another machine may do it."""
+    spec = spec_of("fedavg")
+    partition(Workspace(project), spec)
+    with pytest.raises(FedshiftError, match=r"no working CUDA on .*\n.*device: cpu"):
+        train(Workspace(project), spec, Machine(torch.device("cuda")))
+    failure = Workspace(project).run(run_name(spec, identify(spec))).failure()
+    assert failure is not None and failure["retry"]
 
 
 def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

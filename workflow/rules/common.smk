@@ -56,6 +56,8 @@ try:
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
+os.environ.update(FEDSHIFT_DEVICE=REQUEST.device)  # what a job asked for it computes on
+
 PACKS = defaultdict(list)
 for run in RUNS:
     PACKS[run.pack].append(run)

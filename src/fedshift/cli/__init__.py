@@ -28,6 +28,7 @@ VERBS = {
     "track": "Publish runs in MLflow, once or while they are trained.",
     "check": "Hold an experiment's results against what it must reach.",
     "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
+    "release": "Free runs whose process died with its machine.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
 }

@@ -44,7 +44,14 @@ if TYPE_CHECKING:
 @click.option(
     "--full-domain", is_flag=True, help="All images of the domain, not only those that the run tests."
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    envvar="FEDSHIFT_DEVICE",
+    show_default=True,
+    help="auto: a GPU where there is one. cuda: on a machine without one the run fails.",
+)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="CPU threads.")
 @rerun_option
 @click.pass_obj

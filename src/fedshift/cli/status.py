@@ -53,6 +53,8 @@ def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
     if state is State.FINISHED and run.of_other_code:
         return state, f"by other code; installed is {run.installed}"
     if state is State.RUNNING and (writer := holder(directory.lock)):
+        if "unreadable" in writer:
+            return state, "its lock is torn; it counts as free within a minute"
         job = f", Slurm job {writer['job']}" if writer["job"] else ""
         return state, f"{writer['host']}:{writer['pid']}{job}"
     if state is State.FAILED and (failure := directory.failure()):

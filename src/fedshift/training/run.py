@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import signal
+import socket
+import sys
 import time
 import traceback
 from dataclasses import dataclass
@@ -31,6 +34,7 @@ from fedshift.spec import RunSpec
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.environment import environment
+from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
 
@@ -72,6 +76,10 @@ def _train(
 ) -> Summary:
     """Train in a directory that this process has locked."""
     began = time.monotonic()
+    if machine.device.type == "cuda" and not torch.cuda.is_available():
+        what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
+        cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
+        raise FedshiftError("device: cuda", what, cure, retry=True)
     for file in needed_weights(workspace, spec):
         file.require()
     torch.set_num_threads(machine.threads)
@@ -101,18 +109,22 @@ def _train(
 
 def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float) -> None:
     """All rounds that are left of the run; `name` covers what a checkpoint must agree on: code, spec and
-    data.
+    data. At SIGTERM the next client's end is written, and the process ends.
     """
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
-    for event in federation.run():
-        if event == "round":
-            _log_round(federation, run.name)
-        if time.monotonic() - saved >= checkpoint_seconds:
-            checkpoint.save(federation, run.checkpoint, run.segments, name)
-            saved = time.monotonic()
+    with stoppable() as stop:
+        for event in federation.run():
+            if event == "round":
+                _log_round(federation, run.name)
+            if stop.asked or time.monotonic() - saved >= checkpoint_seconds:
+                checkpoint.save(federation, run.checkpoint, run.segments, name)
+                saved = time.monotonic()
+            if stop.asked:
+                log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
+                sys.exit(128 + signal.SIGTERM)
     checkpoint.save(federation, run.checkpoint, run.segments, name)
 
 

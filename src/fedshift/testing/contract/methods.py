@@ -123,12 +123,12 @@ class MethodContract(Contract):
             first, path = small(TWO, method(name)), tmp_path / str(place)
             for count, _ in enumerate(first.run(), start=1):
                 if count == place:
-                    checkpoint.save(first, path / "checkpoint.safetensors", path / "segments", "run")
+                    checkpoint.save(first, path / "saved.safetensors", path / "segments", "run")
                     break
             for segment in (path / "segments").rglob("*.parquet"):
                 segment.unlink()  # as where a run dies before it is written: the checkpoint holds it
             second = small(TWO, method(name))
-            assert checkpoint.resume(second, path / "checkpoint.safetensors", path / "segments", "run")
+            assert checkpoint.resume(second, path / "saved.safetensors", path / "segments", "run")
             assert everything(second) == everything(first)
             finish(second)
             counted = [pq.read_table(file) for file in sorted((path / "segments" / "statistics").glob("*"))]

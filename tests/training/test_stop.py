@@ -1,0 +1,34 @@
+"""SIGTERM as a request."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from fedshift.training.stop import stoppable
+
+
+def test_the_first_sigterm_asks_and_a_second_one_would_end() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stoppable() as stop:
+        assert not stop.asked
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_in_another_thread_nothing_changes() -> None:
+    """Python takes signals in the first thread alone: there a run ends at once, as it would without."""
+    seen: list[object] = []
+
+    def work() -> None:
+        with stoppable() as stop:
+            seen.extend([stop.asked, signal.getsignal(signal.SIGTERM)])
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False, before]
