@@ -90,6 +90,8 @@ def _train(
     _rounds(federation, run, name, machine.checkpoint_seconds)
     metrics = _merge(run.segments, run.metrics)
     _merge(run.statistics_segments, run.statistics)
+    if federation.method.diagnostics:
+        _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
     seconds = time.monotonic() - began
     summary = summarize(federation, identity, hashes, data.classes, files, metrics, seconds)
