@@ -16,7 +16,7 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.federation.records import StatisticsTable
+from fedshift.federation.records import Table
 from fedshift.federation.transfer import Transfer
 from fedshift.identity import partition_name, prepared_name
 from fedshift.registry import names
@@ -54,7 +54,8 @@ def everything(federation: Federation) -> dict[str, object]:
     state = federation.state
     told: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     told |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
-    told |= {"records": numbers(federation)}
+    told |= {"records": numbers(federation), "diagnostics": packed(federation.diagnostics.table)}
+    told |= {"recorded": list(federation.diagnostics.state_dict().values())}
     told |= {"round": federation.round, "visits": federation.state.visits}
     told |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
     told |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
@@ -159,16 +160,19 @@ def test_resume_is_bit_exact_from_every_place(name: str, tmp_path: Path) -> None
         assert checkpoint.resume(second, path / "checkpoint.safetensors", path / "segments", "run")
         assert everything(second) == everything(first)
         finish(second)
-        counted = [pq.read_table(file) for file in sorted((path / "segments" / "statistics").glob("*"))]
-        counted.append(packed(second.statistics))
-        assert pa.concat_tables(counted).equals(packed(whole.statistics))
+        for kind in ("statistics", "diagnostics"):
+            tables = getattr(second, kind), getattr(whole, kind)
+            rest, expected = (packed(getattr(one, "table", one)) for one in tables)
+            counted = [pq.read_table(file) for file in sorted((path / "segments" / kind).glob("*"))]
+            assert pa.concat_tables([*counted, rest]).equals(expected)
         written = [row for file in sorted((path / "segments").glob("*.parquet")) for row in read(file)]
         assert written + numbers(second) == unbroken
         second.records.rows = whole.records.rows
+        second.diagnostics.table.rows = whole.diagnostics.table.rows
         assert everything(second) == everything(whole)
 
 
-def packed(table: StatisticsTable) -> pa.Table:
+def packed(table: Table) -> pa.Table:
     return pq.read_table(io.BytesIO(table.pack()))
 
 

@@ -43,7 +43,7 @@ class Diagnostics:
     """
 
     def __init__(self, method: str, declared: Sequence[Diagnostic], layout: Layout, clients: int) -> None:
-        """Raises FedshiftError for a client's diagnostic of unknown size."""
+        """Raises FedshiftError for two of one name, and for a client's of unknown size."""
         self._method, self.table = f"method {method}", DiagnosticsTable(clients)
         self._sizes = {"N": clients, "L": len({entry.unit for entry in layout.entries})}
         self._declared: dict[Owner, dict[str, Diagnostic]] = {"client": {}, "server": {}}
@@ -51,6 +51,9 @@ class Diagnostics:
         self._places: dict[str, slice] = {}
         self.width = 0
         for one in declared:
+            if any(one.name in names for names in self._declared.values()):
+                what = f"declares the diagnostic '{one.name}' twice"
+                raise FedshiftError(self._method, what, "Give one of them another name.")
             self._declared[one.owner][one.name] = one
             if one.owner == "client":
                 length = torch.Size(self._shape(one)).numel()
