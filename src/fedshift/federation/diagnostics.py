@@ -34,6 +34,11 @@ class Diagnostic:
     shape: tuple[int | str, ...] = ()
     owner: Owner = "client"
 
+    def __str__(self) -> str:
+        """Name and axes, as lists and pages show them; a client's stand behind the clients of the round."""
+        axes = self.shape if self.owner == "server" else ("K", *self.shape)
+        return f"{self.name} [{', '.join(map(str, axes))}]"
+
 
 class Diagnostics:
     """What the method of a run may record, and what it has recorded in the round under way.
