@@ -87,16 +87,13 @@ class Diagnostics:
         where it did not. Returns the same as numbers, by ascending client.
         """
         rows, *recorded = _on_host([measured, *self._pending.values()])
-        order = sorted(range(len(active)), key=active.__getitem__)
-        rows = rows[order]
+        rows, clients = rows[sorted(range(len(active)), key=active.__getitem__)], sorted(active)
         for name, place in self._places.items():
             one = self._declared["client"][name]
             values = rows[:, rows.shape[1] - self.width :][:, place]
-            there = [i for i, absent in enumerate(values.isnan().all(1).tolist()) if not absent]
-            clients = [active[order[i]] for i in there]
-            self.table.add(
-                finished, name, ("K", *one.shape), clients, values[there].view(-1, *self._shape(one)).numpy()
-            )
+            there = (~values.isnan().all(1)).nonzero().flatten().tolist()
+            told = values[there].view(-1, *self._shape(one)).numpy()
+            self.table.add(finished, name, ("K", *one.shape), [clients[i] for i in there], told)
         for (name, who), tensor in zip(self._pending, recorded, strict=True):
             self.table.add(finished, name, self._declared["server"][name].shape, who, tensor.numpy())
         self._pending.clear()

@@ -190,8 +190,7 @@ class Federation:
         row, active = progress.rows[0], self.server.active  # every client receives anew before it trains
         for k in clients[progress.begun :]:
             self.transfer.down(row, k, self._source(k))
-            place = active.index(k) if k in active else None
-            recorded = progress.recorded[0].clone() if place is None else progress.recorded[place]
+            recorded = progress.recorded[active.index(k)] if k in active else progress.recorded[0].clone()
             client = Client(self.worker, k, self.round, row, {}, recorded)
             gather(progress.first, self._first_messages(client))
             progress.begun += 1

@@ -78,7 +78,7 @@ class FedDGGA(Method):
     )
     messages = (Message("gap"),)
     diagnostics = (
-        Diagnostic("gap", "F after the last aggregation less F before it", ("K",), "server"),
+        Diagnostic("gap", "F(aggregated) - F(own) of the last round, on validation data", ("K",), "server"),
         Diagnostic("weights", "of the clients' models in the average", ("K",), "server"),
     )
 
