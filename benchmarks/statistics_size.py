@@ -2,6 +2,8 @@
 
 Synthetic: one evaluated model and split, `samples` test images a client, unevenly over classes, whose recall and loss move as a run learns.
 Written as a run writes them: a segment every 5 rounds, merged at the end.
+
+`--diagnostics`: of each method what it records instead, as drawn numbers (which do not compress) in the shapes that it declares, with SIZES.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from fedshift.federation.records import StatisticsTable
+from fedshift.federation.diagnostics import Diagnostic
+from fedshift.federation.records import DiagnosticsTable, StatisticsTable
 from fedshift.federation.statistics import BINS, Statistics
+from fedshift.registry import get, own
 from fedshift.training.run import _merge
 
 SEGMENT = 5  # rounds
+SIZES = {"units": 8, "channels": 64}  # of the words in shapes: AlexNet's layers, ResNet's first stage
 
 
 def predicted(rng: np.random.Generator, n: np.ndarray, progress: float) -> Statistics:
@@ -32,11 +37,45 @@ def predicted(rng: np.random.Generator, n: np.ndarray, progress: float) -> Stati
     return Statistics(n, correct, loss, wrong, right, confidence)
 
 
+def diagnostics(declared: tuple[Diagnostic, ...], clients: int, rounds: int) -> tuple[float, float, int]:
+    """MB, ms a round and numbers a round of a method's diagnostics."""
+    rng, table, seconds = np.random.default_rng(0), DiagnosticsTable(clients), 0.0
+    sizes = {**SIZES, "K": clients, "N": clients, "dimension": 1 + clients // 4}
+    shapes = {one.name: one.shape if one.owner == "server" else ("K", *one.shape) for one in declared}
+    with tempfile.TemporaryDirectory() as folder:
+        for finished in range(rounds):
+            drawn = {
+                name: rng.normal(size=[sizes.get(axis, axis) for axis in axes])
+                for name, axes in shapes.items()
+            }
+            began = time.perf_counter()
+            for name, values in drawn.items():
+                table.add(finished, name, shapes[name], range(clients), values)
+            if (finished + 1) % SEGMENT == 0:
+                (Path(folder) / f"{finished:06d}.parquet").write_bytes(table.pack())
+                table.rows = []
+            seconds += time.perf_counter() - began
+        path = Path(folder) / "diagnostics"
+        _merge(Path(folder), path)
+        return (
+            path.stat().st_size / 1e6,
+            1000 * seconds / rounds,
+            sum(values.size for values in drawn.values()),
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("classes", 345), ("clients", 100), ("rounds", 500), ("samples", 490)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--diagnostics", action="store_true")
     chosen = parser.parse_args()
+    if chosen.diagnostics:
+        for name in own("methods"):
+            if declared := get("methods", name).diagnostics:
+                size, ms, numbers = diagnostics(declared, chosen.clients, chosen.rounds)
+                print(f"{name}: {numbers} numbers a round, {size:.2f} MB, {ms:.1f} ms a round")
+        return
     rng, table, seconds = np.random.default_rng(0), StatisticsTable(), 0.0
     share = rng.dirichlet(np.full(chosen.classes, 0.5))
     held = [

@@ -31,7 +31,7 @@ from fedshift.federation.statistics import BINS
 from fedshift.resolve import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
 from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
@@ -178,6 +178,16 @@ def test_the_metric_that_the_page_prints_is_one() -> None:
     right, wrong, confidence = (np.zeros((2, BINS)) for _ in range(3))
     right[:, -1], wrong[0, 0], confidence[:, 3] = [2, 2], 2, [2.4, 1.6]
     assert metric.compute(right, wrong, confidence).tolist() == pytest.approx([0.1, -0.2])
+
+
+def test_the_diagnostics_that_the_page_prints_are_recorded() -> None:
+    """A step of 0.1 from 3 on h / 2 (w - c)^2: updates of 0.1 h (3 - c), two down and one up."""
+    chosen = printed("add-a-diagnostic.md")["Watched"]()
+    found = diagnosed(finish(quadratics(chosen, [1.0, 2.0, 1.0], [0.0, 1.0, 5.0], 3.0, 0.1, 1, 1)))
+    drift = {client: values[0] for (name, _, client), values in found.items() if name == "drift"}
+    assert drift == pytest.approx({0: 0.3, 1: 0.4, 2: 0.2})
+    agreement = {client: values for (name, _, client), values in found.items() if name == "agreement"}
+    assert agreement == {0: {0: 1, 1: 1, 2: -1}, 1: {0: 1, 1: 1, 2: -1}, 2: {0: -1, 1: -1, 2: 1}}
 
 
 # ---- in an experiment

@@ -162,6 +162,9 @@ def test_weights_do_not_depend_on_modules_that_only_record(
     plain = finish(small(run, method("fedbn")))
     monkeypatch.setattr("fedshift.federation.records.Records.add", lambda *args, **options: None)
     monkeypatch.setattr("fedshift.federation.loop.peak_memory_mb", lambda device: -1.0)
+    monkeypatch.setattr("fedshift.federation.diagnostics.Diagnostics.by_server", lambda *args: None)
+    monkeypatch.setattr("fedshift.federation.diagnostics.Diagnostics.scalars", lambda *args: {})
+    monkeypatch.setattr("fedshift.federation.records.DiagnosticsTable.add", lambda *args: None)
     changed = small(run, method("fedbn"))
     for place, _ in enumerate(changed.run()):
         save(changed, tmp_path / str(place) / "c.safetensors", tmp_path / "segments", "run")

@@ -90,7 +90,7 @@ def _section(name: str, one: Played, rounds: dict[str, Round]) -> str:
     kind = get("methods", name)
     rest = _doc(name).partition("\n")[2]
     lines = [f"## {name}\n", f"{_title(name)}\n", rest.strip(), ""]
-    lines += [*_options(kind), *_presets(name), *_travels(one)]
+    lines += [*_options(kind), *_presets(name), *_travels(one), *_records(one)]
     if name in rounds and name != "fedavg":
         lines += [told(name, rounds), ""]
     if vectors := vectors_of(name):
@@ -134,6 +134,16 @@ def _presets(name: str) -> Iterator[str]:
     if grid:
         yield f"- search grid: {flat(grid)}"
     yield ""
+
+
+def _records(one: Played) -> Iterator[str]:
+    """What the method records by round; of K clients that take part in it, of N in all."""
+    if declared := one.federation.method.diagnostics:
+        yield "Records (`docs/add-a-diagnostic.md`):\n"
+        yield from (
+            f"- `{told.name}`{str(told).removeprefix(told.name)}: {told.meaning}" for told in declared
+        )
+        yield ""
 
 
 def _travels(one: Played) -> Iterator[str]:

@@ -42,6 +42,7 @@ DESCRIBE = frozenset(
         "workspace",
         "federation.checkpoint",
         "federation.cost",
+        "federation.diagnostics",
         "federation.records",
         "data.columns",
         "data.convert",

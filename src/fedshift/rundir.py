@@ -76,6 +76,16 @@ class RunDirectory:
         return self.segments / "statistics"
 
     @property
+    def diagnostics(self) -> Path:
+        """What the method of a finished run recorded; only of a method that declares diagnostics."""
+        return self.path / "diagnostics.parquet"
+
+    @property
+    def diagnostics_segments(self) -> Path:
+        """The same of a run under way, as it is written."""
+        return self.segments / "diagnostics"
+
+    @property
     def metrics(self) -> Path:
         """All records of a finished run, as Parquet."""
         return self.path / "metrics.parquet"

@@ -18,6 +18,7 @@ from fedshift.testing import toys
 MESSAGES = (
     "records",
     "statistics",
+    "diagnostics",
     *(f"progress/{name}" for name in ("measured", "messages", "first", "exchanged")),
 )
 
@@ -55,6 +56,7 @@ def saved(run: RunSpec, folder: Path) -> tuple[int, int]:
         ("scaffold", {}),
         ("local", {}),
         ("hfedf", {}),
+        ("hfedf", {"evaluation": {"keep": "slots"}}),
     ],
 )  # fmt: skip
 def test_checkpoint_is_as_large_as_told(name: str, blocks: dict[str, Any], tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def spec_of(method: str, **local: Any) -> RunSpec:
 
 def results(
     root: Path, spec: RunSpec
-) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]], bytes]:
-    """Summary, reproducible metrics, all kept weights and the file of statistics of a finished run."""
+) -> tuple[dict[str, Any], pd.DataFrame, dict[str, dict[str, torch.Tensor]], dict[str, bytes]]:
+    """Summary, reproducible metrics, all kept weights and the files of statistics and diagnostics of a finished run."""
     identity = identify(spec)
     run = Workspace(root).run(run_name(spec, identity)).path
     summary = json.loads((run / "summary.json").read_text())
@@ -60,7 +60,7 @@ def results(
         summary,
         metrics[metrics["stage"] != "machine"].drop(columns="time").reset_index(drop=True),
         weights,
-        (run / "statistics.parquet").read_bytes(),
+        {path.name: path.read_bytes() for path in sorted(run.glob("*s.parquet")) if path.stem != "metrics"},
     )
 
 
@@ -73,10 +73,12 @@ def reproducible(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
-    (first, metrics, weights, statistics), (second, metrics2, weights2, statistics2) = (
+    (first, metrics, weights, files), (second, metrics2, weights2, files2) = (
         results(root, spec) for root in (one, other)
     )
-    assert statistics == statistics2
+    recorded = {"diagnostics.parquet"} if spec.method.name == "fdse" else set()
+    assert files.keys() == {"statistics.parquet"} | recorded
+    assert files == files2
     assert reproducible(first) == reproducible(second)
     pd.testing.assert_frame_equal(metrics, metrics2, check_exact=True)
     assert weights.keys() == weights2.keys()
@@ -130,7 +132,7 @@ def trained(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "method", ["fedbn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))]
+    "method", ["fedbn", "fdse", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))]
 )
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
@@ -206,8 +208,9 @@ def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None
     assert train(Workspace(project), spec, MACHINE)["method"] == "fedavg"
 
 
-def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(project: Path) -> None:
-    spec = spec_of("fedbn")
+@pytest.mark.parametrize("method", ["fedbn", "fdse"])
+def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(method: str, project: Path) -> None:
+    spec = spec_of(method)
     for name, seconds in (("often", 0.0), ("never", 1e9)):
         (project / name).mkdir()
         (project / name / "data").symlink_to(project / "data")
@@ -217,12 +220,13 @@ def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(project
 
 
 def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
-    spec = spec_of("fedavg")
+    spec = spec_of("fdse")
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
     identity = identify(spec)
     run = Workspace(project).run(run_name(spec, identity)).path
-    for folder, name in (("segments", "metrics"), ("segments/statistics", "statistics")):
+    for name in ("metrics", "statistics", "diagnostics"):
+        folder = "segments" if name == "metrics" else f"segments/{name}"
         segments = sorted((run / folder).glob("*.parquet"))
         assert [path.name for path in segments] == [
             "000000-000001.parquet",

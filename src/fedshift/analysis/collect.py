@@ -24,7 +24,7 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import AxisValues, Experiment
-from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS
 from fedshift.files import atomic_path, canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
@@ -103,7 +103,7 @@ ADDED = frozenset(
         "validation",
     }
 )
-COLUMNS = frozenset({"method", *RUNS.names, *SCHEMA.names, *STATISTICS.names, *ADDED})
+COLUMNS = frozenset({"method", *RUNS.names, *SCHEMA.names, *STATISTICS.names, *DIAGNOSTICS.names, *ADDED})
 Row = dict[str, Any]
 
 

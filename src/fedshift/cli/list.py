@@ -1,5 +1,5 @@
 """`fedshift list`: names and titles of what there is, without importing any of it; for data sets also how far
-each has come.
+each has come, for methods what they record.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def command(workspace: Workspace, kind: str | None) -> None:
             click.echo(f"  {name:{width}}  {title}".rstrip())
             if kind == "datasets":
                 _states(workspace, name, width)
+            if kind == "methods":
+                for one in registry.get("methods", name).diagnostics:
+                    click.echo(f"  {'':{width}}    {one}: {one.meaning}")
 
 
 def _states(workspace: Workspace, name: str, width: int) -> None:

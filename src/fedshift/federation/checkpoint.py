@@ -20,7 +20,7 @@ from fedshift.tensors import read_tensors, write_tensors
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
     """Write everything that the rest of the run needs.
 
-    Between rounds this closes the segments of records and statistics, which are then written too.
+    Between rounds this closes the segments of what was recorded, which are then written too.
     """
     entries = dict(flat(federation.state_dict()))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
@@ -70,9 +70,11 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
     """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records
-    finds that of statistics.
+    finds that of the others.
     """
+    recorded = {"diagnostics": (federation.diagnostics.table, segments / "diagnostics")}
     return {
+        **(recorded if federation.method.diagnostics else {}),
         "statistics": (federation.statistics, segments / "statistics"),
         "records": (federation.records, segments),
     }

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError, nearest
+from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import BATCH
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer
@@ -44,7 +44,10 @@ class Client:
     network: `model` with its flat row and gradient.
     """
 
-    def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor], recorded: Tensor
+    ) -> None:
+        """recorded [D]: where it writes its diagnostics."""
         state, data = worker.state, worker.clients[k]
         self.k, self.t, self.n, self.visits = k, t, len(data.train), state.visits[k]
         self.domains, self.few_shot, self.layout = data.domains, data.few_shot, state.layout
@@ -58,7 +61,7 @@ class Client:
         self.network = worker.network("model").bind(row)
         self.model = self.network.model
         self._optimizers: dict[Role, Optimizer] = {}
-        self._recorded: dict[str, Tensor] = {}
+        self._recorded = recorded
 
     @property
     def w(self) -> Tensor:
@@ -182,16 +185,12 @@ class Client:
     # ---- diagnostics
 
     def record(self, name: str, value: Tensor) -> None:
-        """Keep a scalar of this round in the run's metrics; it stays on the device until the round ends, and
-        the last one counts.
+        """Keep a tensor of this round with the run; it stays on the device until the round ends, and the last
+        one counts.
 
-        Raises FedshiftError for a name that is none of the method's `diagnostics`.
+        Raises FedshiftError for what is none of the method's `diagnostics` of a client.
         """
-        declared, method = self.worker.diagnostics, self.worker.spec.method.name
-        if name not in declared:
-            cure = nearest(name, declared)
-            raise FedshiftError(f"method {method}", f"records '{name}', which it does not declare", cure)
-        self._recorded[name] = value.detach()
+        self._recorded[self.worker.diagnostics.by_client(name, value)].copy_(value.detach().flatten())
 
     def gradient(self, value: Tensor) -> Tensor:
         """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the
@@ -206,9 +205,3 @@ class Client:
             if part is not None:
                 views[name].copy_(part)
         return row[self.layout.W]
-
-    def diagnostics(self) -> Tensor:
-        """What was recorded, in the order of the method's `diagnostics` [D], NaN for what was not; fp64."""
-        none = torch.full((), torch.nan, device=self.row.device)
-        values = [self._recorded.get(name, none).double() for name in self.worker.diagnostics]
-        return torch.stack(values) if values else none.new_empty(0, dtype=torch.float64)

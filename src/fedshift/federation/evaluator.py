@@ -96,7 +96,7 @@ class Evaluator:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the slot that is evaluated.
+        makes it; <slot>: the slot that is evaluated, or one of the server's that is kept.
         """
         if self._evaluation.keep == "none":
             return {}
@@ -105,6 +105,8 @@ class Evaluator:
             kept["own"] = self._state.own
         if self._method.evaluates not in ("model", "shared"):
             kept[self._method.evaluates] = self._state.slots[self._method.evaluates]
+        if self._evaluation.keep == "slots":
+            kept |= {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.kept}
         return kept
 
     @property

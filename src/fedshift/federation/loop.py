@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 from fedshift.federation.batches import participants, shuffled
 from fedshift.federation.client import Client
 from fedshift.federation.cost import peak_memory_mb
+from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.evaluator import TARGET, Evaluator
 from fedshift.federation.layout import Layout
 from fedshift.federation.local import train
@@ -50,6 +50,7 @@ class Federation:
     server, worker, transfer: the server, what clients train with, and the only way between them.
     evaluator: tests the models and keeps the best weights.
     records, statistics: what was measured since it was last written.
+    diagnostics: what the method may record, and has recorded.
     round: rounds finished.
     progress: how far the round under way is; None between rounds.
     """
@@ -79,11 +80,14 @@ class Federation:
             method.local(self.layout),
         )  # fmt: skip
         indicator = self.layout.under(model.indicator).to(self.device)
-        self.server = Server(self.state, self._weights(row), spec.federation.rounds, indicator)
+        self.diagnostics = Diagnostics(method.name, method.diagnostics, self.layout, len(self.clients))
+        self.server = Server(
+            self.state, self._weights(row), spec.federation.rounds, indicator, self.diagnostics
+        )
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,
-            diagnostics=method.diagnostics, own=method.own,
+            diagnostics=self.diagnostics, own=method.own,
             persist=(method.optimizer_state or spec.local.optimizer_state) == "persist",
         )  # fmt: skip
         self.records, self.statistics = Records(), StatisticsTable()
@@ -137,12 +141,13 @@ class Federation:
             "transfer": self.transfer,
             "passes": self.worker.passes,
             "selection": self.evaluator.selection,
+            "diagnostics": self.diagnostics,
         }
 
     def new_round(self, clients: int) -> RoundProgress:
         """The progress of a round of `clients` clients of which none has trained yet."""
         rows = torch.empty(clients, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        return RoundProgress(rows, len(self.method.diagnostics))
+        return RoundProgress(rows, self.diagnostics.width)
 
     def _round(self) -> Iterator[Literal["client"]]:
         """One round, from its first client or from where its progress stands."""
@@ -182,10 +187,11 @@ class Federation:
         """Let all `clients` begin before the first of them trains, and make of their messages what they
         get.
         """
-        row = progress.rows[0]  # every client receives anew before it trains
+        row, active = progress.rows[0], self.server.active  # every client receives anew before it trains
         for k in clients[progress.begun :]:
             self.transfer.down(row, k, self._source(k))
-            client = Client(self.worker, k, self.round, row, {})
+            recorded = progress.recorded[active.index(k)] if k in active else progress.recorded[0].clone()
+            client = Client(self.worker, k, self.round, row, {}, recorded)
             gather(progress.first, self._first_messages(client))
             progress.begun += 1
             yield "client"
@@ -212,10 +218,11 @@ class Federation:
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
         place = k if self.method.begins == "all" else position
         own = {name: value[place] for name, value in (exchanged or {}).items()}
-        client = Client(self.worker, k, self.round, row, self.transfer.down_slots(k, own))
+        down, recorded = self.transfer.down_slots(k, own), progress.recorded[position]
+        client = Client(self.worker, k, self.round, row, down, recorded)
         messages = {} if exchanged is not None else self._first_messages(client)
         with self.worker.passes:
-            progress.measured[position] = torch.cat([train(client, self.method), client.diagnostics()])
+            progress.measured[position, :2] = train(client, self.method)
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
         self.evaluator.trained(k, row, self.round + 1)
@@ -233,13 +240,11 @@ class Federation:
     def _close(self, progress: RoundProgress, active: list[int]) -> None:
         """Record what the round's clients measured and what it cost, and test what the server holds."""
         self.round += 1
-        measured = progress.measured.tolist()
-        for k, (loss, seen, *values) in sorted(zip(active, measured, strict=True)):
+        measured = self.diagnostics.close(self.round, active, progress.measured)
+        for k, (loss, seen, *recorded) in zip(sorted(active), measured, strict=True):
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
-            found = zip(self.method.diagnostics, values, strict=True)
-            recorded = {name: value for name, value in found if not math.isnan(value)}
-            self.records.add(self.round, "diagnostic", "", k, "", recorded)
+            self.records.add(self.round, "diagnostic", "", k, "", self.diagnostics.scalars(recorded))
         transfer = self.transfer
         cost = {
             "bytes_down": transfer.bytes_down,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
@@ -29,7 +30,7 @@ class Method:
     Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
     slots: tensors that outlive the round.
     messages: tensors that live one round.
-    diagnostics: scalars that a client may `record` in a round, kept in the metrics.
+    diagnostics: small tensors that a client or the server may `record` in a round.
     clients: "pooled" trains one client on everybody's data.
     weights: overrides the protocol's weights of the average.
     optimizer_state: overrides whether clients keep their optimiser's memory between rounds.
@@ -51,7 +52,7 @@ class Method:
     Params: ClassVar[type] = NoParams
     slots: tuple[Slot, ...] = ()
     messages: tuple[Message, ...] = ()
-    diagnostics: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     clients: Literal["partition", "pooled"] = "partition"
     weights: Literal["size", "uniform"] | None = None
     optimizer_state: Literal["reset", "persist"] | None = None

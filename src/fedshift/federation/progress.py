@@ -15,8 +15,9 @@ class RoundProgress:
     """Everything that a resume between two clients of a round needs.
 
     rows: trained rows [K, P + Q], in the order of the round's clients.
-    measured: of each client the sum of its losses, the samples seen, and the method's diagnostics (NaN: not
-        recorded) [K, 2 + D], fp64.
+    measured: of each client the sum of its losses, the samples seen, and what it has recorded (NaN: nothing)
+        [K, 2 + D], fp64.
+    recorded: the part of it for what clients record [K, D], sharing memory.
     done: how many clients have trained.
     messages: what they sent beside their rows.
     begun: how many clients have begun, in a round where they do before the first trains.
@@ -26,16 +27,17 @@ class RoundProgress:
 
     def __init__(self, rows: Tensor, diagnostics: int) -> None:
         self.rows = rows
-        self.measured = torch.zeros(len(rows), 2 + diagnostics, dtype=torch.float64, device=rows.device)
+        self.measured = rows.new_zeros(len(rows), 2 + diagnostics, dtype=torch.float64)
+        self.recorded = self.measured[:, 2:].fill_(torch.nan)
         self.done = self.begun = 0
         self.messages: Messages = {}
         self.first: Messages = {}
         self.exchanged: dict[str, Tensor] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested by name; of rows and measurements those of clients that have trained."""
+        """Nested by name; of rows those of clients that have trained."""
         return {
-            "rows": self.rows[: self.done], "measured": self.measured[: self.done], "clients": len(self.rows),
+            "rows": self.rows[: self.done], "measured": self.measured, "clients": len(self.rows),
             "done": self.done, "begun": self.begun, "messages": _numbered(self.messages),
             "first": _numbered(self.first), "has_exchanged": self.exchanged is not None,
             "exchanged": dict(self.exchanged or {}),
@@ -46,7 +48,7 @@ class RoundProgress:
         device = self.rows.device
         self.done, self.begun = saved["done"], saved["begun"]
         self.rows[: self.done] = saved["rows"].to(device)
-        self.measured[: self.done] = saved["measured"].to(device)
+        self.measured.copy_(saved["measured"])
         self.messages = _listed(saved.get("messages", {}), device)
         self.first = _listed(saved.get("first", {}), device)
         if saved["has_exchanged"]:

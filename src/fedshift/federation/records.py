@@ -1,17 +1,20 @@
-"""What a run records, in two tables: rows in memory, immutable Parquet segments on disk.
+"""What a run records, in three tables: rows in memory, immutable Parquet segments on disk.
 
-Records: one value a row - accuracies and losses, costs, diagnostics. Statistics: one evaluated set a row,
-    from which metrics are computed.
+Records: one value a row - accuracies and losses, costs, clients' scalars. Statistics: one evaluated set a
+    row, from which metrics are computed. Diagnostics: one number a row of the tensors that a method records.
 """
 
 from __future__ import annotations
 
 import io
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedshift.federation.statistics import TYPES, Statistics
 
@@ -27,6 +30,15 @@ SCHEMA = pa.schema(
     {**KEYS, "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64()}
 )
 STATISTICS = pa.schema({**KEYS, **{name: pa.list_(kind) for name, kind in TYPES.items()}})
+DIAGNOSTICS = pa.schema(
+    {
+        "round": pa.int32(),
+        "client": pa.int16(),
+        "name": pa.string(),
+        "index": pa.int32(),
+        "value": pa.float32(),
+    }
+)
 MEASURED = ("machine",)
 
 
@@ -36,7 +48,7 @@ class Table:
     schema: ClassVar[pa.Schema]
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Any] = []
 
     def pack(self) -> bytes:
         """The rows as one Parquet file; the same rows give the same bytes."""
@@ -96,3 +108,58 @@ class StatisticsTable(Table):
         """Record the statistics of one model on one set after `finished` rounds (0: untrained)."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         self.rows.append({**place, **values.columns()})
+
+
+class DiagnosticsTable(Table):
+    """Numbers of the tensors that the methods of a run with `clients` clients record, reproducible to the
+    last bit.
+    """
+
+    schema = DIAGNOSTICS
+
+    def __init__(self, clients: int) -> None:
+        super().__init__()
+        self._clients = clients
+
+    def add(
+        self,
+        finished: int,
+        name: str,
+        axes: Sequence[int | str],
+        clients: Sequence[int],
+        values: NDArray[Any],
+    ) -> None:
+        """Record a tensor after `finished` rounds: values [axes], where each axis "K" counts these `clients`.
+
+        A first axis "K" or "N" (all clients) becomes the column `client`, which is -1 without one. `index` is
+        the place among the other axes, flattened as if every "K" had all clients: whoever is away, a place
+        means the same.
+        """
+        of_clients = [axis == "K" for axis in axes]
+        shape = [self._clients if told else n for told, n in zip(of_clients, values.shape, strict=True)]
+        places = [
+            np.asarray(clients, int) if told else np.arange(n)
+            for told, n in zip(of_clients, shape, strict=True)
+        ]
+        owners = np.array([-1])
+        if axes and axes[0] in ("K", "N"):
+            owners, *places = places
+            shape = shape[1:]
+        index = np.ravel_multi_index(np.ix_(*places), shape).ravel() if shape else np.zeros(1, int)
+        columns = {
+            "round": np.full(values.size, finished),
+            "client": owners.repeat(len(index)),
+            "name": np.full(values.size, name),
+            "index": np.tile(index, len(owners)),
+            "value": values.ravel(),
+        }
+        self.rows.append(pa.table(columns).cast(self.schema, safe=False))
+
+    def pack(self) -> bytes:
+        sink = io.BytesIO()
+        rows = pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
+        pq.write_table(rows, sink, compression="zstd")
+        return sink.getvalue()
+
+    def unpack(self, data: bytes) -> None:
+        self.rows = [pq.read_table(io.BytesIO(data))]

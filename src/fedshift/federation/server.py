@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.layout import Index
 from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.rng import generator
@@ -31,8 +32,10 @@ class Server:
     peeked: floats of clients' private entries that analysis has read.
     """
 
-    def __init__(self, state: State, weights: Tensor, rounds: int, indicator: Index) -> None:
-        self._state, self._weights = state, weights
+    def __init__(
+        self, state: State, weights: Tensor, rounds: int, indicator: Index, diagnostics: Diagnostics
+    ) -> None:
+        self._state, self._weights, self._diagnostics = state, weights, diagnostics
         self.T, self.N, self.indicator = rounds, state.clients, indicator
         self.layout = state.layout
         self.shared, self.personal, self.local = state.shared, state.personal, state.local
@@ -71,6 +74,14 @@ class Server:
         """Fill the server's slot `name` with a value of any shape."""
         slot: Tensor = getattr(self.slot, name)
         slot.resize_(value.shape).copy_(value)
+
+    def record(self, name: str, value: Tensor) -> None:
+        """Keep a tensor of this round with the run; it stays where it is until the round ends, and the last
+        one counts.
+
+        Raises FedshiftError for what is none of the method's `diagnostics` of the server.
+        """
+        self._diagnostics.by_server(name, value, self.active)
 
     def peek(self, index: Index) -> Tensor:
         """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),

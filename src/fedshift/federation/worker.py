@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.cost import Passes
+from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.samples import ClientData, Samples
@@ -29,7 +30,7 @@ class Worker:
     samples: all images, on or beside the device.
     clients: who holds which of them.
     criterion: mean loss of logits [B, C] and labels [B].
-    diagnostics: names of the scalars that a client may record.
+    diagnostics: what clients may record.
     own: another optimiser rule for the trainable entries of role "own", the model's last ones.
     persist: clients keep their optimisers' memory between rounds.
     batch_norm: the network has batch normalisations, which no batch of one sample can pass in training.
@@ -38,7 +39,7 @@ class Worker:
 
     def __init__(
         self, spec: RunSpec, state: State, samples: Samples, clients: list[ClientData], model: Model,
-        build: Callable[[], Model], criterion: Criterion, *, diagnostics: tuple[str, ...] = (),
+        build: Callable[[], Model], criterion: Criterion, *, diagnostics: Diagnostics,
         own: Mapping[str, Any] | None = None, persist: bool = False,
     ) -> None:  # fmt: skip
         self.spec, self.state, self.samples = spec, state, samples

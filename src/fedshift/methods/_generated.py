@@ -45,7 +45,8 @@ class Generated(Method):
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
-        self.slots = (Slot("h", lambda L, N: (self.net(L, N).size,), "server", init=self._start),)
+        size = lambda L, N: (self.net(L, N).size,)  # noqa: E731
+        self.slots = (Slot("h", size, "server", init=self._start, kept=True),)
 
     def net(self, L: Layout, N: int) -> Hypernetwork:
         """The hypernetwork of N clients for a model."""

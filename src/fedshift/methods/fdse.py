@@ -28,6 +28,7 @@ from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
@@ -155,17 +156,28 @@ class Alignment:
 
 
 @equation("FDSE", "Eq. 8")
-def consensus(updates: Tensor, gram: Tensor | None = None) -> Tensor:
+def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
     """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex
     combination of their directions.
 
-    No update loses: its inner product with the result is not negative. Updates shorter than 1e-12 have no
-    direction and weight 0, but count in the mean norm. u itself: fedshift.methods._min_norm.min_norm of the
-    directions' inner products. gram [K, K]: the inner products of the updates, in float64 on the CPU, where
-    they are there already. Raises FedshiftError for an update that is not finite.
+    No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
+    updates' inner products, where they are there already. Raises FedshiftError for an update that is not
+    finite.
     """
-    if gram is None:
-        gram = (updates @ updates.T).double().cpu()
+    if factors is None:
+        factors = consensus_factors((updates @ updates.T).double().cpu())
+    return factors.to(updates, non_blocking=True) @ updates
+
+
+@equation("FDSE", "Eq. 8, factors")
+def consensus_factors(gram: Tensor) -> Tensor:
+    """What the updates are multiplied by in their common one, [K], from their inner products gram [K, K], in
+    float64 on the CPU: mean norm u_k / norm_k.
+
+    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u itself:
+    fedshift.methods._min_norm.min_norm of the directions' inner products. Raises FedshiftError for an update
+    that is not finite.
+    """
     all_finite(gram, "Eq. 8", range(len(gram)))
     norms = gram.diagonal().sqrt()
     moved = (norms > 1e-12).nonzero().flatten()
@@ -173,7 +185,7 @@ def consensus(updates: Tensor, gram: Tensor | None = None) -> Tensor:
     if len(moved):
         unit = gram[moved][:, moved] / torch.outer(norms[moved], norms[moved])
         weights[moved] = norms.mean() * min_norm(unit) / norms[moved]
-    return weights.to(updates, non_blocking=True) @ updates
+    return weights
 
 
 def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
@@ -230,7 +242,14 @@ class FDSE(Method):
     name = "fdse"
     version = 2
     Params = Params
-    diagnostics = ("task_gradient", "consistency_gradient")
+    diagnostics = (
+        Diagnostic("task_gradient", "norm of the task's gradient at the client's first step"),
+        Diagnostic("consistency_gradient", "the same of lambda L_con (Eq. 4-7)"),
+        Diagnostic("consensus", "factors of the clients' updates, by unit (Eq. 8)", ("K", "units"), "server"),
+        Diagnostic(
+            "similarity", "of each client: weights of all, by unit (Eq. 9)", ("K", "units", "K"), "server"
+        ),
+    )
     waits = 1  # Eq. 8 is solved on the host
 
     def __init__(self, hp: Any = None) -> None:
@@ -279,28 +298,34 @@ class FDSE(Method):
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         self._parts = parts = self._parts or Parts(S, self.hp)
         equal = torch.full_like(p, 1 / len(p))
-        grams = [None] * len(parts.shared) if self.hp.consensus == "none" else self._grams(S, rows, parts)
-        for at, gram in zip(parts.shared, grams, strict=True):  # S.row is still what was broadcast
-            if gram is None:
-                S.row[at] = mean(rows[:, at], p)
+        factors = [] if self.hp.consensus == "none" else self._factors(S, rows, parts)
+        for place, at in enumerate(parts.shared):  # S.row is still what was broadcast
+            if factors:
+                S.row[at] += consensus(rows[:, at] - S.row[at], factors[place])
             else:
-                S.row[at] += consensus(rows[:, at] - S.row[at], gram)
+                S.row[at] = mean(rows[:, at], p)
+        mixing = []
         for at in parts.personal:
             if self.hp.similarity == "mean":
                 rows[:, at] = mean(rows[:, at], equal)
             elif self.hp.similarity != "none":
-                rows[:, at] = similarity(rows[:, at], self.hp.tau) @ rows[:, at]
+                mixing.append(similarity(rows[:, at], self.hp.tau))
+                rows[:, at] = mixing[-1] @ rows[:, at]
+        if mixing:
+            S.record("similarity", torch.stack(mixing, 1))
         S.row[parts.statistics] = mean(rows[:, parts.statistics], equal)
 
-    def _grams(self, S: Server, rows: Tensor, parts: Parts) -> list[Tensor]:
-        """The inner products of all updates of each unit, on the CPU: the one time that the server waits for
-        the device.
+    def _factors(self, S: Server, rows: Tensor, parts: Parts) -> list[Tensor]:
+        """Of all updates of each unit, from their inner products, on the CPU: the one time that the server
+        waits for the device.
         """
         updates = (rows[:, at] - S.row[at] for at in parts.shared)
         grams = list(torch.stack([update @ update.T for update in updates]).double().cpu())
         for name, gram in zip(parts.names, grams, strict=True):
             all_finite(gram, f"round {S.t + 1}, unit '{name}'", S.active)
-        return grams
+        factors = [consensus_factors(gram) for gram in grams]
+        S.record("consensus", torch.stack(factors, 1))
+        return factors
 
     def unseen(self, S: Server) -> Tensor:
         """Personal tensors and BN_DSE statistics averaged over the clients that have trained, or the start.

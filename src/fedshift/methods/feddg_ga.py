@@ -21,6 +21,7 @@ from torch import Tensor
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
@@ -76,6 +77,10 @@ class FedDGGA(Method):
         Slot("before", lambda L, N: (), "client"),
     )
     messages = (Message("gap"),)
+    diagnostics = (
+        Diagnostic("gap", "F(aggregated) - F(own) of the last round, on validation data", ("K",), "server"),
+        Diagnostic("weights", "of the clients' models in the average", ("K",), "server"),
+    )
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
         """The gap of the client's last round: the model received is the aggregated one. Its first round has
@@ -91,6 +96,8 @@ class FedDGGA(Method):
         present = S.slot.p[S.active]
         step = step_size(self.hp.step, S.t - 1, S.T)
         weights = adjusted(normalised(present), up["gap"].to(present), step, self.hp.ga_center)
+        S.record("gap", up["gap"])
+        S.record("weights", weights)
         S.slot.p[S.active] = weights * present.sum()
         S.row.copy_(mean(rows, weights))
 

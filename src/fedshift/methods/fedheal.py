@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Slot
@@ -96,6 +97,9 @@ class FedHEAL(Method):
         Slot("p", lambda L, N: (N,), "server"),
         Slot("dp", lambda L, N: (N,), "server"),
     )
+    diagnostics = (
+        Diagnostic("weights", "p_k over their sum, before masks: weights of the average", ("K",), "server"),
+    )
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         k, slot = S.active, S.slot
@@ -105,7 +109,9 @@ class FedHEAL(Method):
         slot.distance[k] = distance(self._trainable(S, D * masks))
         slot.dp[k] = momentum(slot.dp[k], slot.distance[k], slot.distance.sum(), self.hp.beta)
         slot.p[k] = torch.where(seen > 0, slot.p[k], 1 / len(k)) + slot.dp[k]
-        S.row.copy_(aggregated(S.row, rows, slot.p[k] / slot.p[k].sum(), masks))
+        weights = slot.p[k] / slot.p[k].sum()
+        S.record("weights", weights)
+        S.row.copy_(aggregated(S.row, rows, weights, masks))
 
     def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:
         """Updates D [K, P + Q] cut into trainable tensors."""

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from fedshift.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
@@ -134,6 +135,12 @@ class FedRD(Method):
     version = 2
     Params = Params
     messages = (Message("gap"), Message("size"))
+    diagnostics = (
+        Diagnostic("lambda", "lambda of the last local epoch, with few-shot classes (Eq. 1)"),
+        Diagnostic("gap", "F(D_i; w_g) - F(D_i; w_i) (Eq. 3)", ("K",), "server"),
+        Diagnostic("distance", "d_i of the indicator's weight (Sec. 2.4)", ("K",), "server"),
+        Diagnostic("weights", "of the clients' models in the average (Eq. 4)", ("K",), "server"),
+    )
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
@@ -151,7 +158,9 @@ class FedRD(Method):
         if not C.tmp.few:
             return super().loss(C, x, y)
         if C.new_epoch or self.hp.lambda_from == "step":
-            C.tmp.alpha = class_weights(C.tmp.mask, self._lambda(C))
+            lam = self._lambda(C)
+            C.record("lambda", lam)
+            C.tmp.alpha = class_weights(C.tmp.mask, lam)
         return debiased_cross_entropy(C.model(x).logits.float(), y, C.tmp.alpha, self.hp.ce_norm)
 
     def end(self, C: Client) -> Mapping[str, Tensor]:
@@ -165,6 +174,9 @@ class FedRD(Method):
             at = S.indicator.at
             d = discrepancy(rows[:, at], S.row[at])
             weights = guided_weights(d, up["gap"], int(self.hp.official_bug_n4))
+            S.record("gap", up["gap"])
+            S.record("distance", d)
+        S.record("weights", weights)
         S.row.copy_(mean(rows, weights.to(rows)))
 
     def _lambda(self, C: Client) -> Tensor:

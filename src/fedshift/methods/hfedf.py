@@ -31,6 +31,7 @@ from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Layout
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
@@ -100,6 +101,11 @@ class HFedF(Generated):
     name = "hfedf"
     Params = Params
     messages = (Message("latent"),)
+    diagnostics = (
+        Diagnostic("alignment", "gamma_i, cosine with the mean gradient (Eq. 8)", ("K",), "server"),
+        Diagnostic("gradalign", "the clients' weights in the server's step (Eq. 9)", ("K",), "server"),
+        Diagnostic("embeddings", "nu after the server's step (Sec. 4.1)", ("N", "dimension"), "server"),
+    )
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
@@ -141,7 +147,10 @@ class HFedF(Generated):
             pulled.inner[:, : nu.numel()] = 0
         weights = torch.full_like(p, 1 / len(p))
         if hp.gradalign:
-            weights = gradalign(alignment(pulled.gram()), hp.gradalign_sign)
+            gamma = alignment(pulled.gram())
+            weights = gradalign(gamma, hp.gradalign_sign)
+            S.record("alignment", gamma)
+        S.record("gradalign", weights)
         g = pulled.combined(-weights if hp.literal_sign else weights)
         lr = hp.lr * ema_step(S.t, hp.warmup, hp.ema)
         S.descend("h", g, Rule("adam", lr, weight_decay=hp.weight_decay))
@@ -149,4 +158,5 @@ class HFedF(Generated):
             nu.copy_(torch.randn(nu.shape, generator=S.rng))
         if hp.embedding == "pre_learned":
             nu.copy_(before)
+        S.record("embeddings", nu)
         S.row[B] = mean(rows[:, B], p)

@@ -39,6 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.federation.client import Client
+from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message
 from fedshift.methods._centralizable import Centralizable
@@ -100,6 +101,11 @@ class StableFDG(Centralizable):
     version = 2
     Params = Params
     messages = (Message("style"), Message("style", "down"))
+    diagnostics = (
+        Diagnostic(
+            "style", "Phi_n: mu_n, sigma_n and their variances (Eq. 2-3)", ("K", 4, "channels"), "server"
+        ),
+    )
     weights = "uniform"
 
     def model(self, model: Model) -> Model:
@@ -135,6 +141,7 @@ class StableFDG(Centralizable):
     def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Step 1: each of K >= 2 participants gets m others' Phi, [K, m, 4, c]."""
         phi, m = up["style"], self.hp.styles
+        S.record("style", phi)
         if len(phi) < 2:
             return {}
         given = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)

@@ -35,10 +35,10 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Floats: `trainable` of the model's `row`; `kept`: entries that each of the clients has its own of;
+    """Floats: `trainable` of the model's `row`; `private`: entries that each of the clients has its own of;
     `slots`: all of them;
     `evaluated`: the slot that holds clients' own models; `drawn`: the server's slots that do not start at
-        zero, so that it may descend on them.
+        zero, so that it may descend on them; `kept`: those that are kept beside the weights.
     """
 
     trainable: int
@@ -47,6 +47,7 @@ class Shapes:
     slots: int
     evaluated: int
     drawn: int
+    kept: int
 
 
 def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
@@ -57,6 +58,8 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     of = _shapes(spec, classes, clients)
     models = clients * of.row if method.generates else of.row
     weights = models + clients * of.private + of.evaluated
+    if spec.evaluation.keep == "slots":
+        weights += of.kept
     if spec.evaluation.keep == "none":
         weights = 0
     state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
@@ -95,6 +98,7 @@ def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
     return Shapes(
         layout.P, layout.size, (rules.personal(layout) | rules.local(layout)).size,
         sum(sizes.values()), sizes.get(rules.evaluates, 0), sum(sizes[name] for name in drawn),
+        sum(sizes[slot.name] for slot in rules.slots if slot.kept),
     )  # fmt: skip
 
 

@@ -113,7 +113,8 @@ class Evaluation(Closed):
     every: int = Field(
         1, ge=1, description="Rounds between two evaluations; the last round is always evaluated."
     )
-    keep: Literal["none", "post_agg"] = Field(
+    keep: Literal["none", "post_agg", "slots"] = Field(
         "post_agg",
-        description="Which weights stay of the best and the last round: none, or those after aggregation.",
+        description="Which weights stay of the best and the last round: none, those after aggregation, or "
+        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork).",
     )

@@ -181,6 +181,17 @@ def tensors(federation: Federation) -> dict[str, Tensor]:
     return {name: value for name, value in flat(federation.state.state_dict()) if isinstance(value, Tensor)}
 
 
+def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:
+    """What a federation has recorded and not yet written: (name, round, client) -> numbers by index."""
+    found: dict[tuple[str, int, int], dict[int, float]] = {}
+    for table in federation.diagnostics.table.rows:
+        for row in table.to_pylist():
+            place = found.setdefault((row["name"], row["round"], row["client"]), {})
+            assert row["index"] not in place
+            place[row["index"]] = row["value"]
+    return found
+
+
 def finish(federation: Federation) -> Federation:
     """Run to the end."""
     for _ in federation.run():

@@ -39,6 +39,7 @@ from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)
+GROUP = 1 << 20  # rows of a Parquet file's group
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,13 @@ def _train(
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     _rounds(federation, run, name, machine.checkpoint_seconds)
-    metrics = _merge(run.segments, run.metrics)
+    _merge(run.segments, run.metrics)
     _merge(run.statistics_segments, run.statistics)
+    if federation.method.diagnostics:
+        _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
     seconds = time.monotonic() - began
+    metrics = pq.read_table(run.metrics)
     summary = summarize(federation, identity, hashes, data.classes, files, metrics, seconds)
     summary = {**summary, "environment": machine_facts}
     run.finish(summary)
@@ -128,13 +132,20 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
     checkpoint.save(federation, run.checkpoint, run.segments, name)
 
 
-def _merge(segments: Path, path: Path) -> pa.Table:
-    """All segments as one file, whose bytes do not depend on where these end."""
-    tables = [pq.read_table(segment) for segment in sorted(segments.glob("*.parquet"))]
-    table = pa.concat_tables(tables).combine_chunks()
-    with atomic_path(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-    return table
+def _merge(segments: Path, path: Path) -> None:
+    """All segments as one file, whose bytes do not depend on where these end; of them one group of rows is in
+    memory at a time.
+    """
+    paths = sorted(segments.glob("*.parquet"))
+    schema = pq.read_schema(paths[0])
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        rows = schema.empty_table()
+        for segment in paths:
+            rows = pa.concat_tables([rows, pq.read_table(segment)])
+            while len(rows) >= GROUP:
+                writer.write_table(rows.slice(0, GROUP).combine_chunks(), GROUP)
+                rows = rows.slice(GROUP)
+        writer.write_table(rows.combine_chunks(), GROUP)
 
 
 def _failure(error: Exception) -> Failure:

@@ -40,10 +40,16 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]."""
+    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]; a slot
+    that is no model, whole: `slot/<name>`.
+    """
     layout, state = federation.layout, federation.state
+    whole = {slot.name for slot in federation.method.slots if slot.kept}
     named = {}
     for name, tensor in tensors.items():
+        if name in whole:
+            named[f"slot/{name}"] = tensor.contiguous().cpu()
+            continue
         rows = tensor if tensor.dim() == 2 else tensor[None]
         if name == "own":
             rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
@@ -88,7 +94,7 @@ def unseen(federation: Federation, run: RunDirectory, summary: dict[str, Any], s
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
     """ "shared" [P + Q], "own" [N, P + Q], or what else the run kept, on the CPU; NaN where an entry is not
-    part of it.
+    part of it; "slot/<name>", a slot as it was.
     """
     files: dict[str, str] = summary["weights"]
     if not files:
@@ -110,6 +116,9 @@ def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Lay
     made: dict[str, Tensor] = {}
     for name, value in entries.items():
         part, _, key = name.partition("/")
+        if part == "slot":
+            made[name] = value
+            continue
         entry = by_name[key]
         shape = value.shape[: value.dim() - len(entry.shape)]
         row = made.setdefault(part, torch.full((*shape, layout.size), torch.nan, dtype=value.dtype))

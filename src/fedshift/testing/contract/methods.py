@@ -131,12 +131,15 @@ class MethodContract(Contract):
             assert checkpoint.resume(second, path / "saved.safetensors", path / "segments", "run")
             assert everything(second) == everything(first)
             finish(second)
-            counted = [pq.read_table(file) for file in sorted((path / "segments" / "statistics").glob("*"))]
-            counted.append(packed(second.statistics))
-            assert pa.concat_tables(counted).equals(packed(whole.statistics))
+            for kind in ("statistics", "diagnostics"):
+                tables = getattr(second, kind), getattr(whole, kind)
+                rest, expected = (packed(getattr(held, "table", held)) for held in tables)
+                counted = [pq.read_table(file) for file in sorted((path / "segments" / kind).glob("*"))]
+                assert pa.concat_tables([*counted, rest]).equals(expected)
             written = [row for file in sorted((path / "segments").glob("*.parquet")) for row in read(file)]
             assert written + reproducible(second.records) == unbroken
             second.records.rows = whole.records.rows
+            second.diagnostics.table.rows = whole.diagnostics.table.rows
             assert everything(second) == everything(whole)
 
     def test_partial_participation_and_a_client_smaller_than_a_batch(self, name: str) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.loop import Federation
-from fedshift.federation.records import Records, StatisticsTable
+from fedshift.federation.records import Records, Table
 from fedshift.testing.toys import tensors
 
 
@@ -34,7 +34,8 @@ def everything(federation: Federation) -> dict[str, object]:
     state = federation.state
     held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
-    held |= {"records": reproducible(federation.records)}
+    held |= {"records": reproducible(federation.records), "diagnostics": packed(federation.diagnostics.table)}
+    held |= {"recorded": list(federation.diagnostics.state_dict().values())}
     held |= {"round": federation.round, "visits": federation.state.visits}
     held |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
     held |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
@@ -64,8 +65,8 @@ def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
     )
 
 
-def packed(table: StatisticsTable) -> pa.Table:
-    """Statistics as they are written."""
+def packed(table: Table) -> pa.Table:
+    """Statistics or diagnostics as they are written."""
     return pq.read_table(io.BytesIO(table.pack()))
 
 

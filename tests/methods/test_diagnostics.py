@@ -1,0 +1,227 @@
+"""What methods record, against the equations written out and against what the server did with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.federation.client import Client
+from fedshift.federation.server import Server
+from fedshift.methods.fedrd import FedRD
+from fedshift.methods.hfedf import HFedF
+from fedshift.models.layers import exploration
+from fedshift.models.layers.hypernet import generate
+from fedshift.testing.spies import recorded, trained
+from fedshift.testing.toys import diagnosed, finish, method, small, spec
+from tests.methods.test_fedrd_round import validation_loss
+
+RUN = spec(local={"epochs": 2, "lr": 0.05}, federation={"rounds": 3, "participation": 0.67})
+N = 3
+
+
+@dataclass
+class Aggregated:
+    """One aggregation: the row that was sent, what came back, and what was made of both."""
+
+    active: list[int]
+    base: Tensor
+    rows: Tensor
+    row: Tensor
+    mixed: Tensor
+
+
+def played(name: str, monkeypatch: pytest.MonkeyPatch, **hp: Any) -> tuple[list[Aggregated], Any, Any]:
+    """The aggregations of a run of two of three clients a round, what it recorded, and the run."""
+    federation, seen = small(RUN, method(name, **hp)), list[Aggregated]()
+    aggregate = type(federation.method).aggregate
+
+    def spy(self: Any, S: Server, rows: Tensor, *rest: Any) -> None:
+        base, before = S.row.clone(), rows.clone()
+        aggregate(self, S, rows, *rest)
+        seen.append(Aggregated([*S.active], base, before, S.row.clone(), rows.clone()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(federation.method), "aggregate", spy)
+        finish(federation)
+    assert [len(one.active) for one in seen] == [2, 2, 2]
+    assert {tuple(one.active) for one in seen} > {(0, 2)}
+    return seen, diagnosed(federation), federation
+
+
+def of(found: Any, name: str, t: int, active: list[int]) -> Tensor:
+    """A diagnostic of the round's clients, one number each, [K]."""
+    return torch.tensor([found[name, t, k][0] for k in active])
+
+
+def average(rows: Tensor, weights: Tensor) -> Tensor:
+    return (weights[:, None].double() * rows.double()).sum(0).float()
+
+
+@pytest.mark.parametrize("name", ["feddg_ga", "fedrd"])
+def test_recorded_weights_are_those_of_the_average(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, found, _ = played(name, monkeypatch)
+    spread = []
+    for t, one in enumerate(seen, start=1):
+        weights = of(found, "weights", t, one.active)
+        assert weights.sum().item() == pytest.approx(1)
+        torch.testing.assert_close(one.row, average(one.rows, weights), rtol=1e-5, atol=1e-6)
+        spread.append((weights[0] - weights[1]).abs().item())
+    assert max(spread) > 0.005  # no plain mean
+
+
+def test_fedheals_weights_are_those_of_coordinates_that_all_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tau below 0 no coordinate is masked."""
+    seen, found, _ = played("fedheal", monkeypatch, tau=-1.0)
+    for t, one in enumerate(seen, start=1):
+        weights = of(found, "weights", t, one.active)
+        torch.testing.assert_close(one.row, average(one.rows, weights), rtol=1e-5, atol=1e-6)
+    assert (weights[0] - weights[1]).abs() > 0.005
+
+
+def test_feddg_gas_weights_follow_its_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, found, _ = played("feddg_ga", monkeypatch, step=0.3)
+    p = torch.full((N,), 1 / N)
+    for t, one in enumerate(seen, start=1):
+        gap = of(found, "gap", t, one.active)
+        step = 0.3 - (t - 3) * 0.3 / 3  # the gaps are those of the round before
+        before = p[one.active] / p[one.active].sum()
+        moved = (before + step / 2 * (gap / gap.abs().max()).nan_to_num()).clamp(0, 1)
+        expected = moved / moved.sum()
+        torch.testing.assert_close(of(found, "weights", t, one.active), expected)
+        p[one.active] = expected * p[one.active].sum()
+    assert gap.abs().max() > 0
+
+
+def test_fedrds_gaps_distances_and_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eq. 3 from losses measured anew, d of the indicator alone, Eq. 4 of both."""
+    seen, found, federation = played("fedrd", monkeypatch)
+    at = federation.server.indicator.at
+    for t, one in enumerate(seen, start=1):
+        gaps = [
+            validation_loss(federation, k, one.base) - validation_loss(federation, k, row)
+            for k, row in zip(one.active, one.rows, strict=True)
+        ]
+        assert of(found, "gap", t, one.active).tolist() == pytest.approx(gaps, abs=1e-5)
+        far = [(row[at] - one.base[at]).square().sum().sqrt().item() for row in one.rows]
+        assert of(found, "distance", t, one.active).tolist() == pytest.approx(far, rel=1e-4)
+        gamma = [1 / (1 + math.exp(-gap)) for gap in gaps]
+        expected = [((1 - d / sum(far)) / 1 + g / sum(gamma)) / 2 for d, g in zip(far, gamma, strict=True)]
+        assert of(found, "weights", t, one.active).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_fedrds_lambda_is_that_of_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: dict[tuple[int, int], Tensor] = {}
+    loss = FedRD.loss
+
+    def spy(self: FedRD, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        if C.new_epoch:
+            starts[C.t + 1, C.k] = (
+                C.named(C.received)["head.weight"] - C.named(C.row)["head.weight"]
+            ).clone()
+        return loss(self, C, x, y)
+
+    monkeypatch.setattr(FedRD, "loss", spy)
+    found = diagnosed(finish(small(RUN, method("fedrd"))))
+    told = {(t, k): values[0] for (name, t, k), values in found.items() if name == "lambda"}
+    assert told.keys() == starts.keys()
+    for place, moved in starts.items():
+        assert told[place] == pytest.approx(moved.square().sum(1).sqrt().mean().item(), rel=1e-5)
+        assert told[place] > 0
+
+
+def test_hfedfs_alignment_weights_and_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eq. 8 and 9 from whole gradients, by autograd through the generated models."""
+    gradients: list[list[Tensor]] = []
+    embeddings: list[Tensor] = []
+    aggregate = HFedF.aggregate
+
+    def spy(self: HFedF, S: Server, rows: Tensor, *rest: Any) -> None:
+        net, h, W = self.net(S.layout, S.N), S.slot.h.clone().requires_grad_(), S.layout.W
+        models = [generate(net, h, k) for k in S.active]
+        gradients.append(
+            [
+                torch.autograd.grad(model, h, (model - row[W]).detach())[0].double()
+                for model, row in zip(models, rows, strict=True)
+            ]
+        )
+        aggregate(self, S, rows, *rest)
+        embeddings.append(net.embeddings(S.slot.h).clone())
+
+    monkeypatch.setattr(HFedF, "aggregate", spy)
+    seen, found, _ = played("hfedf", monkeypatch)
+    for t, (one, g, nu) in enumerate(zip(seen, gradients, embeddings, strict=True), start=1):
+        mean = (g[0] + g[1]) / 2
+        gamma = [torch.cosine_similarity(single, mean, 0).item() for single in g]
+        assert of(found, "alignment", t, one.active).tolist() == pytest.approx(gamma, abs=1e-4)
+        weights = [math.exp(value) / sum(map(math.exp, gamma)) for value in gamma]
+        assert of(found, "gradalign", t, one.active).tolist() == pytest.approx(weights, abs=1e-4)
+        assert sum(of(found, "gradalign", t, one.active).tolist()) == pytest.approx(1)
+        for k in range(N):  # Adam moves those of clients that are away, too
+            assert found["embeddings", t, k] == dict(enumerate(nu[k].tolist()))
+
+
+def test_hfedfs_weights_without_gradalign_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, found, _ = played("hfedf", monkeypatch, gradalign=False)
+    assert of(found, "gradalign", 1, seen[0].active).tolist() == [0.5, 0.5]
+    assert not [name for name, _, _ in found if name == "alignment"]
+
+
+def test_fdses_factors_and_similarities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's step is the sum of factors times updates; what clients get next, of weights times what came; rows of Eq. 9 by hand."""
+    seen, found, federation = played("fdse", monkeypatch, tau=0.3)
+    L, state = federation.layout, federation.state
+    blocks = [f"stages.stage{i}.conv" for i in (1, 2, 3, 4)]
+    for t, one in enumerate(seen, start=1):
+        for unit, name in enumerate([*blocks, "head"]):
+            at = (L.under(name) & state.shared & L.trainable).at
+            factors = torch.tensor([found["consensus", t, k][unit] for k in one.active])
+            updates = one.rows[:, at] - one.base[at]
+            torch.testing.assert_close(
+                one.row[at] - one.base[at], average(updates, factors), rtol=1e-4, atol=1e-6
+            )
+        for unit, name in enumerate(blocks):
+            at = (L.under(name) & state.personal).at
+            values = one.rows[:, at].double()
+            for place, k in enumerate(one.active):
+                similar = [torch.cosine_similarity(values[place], other, 0).item() / 0.3 for other in values]
+                expected = [math.exp(value) / sum(map(math.exp, similar)) for value in similar]
+                weights = [found["similarity", t, k][N * unit + j] for j in one.active]
+                assert weights == pytest.approx(expected, abs=1e-5)
+                mixed = average(one.rows[:, at], torch.tensor(weights))
+                torch.testing.assert_close(one.mixed[place, at], mixed, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("hp", "absent"),
+    [
+        ({"consensus": "none"}, "consensus"),
+        ({"similarity": "mean"}, "similarity"),
+        ({"similarity": "none"}, "similarity"),
+    ],
+)
+def test_fdse_records_no_weights_that_it_did_not_compute(
+    hp: dict[str, str], absent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found, _ = played("fdse", monkeypatch, **hp)
+    assert absent not in {name for name, _, _ in found}
+    assert {"consensus", "similarity"} & {name for name, _, _ in found}
+
+
+def test_stablefdgs_styles_are_the_moments_of_the_samples_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = recorded(exploration, "information", monkeypatch)
+    monkeypatch.setattr("fedshift.methods.stablefdg.information", exploration.information)
+    federation = small(RUN, method("stablefdg"))
+    turns = trained(federation, monkeypatch)
+    found = diagnosed(federation)
+    places = sorted((t, k) for name, t, k in found)
+    assert len(calls) == len(turns) == len(places) == 6
+    for (styles, *_), place in zip(calls, places, strict=True):
+        parts = [styles.mu.mean(0), styles.sigma.mean(0)]
+        parts += [((part - part.mean(0)) ** 2).mean(0) for part in styles]
+        told = torch.tensor([value for _, value in sorted(found["style", *place].items())])
+        torch.testing.assert_close(told, torch.cat(parts), rtol=1e-4, atol=1e-7)

@@ -1,0 +1,77 @@
+"""Slots of the server that are declared worth keeping: beside the weights of a run that asks for them, and as they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedshift.analysis.diagnostics import diagnostics
+from fedshift.data.load import load
+from fedshift.data.partition import partition
+from fedshift.identity import identify, run_name
+from fedshift.models.layers.hypernet import generate
+from fedshift.resolve import resolve
+from fedshift.rundir import RunDirectory
+from fedshift.spec import RunSpec
+from fedshift.testing import toys
+from fedshift.training import weights
+from fedshift.training.assemble import assemble
+from fedshift.training.run import Machine, train
+from fedshift.workspace import Workspace
+
+CPU = torch.device("cpu")
+
+
+def spec(name: str, keep: str) -> RunSpec:
+    blocks: dict[str, Any] = {"method": {"name": name}, "evaluation": {"keep": keep}}
+    return resolve(toys.spec(data={"target": "texture"}, local={"batch": 256, "lr": 0.05}, **blocks))
+
+
+def trained(root: Path, run: RunSpec) -> tuple[RunDirectory, dict[str, Any]]:
+    workspace, identity = Workspace(root), identify(run)
+    partition(workspace, run)
+    train(workspace, run, Machine(CPU))
+    directory = workspace.run(run_name(run, identity))
+    return directory, json.loads(directory.summary_file.read_text())
+
+
+@pytest.mark.parametrize("name", ["hfedf", "pfedhn"])
+def test_the_hypernetwork_makes_the_models_that_are_kept_beside_it(name: str, project: Path) -> None:
+    run = spec(name, "slots")
+    directory, summary = trained(project, run)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
+    layout, method = federation.layout, federation.method
+    for selection in summary["weights"]:
+        kept = weights.rows(directory, summary, selection, layout)
+        assert kept.keys() == {"generated", "slot/h"}
+        net = method.net(layout, 3)  # type: ignore[attr-defined]
+        for k, row in enumerate(kept["generated"]):
+            assert generate(net, kept["slot/h"], k).equal(row[layout.W])
+        assert weights.unseen(federation, directory, summary, selection).equal(kept["generated"])
+    if name == "hfedf":  # its embeddings of the last round are what was recorded then
+        last = weights.rows(directory, summary, "last", layout)["slot/h"]
+        told = diagnostics(Workspace(project), directory, "embeddings")
+        told = told[told["round"] == 2].sort_values(["client", "index"])
+        assert told["value"].tolist() == net.embeddings(last).flatten().tolist()
+
+
+def test_it_is_kept_where_asked_for_alone(project: Path) -> None:
+    run = spec("hfedf", "post_agg")
+    directory, summary = trained(project, run)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
+    assert weights.rows(directory, summary, "last", federation.layout).keys() == {"generated"}
+    other = identify(spec("hfedf", "slots"))
+    assert identify(run).digest != other.digest and identify(run).code == other.code
+
+
+def test_a_method_without_such_slots_keeps_what_it_kept(project: Path) -> None:
+    run = spec("scaffold", "slots")
+    directory, summary = trained(project, run)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
+    assert weights.rows(directory, summary, "last", federation.layout).keys() == {"shared"}
+    assert not directory.diagnostics.exists()
+    assert not diagnostics(Workspace(project), directory).size
