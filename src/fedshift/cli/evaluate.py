@@ -145,6 +145,7 @@ def _named(
     one = experiment.model_copy(update={"evaluations": [entry]})
     ((label, task),) = evaluations(workspace.root, one).items()
     task = replace(task, selection=selection or task.selection, images=images)
+    label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, [use for use in uses if not use.adaptation])}
 
 

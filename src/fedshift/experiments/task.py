@@ -62,9 +62,6 @@ class Task:
             one_domain(spec, where)
         if spec.evaluation.keep == "none":
             raise FedshiftError(where, "its runs keep no weights", "Set evaluation.keep: post_agg.")
-        if self.selection not in KEPT:
-            what = f"no weights are kept of the round that the protocol's rule '{self.selection}' shows"
-            raise FedshiftError(where, what, f"Choose a protocol that selects by one of: {', '.join(KEPT)}.")
         kind.check(_network(spec.model_copy(update={"seed": 0}).model_dump_json()), where)
 
     def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
