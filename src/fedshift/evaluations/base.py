@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
+Split = Literal["val", "test", "target"]
 
 
 class Kept(NamedTuple):

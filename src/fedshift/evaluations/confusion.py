@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
-from fedshift.evaluations.base import Evaluation, Row, Trained
+from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 KEYS = ["method", "model", "stage", "split"]
 
@@ -19,7 +19,7 @@ KEYS = ["method", "model", "stage", "split"]
 class Params:
     """splits: of clients ("val", "test"), and "target", the held-out domain."""
 
-    splits: tuple[str, ...] = ("test", "target")
+    splits: tuple[Split, ...] = ("test", "target")
 
 
 class Confusion(Evaluation):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import torch
 
-from fedshift.evaluations.base import Evaluation, Row, Trained
+from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 from fedshift.federation.rng import generator
 
 
@@ -20,7 +20,7 @@ class Params:
 
     images: int = 200
     seed: int = 0
-    splits: tuple[str, ...] = ("test", "target")
+    splits: tuple[Split, ...] = ("test", "target")
 
     def __post_init__(self) -> None:
         if self.images < 1:
