@@ -44,9 +44,9 @@ def gather(
     stamps = {use.name: base.read(result)[1] for use, result in made}
     sources = [functools.partial(_table, result) for _, result in made]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
-    if made and (shown := kind.pooled(pq.read_table(path).to_pandas())) is not None:
+    if made and kind.pooled is not base.Evaluation.pooled:
         with atomic_path(path.with_suffix(".csv")) as temporary:
-            shown.to_csv(temporary, index=False)
+            kind.pooled(pq.read_table(path).to_pandas()).to_csv(temporary, index=False)
     return path
 
 

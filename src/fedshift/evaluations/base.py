@@ -127,12 +127,13 @@ class Evaluation:
         raise NotImplementedError
 
     @staticmethod
-    def pooled(cells: pd.DataFrame) -> pd.DataFrame | None:
-        """What of the tables of an experiment's runs is shown as CSV, by row of the experiment (`method`).
+    def pooled(cells: pd.DataFrame) -> pd.DataFrame:
+        """What of the tables of an experiment's runs is shown as CSV, by row of the experiment (`method`);
+        without this function there is no CSV.
 
         cells: these tables below each other, with the columns `method` and the experiment's axes in front.
         """
-        return None
+        raise NotImplementedError
 
     @staticmethod
     def line(table: pa.Table) -> str:
