@@ -47,7 +47,7 @@ test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, 
 	@export SAMPLE_KEY=$$(git rev-parse HEAD 2>/dev/null || date +%F) SAMPLE_SHARE=$${SHARE:-0.1}
 	for isa in "avx2 AVX2" "default SSE41"; do
 	  ATEN_CPU_CAPABILITY=$${isa% *} ONEDNN_MAX_CPU_ISA=$${isa#* } $(PYTEST) -p tests.sample \
-	    tests/methods tests/models tests/federation tests/contract tests/adaptation
+	    tests/methods tests/models tests/federation tests/contract tests/evaluations
 	done
 
 ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1:5000 (another port: make ui PORT=5001)

@@ -19,6 +19,7 @@ import torch
 from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from examples.gap import Gap
+from examples.hardest import Hardest
 from fedshift import identity, registry
 from fedshift.analysis import static
 from fedshift.analysis.metrics.base import Metric
@@ -34,6 +35,7 @@ from fedshift.testing.spies import trained
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
+from tests.evaluations.test_contract import restored
 from tests.workflow.checkout import Checkout, tiny
 
 ALL_BUT_SOURCES = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
@@ -77,6 +79,7 @@ def python(installed: Path, *arguments: str) -> str:
             "figures",
             r"  gap +Gap: how far out-of-distribution accuracy lies below in-distribution accuracy, per method and seed.",
         ),
+        ("evaluations", r"  hardest +Hardest: the images that a model is most wrong about."),
     ],
 )
 def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
@@ -84,14 +87,25 @@ def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
     assert sum(bool(re.fullmatch(line, one)) for one in said) == 1
 
 
-def test_the_suites_test_both_unasked(installed: Path) -> None:
-    suites = "tests/contract", "tests/models", "tests/federation/test_state.py"
-    chosen = "-k", "fedavgm or convmixer"
+def test_the_suites_test_them_unasked(installed: Path) -> None:
+    suites = (
+        "tests/contract",
+        "tests/models",
+        "tests/federation/test_state.py",
+        "tests/evaluations/test_contract.py",
+    )
+    chosen = "-k", "fedavgm or convmixer or hardest"
     said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *suites, *chosen)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
     assert sum("convmixer" in name for name in passed) > 8
+    of_evaluations = [name for name in passed if name.startswith("tests/evaluations/")]
+    assert (
+        sum("hardest" in name for name in of_evaluations)
+        == sum("fedavgm" in name for name in of_evaluations)
+        == 1
+    )
 
 
 def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> None:
@@ -106,8 +120,8 @@ def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> 
 
 
 def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None:
-    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models', 'figures')))"
-    assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'} {'gap'}\n"
+    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models', 'figures', 'evaluations')))"
+    assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'} {'gap'} {'hardest'}\n"
 
 
 # ---- what the pages print
@@ -171,6 +185,24 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
     assert static.draw(page, "A toy").axes[0].get_ylabel().endswith("(%)" if relative else "(points)")
 
 
+def test_the_evaluation_that_the_page_prints_is_the_examples(tmp_path: Path) -> None:
+    """The three images of each client, and of the target, with the greatest loss, by the page and by the package."""
+    _, run = restored("fedavg", tmp_path)
+    kinds = printed("add-an-evaluation.md")["Hardest"], Hardest
+    page, package = (kind(params(kind, {"images": 3}), method("fedavg")).table(run) for kind in kinds)
+    assert page.equals(package) and page.num_rows == 3 * 4
+    ((row, index),) = ((row, index) for place, row, index in run.sets(["target"]))
+    model = run.network.bind(row).model.eval()
+    with torch.no_grad():
+        pixels, y = run.samples.take(index)
+        losses = torch.nn.functional.cross_entropy(
+            model(run.samples.evaluate(pixels)).logits, y, reduction="none"
+        )
+    found = page.to_pandas().query("split == 'target'")
+    assert found["sample"].tolist() == index[losses.argsort(descending=True)[:3]].tolist()
+    assert found["loss"].tolist() == pytest.approx(losses.sort(descending=True).values[:3].tolist(), rel=1e-5)
+
+
 def test_the_metric_that_the_page_prints_is_one() -> None:
     """Of 2 sets of 4 and 2 samples: confidence .6 and .8 beside accuracies of .5 and 1."""
     metric = printed("add-a-metric.md")["Overconfidence"]
@@ -224,7 +256,7 @@ def extended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Exten
     entry = "  convmixer: {method: {name: fedavg}, model: {name: convmixer}}\n"
     demo = (
         tiny("Demo", "fedavg", "fedavgm").replace("axes:", f"{entry}axes:").replace("rounds: 1", "rounds: 2")
-        + "figures: [curves, {gap: {relative: true}}]\n"
+        + "figures: [curves, {gap: {relative: true}}]\nevaluations: [{hardest: {images: 2}}]\n"
     )
     made = Extended.made(tmp_path_factory.mktemp("extended"), {"demo": demo}, "experiments: [other]\n")
     assert isinstance(made, Extended)
@@ -248,9 +280,17 @@ def test_its_rows_stand_in_the_table(extended: Extended) -> None:
 
 @pytest.mark.slow
 @pytest.mark.workflow
-def test_its_figure_is_drawn_and_a_change_of_it_trains_nothing(extended: Extended) -> None:
+def test_its_figure_and_its_evaluation_are_made_and_a_change_of_them_trains_nothing(
+    extended: Extended,
+) -> None:
     files = {path.name for path in (extended.root / FIGURES).iterdir()}
     assert {"gap-True.svg", "gap-True.pdf", "gap-True.png", "gap-True.csv", "curves.svg"} <= files
+    found = pd.read_parquet(extended.root / "results" / "metrics" / "demo.evaluated" / "hardest-2.parquet")
+    assert {*found["method"]} == {"fedavg", "fedavgm", "convmixer"} and len(found) == 3 * 4 * 2
+    before = extended.append("plugins/hardest.py", "CHANGED = 1\n")
+    again = extended.run("--dry-run", *ASKED)
+    assert "rule evaluate:" in again and "rule train:" not in again
+    (extended.root / "plugins/hardest.py").write_text(before)
     before = extended.append("plugins/gap.py", "CHANGED = 1\n")
     again = extended.run("--dry-run", *ASKED)
     assert "rule figure:" in again and "rule train:" not in again

@@ -29,7 +29,7 @@ def test_what_the_snakefile_imports_is_of_the_standard_library_alone(module: str
 
 def test_runs_are_those_that_are_here_in_order(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    assert list(workspace.runs()) == [] and workspace.packs() == [] and workspace.adaptations() == []
+    assert list(workspace.runs()) == [] and workspace.packs() == []
     names = ["digits/fedavg/ink/seed0/1-a", "digits/fedavg/ink/seed1/0-a"]
     for name in reversed(names):
         workspace.run(name).path.mkdir(parents=True)

@@ -12,7 +12,7 @@ from typing import Any
 from fedshift.equations import Equation
 from fedshift.registry import get, own
 
-KINDS = ("methods", "adaptations", "partitions")
+KINDS = ("methods", "evaluations", "partitions")
 
 
 def equations() -> str:

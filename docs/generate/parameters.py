@@ -1,4 +1,4 @@
-"""Parameters of methods, networks, schemes, modifiers and adaptations: their `Params`, as JSON schemas with
+"""Parameters of methods, networks, schemes, modifiers and evaluations: their `Params`, as JSON schemas with
 a description for each.
 """
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from fedshift.registry import get, own
 
-KINDS = ("methods", "models", "partitions", "modifiers", "adaptations")
+KINDS = ("methods", "models", "partitions", "modifiers", "evaluations")
 
 
 def parameters(kind: str) -> dict[str, dict[str, Any]]:

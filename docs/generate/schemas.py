@@ -20,7 +20,7 @@ from fedshift.experiments.quantity import AGGREGATIONS
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
-from fedshift.registry import own
+from fedshift.registry import get, own
 from fedshift.spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,6 @@ OWNERS = {
     "Method": ("methods", "name"),
     "Model": ("models", "name"),
     "Partition": ("partitions", "scheme"),
-    "Adapt": ("adaptations", "name"),
 }
 SPEC = {"$ref": "#/$defs/Spec"}
 LABELLED_BY_DATA_SET = {"type": "object", "additionalProperties": SPEC}
@@ -82,15 +81,16 @@ def _spec() -> dict[str, Schema]:
     }
 
 
-def _by_name(block: Schema, kind: str, key: str) -> None:
+def _by_name(block: Schema, kind: str, key: str, names: tuple[str, ...] = ()) -> None:
     """Complete the block's name, and hold its `params` to the parameters of that name."""
-    _completed(block, key, own(kind))
+    names = names or own(kind)
+    _completed(block, key, names)
     block["allOf"] = [
         {
             "if": {"properties": {key: {"const": name}}, "required": [key]},
             "then": {"properties": {"params": {"$ref": f"#/$defs/{kind}.{name}"}}},
         }
-        for name in own(kind)
+        for name in names
     ]
 
 
@@ -102,7 +102,8 @@ def _completed(block: Schema, key: str, names: tuple[str, ...]) -> None:
 def _experiment() -> Schema:
     made = Experiment.model_json_schema()
     defs, keys = {**made.pop("$defs"), **_spec()}, made["properties"]
-    _by_name(defs["Adapt"], *OWNERS["Adapt"])
+    adapting = [name for name in own("evaluations") if get("evaluations", name).adapts]
+    _by_name(defs["Adapt"], "evaluations", "name", tuple(adapting))
     del keys["name"]
     made["required"].remove("name")
     _completed(made, "protocol", tuple(protocols(ROOT)))
@@ -120,9 +121,13 @@ def _experiment() -> Schema:
     }
     keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
     defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
-    named, parametrised = keys["figures"]["anyOf"][0]["items"]["anyOf"]
-    named["anyOf"] = [{"enum": [*own("figures")]}, {"type": named.pop("type")}]
-    parametrised["propertyNames"] = {"anyOf": named["anyOf"]}
+    _listed(keys["figures"]["anyOf"][0], "figures")
+    _listed(keys["evaluations"], "evaluations")
+    _, parametrised = keys["evaluations"]["items"]["anyOf"]
+    parametrised["properties"] = {
+        name: {"anyOf": [{"$ref": f"#/$defs/evaluations.{name}"}, {"type": "null"}]}
+        for name in own("evaluations")
+    }
     aggregations = "|".join(AGGREGATIONS)
     quantity = {
         "anyOf": [
@@ -138,6 +143,13 @@ def _experiment() -> Schema:
     defs["Table"]["properties"]["metrics"]["items"] |= quantity
     defs["Claim"]["properties"]["metric"] |= quantity
     return {**made, "$defs": defs}
+
+
+def _listed(block: Schema, kind: str) -> None:
+    """Complete the names of a list of names, or {name: parameters}."""
+    named, parametrised = block["items"]["anyOf"]
+    named["anyOf"] = [{"enum": [*own(kind)]}, {"type": named.pop("type")}]
+    parametrised["propertyNames"] = {"anyOf": named["anyOf"]}
 
 
 def _unnamed(method: str) -> Schema:

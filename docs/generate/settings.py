@@ -99,7 +99,7 @@ OWNERS = (
     ("models", "Parameters of networks, `model.params`"),
     ("partitions", "Parameters of schemes, `partition.params`"),
     ("modifiers", "Parameters of modifiers, `partition.modify.<name>`"),
-    ("adaptations", "Parameters of adaptations, `adapt.<row>.params`"),
+    ("evaluations", "Parameters of evaluations: `evaluations`, and `adapt.<row>.params` of those that adapt"),
 )
 
 

@@ -24,7 +24,7 @@ PACKAGES = {
     "partitions": "fedshift.data.partitions",
     "modifiers": "fedshift.data.modifiers",
     "renderings": "fedshift.data.renderings",
-    "adaptations": "fedshift.adaptation",
+    "evaluations": "fedshift.evaluations",
     "figures": "fedshift.analysis.figures",
     "metrics": "fedshift.analysis.metrics",
 }

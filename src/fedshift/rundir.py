@@ -96,6 +96,11 @@ class RunDirectory:
         return self.path / "weights"
 
     @property
+    def evaluated(self) -> Path:
+        """The folder of what was computed of the finished run (`fedshift.training.evaluate`), a file each."""
+        return self.path / "evaluated"
+
+    @property
     def published(self) -> Path:
         """What is known to have arrived at MLflow, as JSON (`fedshift.tracking.publish`)."""
         return self.path / "mlflow.json"

@@ -75,14 +75,6 @@ class Workspace:
         """The directory of a run as plans and tables name it: by its path below the root."""
         return RunDirectory(self.root / directory)
 
-    def adapted(self, run: str) -> Path:
-        """The folder of the adaptations of run `<digest>-<code>`."""
-        return self.results / "adapted" / run
-
-    def adaptations(self) -> list[Path]:
-        """The folders of adaptations that are here, one a run."""
-        return sorted((self.results / "adapted").glob("*/"))
-
     def pack(self, pack: str) -> PackStamp:
         return PackStamp(self.results / "packs" / f"{pack}.json")
 
@@ -94,9 +86,9 @@ class Workspace:
         """The Parquet file of the records of an experiment's runs."""
         return self.results / "metrics" / f"{experiment}.parquet"
 
-    def adapted_metrics(self, experiment: str) -> Path:
-        """The JSON file of the results of an experiment's adaptations."""
-        return self.results / "metrics" / f"{experiment}.adapted.json"
+    def evaluated(self, experiment: str) -> Path:
+        """The folder of what was computed of an experiment's runs, a Parquet file for each evaluation."""
+        return self.results / "metrics" / f"{experiment}.evaluated"
 
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment

@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.analysis import adapted, tables
+from fedshift.analysis import tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims import verdicts
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collect import Collected, Use
+from fedshift.analysis.evaluated import evaluated, gather
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
 from fedshift.analysis.panels import table
 from fedshift.analysis.report import write as write_report
 from fedshift.analysis.restore import restore
+from fedshift.evaluations.base import read
+from fedshift.evaluations.base import write as write_result
+from fedshift.experiments.load import load
+from fedshift.experiments.task import Task, place
+from fedshift.federation.records import SCHEMA
 from fedshift.files import canonical_json, write_json
 from fedshift.planning import planfile
-from fedshift.task import Task, place
+from fedshift.rundir import RunDirectory
 
 from .conftest import Project, accuracy
 
@@ -31,13 +39,18 @@ TASK = Task("fedbn", {}, "last")
 OOD = {("a", 0): (0.50, 0.60), ("a", 1): (0.52, 0.58), ("b", 0): (0.30, 0.36), ("b", 1): (0.40, 0.50)}
 
 
-def result(name: str, before: float, after: float) -> dict[str, Any]:
-    """What `fedshift adapt` writes."""
-    return {
-        "run": name, "weights": None, **TASK.declared(), "round": 1, "n": 7, "time": 5.0, "seconds": 2.0,
-        "before": {"accuracy": before, "loss": 1.0}, "after": {"accuracy": after, "loss": 0.5},
-        "environment": {"device": "H200", "capability": "9.0", "threads": 1},
-    }  # fmt: skip
+def result(run: RunDirectory, before: float, after: float) -> Path:
+    """What `fedshift evaluate` writes of an adaptation."""
+    stamp = {**TASK.declared(), "run": run.name, "weights": None, "seconds": 2.0}
+    stamp["environment"] = {"device": "H200", "capability": "9.0", "threads": 1}
+    same = {"round": 1, "model": "global", "member": 0, "client": -1, "split": "target", "n": 7, "time": 5.0}
+    rows = [
+        {**same, "stage": stage, "metric": metric, "value": value}
+        for stage, accuracy, loss in (("post_agg", before, 1.0), ("adapted", after, 0.5))
+        for metric, value in (("accuracy", accuracy), ("loss", loss))
+    ]
+    write_result(path := place(run, stamp), pa.Table.from_pylist(rows, SCHEMA), stamp)
+    return path
 
 
 def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared: Any) -> Collected:
@@ -45,17 +58,14 @@ def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared
     axes = {"target": ["a", "b"], "seed": [0, 1]}
     shown = {"t": {"columns": ["target"], "metrics": ["id", "ood"]}}
     project.declare(methods={"fedbn": None}, axes=axes, tables=shown, **{**ROW, **declared})
-    results = []
     for (target, seed), (before, after) in OOD.items():
         project.add(
             "fedbn", {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.6), ood=before)}, target=target, seed=seed
         )
-        name = project.runs[-1].name
         use = project.cells[-1]._replace(label="fedbn-adapted", adaptation=canonical_json(TASK.declared()))
         project.cells.append(use)
         if (target, seed) not in without:
-            results.append(result(name, before, after))
-    write_json(adapted.path(project.workspace, "toy"), results)
+            result(project.workspace.run_at(project.runs[-1].directory), before, after)
     return project.collect()
 
 
@@ -180,23 +190,35 @@ def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -
 
 def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     made(project)
-    summaries = {
-        run.name: json.loads((project.workspace.root / run.directory / "summary.json").read_text())
+    workspace, runs = project.workspace, [project.workspace.run_at(run.directory) for run in project.runs]
+    uses = [
+        Use(cell.label, json.loads(cell.axes), run.name, run.directory, run.spec, run.code, cell.adaptation)
+        for cell in project.cells
+        if cell.adaptation
         for run in project.runs
-    }
-    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
-    records = {
-        run.directory: (project.workspace.root / run.directory / "metrics.parquet") for run in project.runs
-    }
-    wanted = {name: pq.read_table(path) for name, path in records.items()}
-    shutil.rmtree(project.workspace.results / "runs")
-    assert (restore(project.workspace), restore(project.workspace)) == (4, 0)
-    for name, path in records.items():  # the run's records, not those of its adaptation
-        assert pq.read_table(path).num_rows == wanted[name].num_rows
-    for (before, after), run in zip(OOD.values(), project.runs, strict=True):
-        told = result(run.name, before, after)
-        assert json.loads(place(project.workspace, told).read_text()) == told
-    assert len(list(project.workspace.results.glob("adapted/*/*.json"))) == 4
+        if run.digest == cell.digest
+    ]
+    paths = {run.name: next(run.evaluated.iterdir()) for run in runs}
+    results = [(use, paths[use.name]) for use in uses]
+    gather(workspace, load(workspace.root, "toy"), "fedbn-adapted", TASK, results)
+    gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
+    assert (
+        len(gathered) == 16
+        and {*gathered["target"]} == {"a", "b"}
+        and {*gathered["method"]} == {"fedbn-adapted"}
+    )
+    summaries = {run.name: run.summary() for run in runs}
+    write_json(workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
+    records = {run.metrics: pq.read_table(run.metrics) for run in runs}
+    wanted = {path: read(path) for path in paths.values()}
+    shutil.rmtree(workspace.results / "runs")
+    assert (restore(workspace), restore(workspace)) == (4, 0)
+    for path, before in records.items():  # the run's records, not those of its adaptation
+        assert pq.read_table(path).num_rows == before.num_rows
+    for path, (before, stamp) in wanted.items():
+        there, told = read(path)
+        assert there.equals(before) and told == stamp
+    assert len(list(workspace.results.rglob("evaluated/*.parquet"))) == 4
 
 
 def test_a_plan_keeps_what_is_adapted_how(project: Project) -> None:

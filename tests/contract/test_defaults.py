@@ -17,7 +17,7 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
 
 
 @pytest.mark.parametrize(
-    "kind", ["methods", "models", "partitions", "modifiers", "renderings", "adaptations"]
+    "kind", ["methods", "models", "partitions", "modifiers", "renderings", "evaluations"]
 )
 def test_defaults_are_frozen(kind: str) -> None:
     """What is new is added to the file; a default of what is there stays, and another value is a preset or a version."""

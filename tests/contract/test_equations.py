@@ -17,8 +17,8 @@ from fedshift.errors import FedshiftError
 from fedshift.registry import PACKAGES, get, module, names
 from fedshift.resolve import params
 from fedshift.testing.toys import finish, images, method, small, spec
-from tests.adaptation import test_fedbn as adapting
 from tests.conftest import ROOT
+from tests.evaluations import test_fedbn as adapting
 from tests.test_identity import closure
 
 Function = Callable[..., Any]
@@ -63,7 +63,7 @@ def adapted(name: str, options: dict[str, Any]) -> None:
         return adaptation.adapt(net, layout, lambda size: iter(adapting.images(8).split(size)))
 
 
-RUNS = {"methods": federated, "renderings": rendered, "partitions": divided, "adaptations": adapted}
+RUNS = {"methods": federated, "renderings": rendered, "partitions": divided, "evaluations": adapted}
 # Beside what an equation's mark says of its options. CCST's own encoder needs files; the colours go the same way.
 OPTIONS = {("renderings", "ccst"): {"space": "rgb"}}
 

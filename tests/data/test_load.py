@@ -13,12 +13,12 @@ from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
 from fedshift.errors import FedshiftError
+from fedshift.experiments.task import Task
 from fedshift.files import sha256
 from fedshift.identity import identify, prepared_name, rendered_name, run_name
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
-from fedshift.task import Task
-from fedshift.training.adapt import adapt
+from fedshift.training.evaluate import evaluate
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.opened import opened
@@ -44,7 +44,7 @@ def spec_of(method: str = "fedavg", target: object = "texture", **blocks: Any) -
 
 
 @pytest.mark.parametrize("method", ["fedavg", "ccst"])
-def test_a_run_and_an_adaptation_read_each_file_once(project: Path, method: str) -> None:
+def test_a_run_and_its_evaluations_read_each_file_once(project: Path, method: str) -> None:
     """By `open` calls as the kernel counts them: of a run, with a rendering too, and of one that finds its images rendered."""
     workspace, spec = Workspace(project), spec_of(method)
     path = partition(workspace, spec)
@@ -59,7 +59,7 @@ def test_a_run_and_an_adaptation_read_each_file_once(project: Path, method: str)
     identity = identify(spec)
     run = workspace.run(run_name(spec, identity))
     with opened(folders) as second:
-        adapt(workspace, run.path, Task("fedbn", {}), CPU)
+        evaluate(workspace, run.path, [Task("fedbn", {}), Task("confusion", {})], CPU)
     assert {name: count for name, count in second.items() if name != "images.npy"} == once
     if method == "ccst":
         with opened([workspace.rendered(rendered_name(spec))]) as rendered:

@@ -14,7 +14,7 @@ from typing import Any
 from tests.mutants.forks import ROOT, Tree
 from tests.mutants.sites import files
 
-FOLDERS = ("adaptation", "analysis", "contract", "federation", "methods", "models")
+FOLDERS = ("analysis", "contract", "evaluations", "federation", "methods", "models")
 READ = ("src", "tests", "reference", "experiments")
 PATIENCE = 1800.0  # seconds for one test file, traced
 

@@ -22,7 +22,7 @@ SCOPE = (
     "methods",
     "models",
     "federation",
-    "adaptation",
+    "evaluations",
     "analysis/select.py",
     "analysis/claims.py",
     "analysis/tables.py",

@@ -50,8 +50,6 @@ def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unas
 ) -> None:
     needed, old = finish(project, runs[0]), finish(project, by(runs[0], "0dd00001"))
     gone = finish(project, runs[1]._replace(directory=runs[1].directory.replace(runs[1].digest, "0" * 16)))
-    write_json(project / "results" / "adapted" / old.name / "fedbn-1.json", {})
-    write_json(project / "results" / "adapted" / needed.name / "fedbn-1.json", {})
     (old / "weights").mkdir()
     (old / "weights" / "round1.safetensors").write_bytes(bytes(2_500_000))
     shown = done(fedshift(project, "gc"))
@@ -59,17 +57,13 @@ def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unas
     below = old.relative_to(project).as_posix()
     assert ["2.5", "MB", "of", "other", "code", below] in lines
     assert ["0.0", "MB", "of", "no", "experiment", gone.relative_to(project).as_posix()] in lines
-    assert f"results/adapted/{old.name}" in shown and f"results/adapted/{needed.name}" not in shown
-    assert "2 of other code: 0.00 GB\n" in shown and "1 of no experiment: 0.00 GB\n" in shown
+    assert "1 of other code: 0.00 GB\n" in shown and "1 of no experiment: 0.00 GB\n" in shown
     assert shown.endswith("Nothing is deleted. To delete them: the same command with --delete.\n")
     assert old.is_dir() and gone.is_dir()
     assert needed.relative_to(project).as_posix() not in shown
 
     done(fedshift(project, "gc", "--delete"))
-    assert (
-        not old.exists() and not gone.exists() and not (project / "results" / "adapted" / old.name).exists()
-    )
-    assert needed.is_dir() and (project / "results" / "adapted" / needed.name).is_dir()
+    assert not old.exists() and not gone.exists() and needed.is_dir()
     assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
 
 
@@ -126,7 +120,6 @@ def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(
 ) -> None:
     beside = (project / runs[0].directory).parent
     (beside / "my notes").mkdir(parents=True)
-    (project / "results" / "adapted" / "plots").mkdir(parents=True)
     assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
     elsewhere = tmp_path_factory.mktemp("disk") / "run"
     write_json(elsewhere / "summary.json", {})

@@ -12,7 +12,7 @@ PUBLISHED = [
 rule collect:
     input:
         packs_of,
-        adapted_of,
+        evaluated_of,
     output:
         "results/metrics/{experiment}.parquet",
         "results/metrics/{experiment}.statistics.parquet",

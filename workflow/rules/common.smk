@@ -52,6 +52,7 @@ try:
     REQUEST = planfile.request(WORKSPACE, PLAN)
     RUNS = planfile.runs(PLAN)
     CELLS = planfile.cells(PLAN)
+    EVALUATIONS = planfile.evaluations(PLAN)
     IMAGES = {images.prepared: images for images in planfile.images(PLAN)}
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
@@ -121,23 +122,26 @@ def runs_of(wildcards):
     return sha256(repr([(label, axes, run.name, run.of_other_code) for label, axes, run in runs]))
 
 
-def adapted_by(wildcards):
-    """The experiment's adaptations, as cells."""
-    return [cell for cell in cells_of(wildcards) if cell.adaptation]
+def evaluated_cells(wildcards):
+    """The experiment's cells whose runs are evaluated, one for each thing that is computed of it: its adapted rows, and all runs by each
+    of its evaluations."""
+    cells, asked = cells_of(wildcards), [one for one in EVALUATIONS if one.experiment == wildcards.experiment]
+    runs = [cell._replace(adaptation=one.task) for one in asked for cell in cells if not cell.adaptation]
+    return [cell for cell in cells if cell.adaptation] + runs
 
 
-def runs_to_adapt(wildcards):
-    return [RUN[cell.digest] for cell in adapted_by(wildcards)]
+def runs_to_evaluate(wildcards):
+    return [RUN[cell.digest] for cell in evaluated_cells(wildcards)]
 
 
-def adapted_of(wildcards):
-    """Their results, if there are any to come."""
-    return [str(WORKSPACE.adapted_metrics(wildcards.experiment))] if adapted_by(wildcards) else []
+def evaluated_of(wildcards):
+    """Where the results come together, if there are any to come."""
+    return [str(WORKSPACE.evaluated(wildcards.experiment))] if evaluated_cells(wildcards) else []
 
 
 def tasks_of(wildcards):
-    """Hash of what is adapted how: its runs, adaptation, parameters, and the code that does it."""
-    return sha256(repr([(RUN[cell.digest].name, cell.adaptation) for cell in adapted_by(wildcards)]))
+    """Hash of what is computed how: of which runs, by which evaluations with their parameters, and the code that does it."""
+    return sha256(repr([(RUN[cell.digest].name, cell.label, cell.adaptation) for cell in evaluated_cells(wildcards)]))
 
 
 def key_of(experiment):

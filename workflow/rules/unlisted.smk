@@ -10,6 +10,7 @@ OF_AN_EXPERIMENT = {
     "figures": "results/figures/{unlisted}",
     "report": "results/report/{unlisted}/index.html",
     "metrics": "results/metrics/{unlisted}.parquet",
+    "evaluated": "results/metrics/{unlisted}.evaluated",
 }
 
 

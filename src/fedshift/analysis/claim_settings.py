@@ -58,7 +58,8 @@ def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     protocol for all methods.
     """
     declared = Experiment.model_validate_json(text)
-    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}, "expect": None, "adapt": {}}
+    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}, "expect": None}
+    bare |= {"adapt": {}, "evaluations": []}
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))

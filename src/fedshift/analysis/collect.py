@@ -13,23 +13,25 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis import adapted
-from fedshift.analysis.adapted import Result
 from fedshift.analysis.records import of_run, statistics_of_run, write
 from fedshift.errors import FedshiftError
+from fedshift.evaluations import base as evaluations
+from fedshift.evaluations._adaptation import AFTER
 from fedshift.experiments.axes import axes
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import AxisValues, Experiment
+from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS
 from fedshift.files import atomic_path, canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
 from fedshift.registry import get
-from fedshift.rundir import State
+from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
 
 CLIENTS = pa.list_(
@@ -183,14 +185,13 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
     by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
-    and contributes nothing; nor does an adaptation that was not gathered.
+    and contributes nothing; nor does an adaptation that has not been made.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
-    results = adapted.read(workspace, name)
-    rows = [_row(workspace, use, results.get((use.name, use.adaptation))) for use in uses]
-    keys = _keys(experiment, uses)
-    finished = [place for place, row in enumerate(rows) if row["state"] == "finished"]
+    rows = [_row(workspace, use) for use in uses]
+    keys = keys_of(experiment, uses)
+    finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
     named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     runs = constants.take(pa.array(finished, pa.int64()))
@@ -199,7 +200,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
         (path, SCHEMA, _records),
         (_beside(path, "statistics"), STATISTICS, _statistics),
     ):
-        sources = [functools.partial(of, workspace, uses[place], results) for place in finished]
+        sources = [functools.partial(of, workspace, uses[number]) for number in finished]
         write(file, schema, runs, sources, {"missing": missing})
     with atomic_path(_beside(path, "runs")) as temporary:
         pq.write_table(_table(keys, rows), temporary)
@@ -263,7 +264,7 @@ def _beside(path: Path, kind: str) -> Path:
     return path.with_suffix(f".{kind}.parquet")
 
 
-def _keys(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
+def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     """Method label and axes, in the order of the file, one row per run. Raises FedshiftError for an axis with
     the name of a column.
     """
@@ -285,8 +286,8 @@ def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
     return pa.table([*keys.columns, *frame.columns], names=names)
 
 
-def _row(workspace: Workspace, use: Use, result: Result | None) -> Row:
-    """The run's row, or that of its adaptation with this result."""
+def _row(workspace: Workspace, use: Use) -> Row:
+    """The run's row, or that of its adaptation."""
     run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
@@ -296,13 +297,15 @@ def _row(workspace: Workspace, use: Use, result: Result | None) -> Row:
         return {**row, "state": outcome}
     if outcome is State.FAILED:
         return {**row, "state": outcome, "failure": (run.failure() or {}).get("text", "")}
-    content = run.summary_file.read_bytes()
-    if use.adaptation and not adapted.fits(result, content):
-        return {**row, "state": State.MISSING}
-    summary = json.loads(content)
+    summary = run.summary() or {}
     costs = {name: summary["costs"].get(name) for name in COSTS}
-    if result:
-        costs["seconds"] += result["seconds"]
+    measured = summary["environment"]
+    if use.adaptation:
+        if not (result := _adapted(run, use)).is_file():
+            return {**row, "state": State.MISSING}
+        _, made = evaluations.read(result)
+        costs["seconds"] += made["seconds"]
+        measured = made["environment"]
     shown = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
     return {
         **row,
@@ -310,18 +313,27 @@ def _row(workspace: Workspace, use: Use, result: Result | None) -> Row:
         **costs,
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
-        "hardware": _hardware((result or summary)["environment"]),
+        "hardware": _hardware(measured),
     }
 
 
-def _records(workspace: Workspace, use: Use, results: dict[tuple[str, str], Result]) -> pa.Table:
-    """A finished run's records, or those of its adaptation."""
-    if use.adaptation:
-        return adapted.records(results[use.name, use.adaptation])
-    return of_run(workspace.run_at(use.directory))
+def _adapted(run: RunDirectory, use: Use) -> Path:
+    """The result of a finished run's adaptation, made of the very weights that the run has now."""
+    told = json.loads(use.adaptation)
+    kept = (run.summary() or {})["hashes"].get(f"weights_{told['task']['selection']}")
+    return place(run, {**told, "run": run.name, "weights": kept})
 
 
-def _statistics(workspace: Workspace, use: Use, results: dict[tuple[str, str], Result]) -> pa.Table:
+def _records(workspace: Workspace, use: Use) -> pa.Table:
+    """A finished run's records, or those of its adaptation: the test after it."""
+    run = workspace.run_at(use.directory)
+    if not use.adaptation:
+        return of_run(run)
+    table, _ = evaluations.read(_adapted(run, use))
+    return table.filter(pc.equal(table["stage"], AFTER))
+
+
+def _statistics(workspace: Workspace, use: Use) -> pa.Table:
     """A finished run's statistics; an adaptation has none."""
     return STATISTICS.empty_table() if use.adaptation else statistics_of_run(workspace.run_at(use.directory))
 

@@ -109,7 +109,7 @@ def _held_out(root: Path, printed: Published, runs: pd.DataFrame) -> Iterator[st
 
 
 def _adaptation(text: str) -> str:
-    return str(json.loads(text)["task"]["adaptation"]) if text else ""
+    return str(json.loads(text)["task"]["evaluation"]) if text else ""
 
 
 @functools.cache

@@ -1,5 +1,5 @@
-"""Restore: run directories of runs that were made elsewhere, and their adaptations, from stamps and metrics,
-which DVC shares.
+"""Restore: run directories of runs that were made elsewhere, and what was evaluated of them, from stamps and
+metrics, which DVC shares.
 
 A restored directory holds the summary, byte for byte, the records and the statistics; not the weights. So
 plan, status and collect know the run as finished, and an experiment that grows trains only what is new.
@@ -12,15 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.analysis import adapted
+from fedshift.analysis import evaluated
 from fedshift.analysis.records import by_run
+from fedshift.evaluations._adaptation import AFTER
 from fedshift.files import atomic_path
 from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
 
 def restore(workspace: Workspace) -> int:
-    """Write the directories of collected runs that are not here, and results of adaptations; return how many
+    """Write the directories of collected runs that are not here, and results of evaluations; return how many
     runs.
     """
     summaries = {name: summary for stamp in workspace.packs() for name, summary in stamp.finished().items()}
@@ -41,7 +42,7 @@ def restore(workspace: Workspace) -> int:
             if run.metrics.exists():
                 run.finish(summaries[name])  # last: with it the run is finished
                 restored += 1
-    adapted.restore(workspace)
+    evaluated.restore(workspace, {run.name: run for run in workspace.runs()})
     return restored
 
 
@@ -56,4 +57,4 @@ def _write(collected: Path, files: dict[str, Path]) -> None:
 
 
 def _adapted(table: pa.Table) -> bool:
-    return bool(table["stage"][0].as_py() == adapted.STAGE)
+    return bool(table["stage"][0].as_py() == AFTER)

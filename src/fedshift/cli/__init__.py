@@ -12,7 +12,7 @@ from fedshift.errors import FedshiftError, nearest
 
 VERBS = {
     "doctor": "Say what this machine and project have, what they lack, and what to do.",
-    "list": "Name what there is: methods, models, data sets, partition schemes, metrics, experiments.",
+    "list": "Name what there is: methods, models, data sets, metrics, evaluations, experiments, and more.",
     "fetch": "Get raw images or published weights, or say where to get them.",
     "verify": "Check raw images against their manifest.",
     "prepare": "Decode raw images once into a memory map.",
@@ -21,7 +21,7 @@ VERBS = {
     "run": "Make all results of one experiment with Snakemake, and what they need.",
     "status": "Count finished, running, failed and missing runs.",
     "train": "Train planned runs, each once.",
-    "adapt": "Adapt models of finished runs to their held-out domain without labels, and test them.",
+    "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",
     "table": "Write an experiment's tables.",
     "figure": "Draw an experiment's figures.",

@@ -27,7 +27,7 @@ from fedshift.workspace import Workspace
 )
 @click.pass_obj
 def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
-    """Name runs and adaptations below results/ that no file below experiments/ needs.
+    """Name runs below results/ that no file below experiments/ needs.
 
     These are runs of other code, where the installed code has finished them too, and of what was taken out of
     all experiments. Going back to that code would train them again. What is being trained stays, as do all

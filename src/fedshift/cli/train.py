@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fedshift.training.pack import at_once, in_turn
 from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.train")
-PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster that has no GPU
 
 
 @click.command
@@ -129,14 +127,11 @@ def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
     """Train one run of the plan, if the code is still the one that it was planned with."""
-    import torch
-
     from fedshift.identity import identify
     from fedshift.spec import parse
+    from fedshift.training.device import device as chosen
     from fedshift.training.run import Machine, train
 
-    cuda = torch.cuda.is_available()
-    kind = ("cuda" if cuda else "cpu") if device == "auto" or PRETEND in os.environ else device
     spec = parse(json.loads(run.spec), run.directory)
     if str(identify(spec)) != run.name:
         raise FedshiftError(
@@ -145,6 +140,6 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
             "Run snakemake again: it plans anew.",
         )
     try:
-        train(workspace, spec, Machine(torch.device(kind), threads, checkpoint_seconds))
+        train(workspace, spec, Machine(chosen(device), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
         log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))

@@ -19,14 +19,15 @@ from typing import Any
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis, axes, nested
+from fedshift.experiments.figures import listed
 from fedshift.experiments.load import lineage, preset, protocol
 from fedshift.experiments.protocols import Partial, Protocol, merge
 from fedshift.experiments.schema import HELD_OUT, Experiment
+from fedshift.experiments.task import Task
 from fedshift.experiments.validate import check, check_only, check_parameters
 from fedshift.registry import get, names
 from fedshift.resolve import check_weights, resolve
 from fedshift.spec import RunSpec, parse
-from fedshift.task import Task
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,28 @@ def expand(root: Path, experiment: Experiment) -> list[Cell]:
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
+    for label, task in evaluations(root, experiment).items():
+        for cell in cells:
+            task.check(cell.spec, f"experiments/{experiment.name}.yaml: evaluations.{label}")
     cells += list(_adapted(root, experiment, cells))
     check(root, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
+
+
+def evaluations(root: Path, experiment: Experiment) -> dict[str, Task]:
+    """What is computed of all runs of an experiment, by the name of its files, in the round that tables show.
+
+    Raises FedshiftError for a name or parameter that is not there, and for a column with the name of an axis.
+    """
+    where, shown = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+    tasks = {}
+    for label, (name, given) in listed(experiment.evaluations, f"{where}: evaluations").items():
+        kind = get("evaluations", name, f"{where}: evaluations")
+        for axis in experiment.axes.keys() & kind.columns:
+            what = f"is a column of what the evaluation '{name}' gives"
+            raise FedshiftError(f"{where}: axes.{axis}", what, "Give the axis another name.")
+        tasks[label] = Task(name, given, shown)
+    return tasks
 
 
 def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[Cell]:
@@ -68,8 +88,16 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
         here = f"{where}: adapt.{label}"
         if label in experiment.methods:
             raise FedshiftError(here, "is the name of a method, too", "Give the adapted row another one.")
+        if label in (asked := evaluations(root, experiment)):
+            raise FedshiftError(here, f"is the name of an evaluation, too: {', '.join(asked)}", "Rename it.")
         if row.run not in experiment.methods:
             raise unknown(f"{here}.run", "method of this experiment", row.run, experiment.methods)
+        if not get("evaluations", row.name, here).adapts:
+            choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
+            what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"
+            raise FedshiftError(
+                here, what, f"List it below `evaluations`; what adapts: {', '.join(choices)}."
+            )
         task = Task(row.name, row.params, shown)
         for cell in cells:
             if cell.label == row.run:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedshift.errors import FedshiftError
 from fedshift.experiments.protocols import Partial
-from fedshift.experiments.schema import Experiment
+from fedshift.experiments.schema import Entry, Experiment
 from fedshift.registry import get
 from fedshift.resolve import params
 
@@ -23,12 +23,12 @@ def figures(experiment: Experiment) -> dict[str, Any]:
     is listed twice.
     """
     where = f"experiments/{experiment.name}.yaml: figures"
+    default = [*DEFAULT, *(["claims"] if experiment.claims else [])]
     built: dict[str, Any] = {}
-    for name, given in _entries(experiment, where):
+    for file, (name, given) in listed(
+        default if experiment.figures is None else experiment.figures, where
+    ).items():
         kind = get("figures", name, where)
-        file = "-".join([name, *_words(given)])
-        if file in built:
-            raise FedshiftError(where, f"lists '{file}' twice", "Leave one of them out.")
         built[file] = kind(params(kind, given, f"{where}.{name}"))
     return built
 
@@ -41,17 +41,22 @@ def check_figures(experiment: Experiment, axes: Mapping[str, Sequence[Any]], whe
         figure.check(experiment, axes, f"{where}: figures.{figure.name}")
 
 
-def _entries(experiment: Experiment, where: str) -> Iterator[tuple[str, Partial]]:
-    """Name and parameters of each entry."""
-    default = [*DEFAULT, *(["claims"] if experiment.claims else [])]
-    for entry in default if experiment.figures is None else experiment.figures:
-        if isinstance(entry, str):
-            yield entry, {}
-        elif len(entry) == 1:
-            yield from ((name, given or {}) for name, given in entry.items())
-        else:
-            what = f"an entry is a name, or one name with its parameters, and not {len(entry)} names"
-            raise FedshiftError(where, what, "Write `- sweep: {x: ema}`.")
+def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial]]:
+    """Entries of a list of names, or {name: parameters}, by the name of their files: the entry's, then values
+    of the parameters that it sets. Raises FedshiftError for two of one name.
+    """
+    found: dict[str, tuple[str, Partial]] = {}
+    for entry in entries:
+        named = {entry: None} if isinstance(entry, str) else entry
+        if len(named) != 1:
+            what = f"an entry is a name, or one name with its parameters, and not {len(named)} names"
+            raise FedshiftError(where, what, "Write `- name: {parameter: value}`.")
+        ((name, given),) = named.items()
+        file = "-".join([name, *_words(given or {})])
+        if file in found:
+            raise FedshiftError(where, f"lists '{file}' twice", "Leave one of them out.")
+        found[file] = name, given or {}
+    return found
 
 
 def _words(given: Partial) -> list[str]:

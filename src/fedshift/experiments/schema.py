@@ -13,6 +13,7 @@ from fedshift.spec import Closed
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 HELD_OUT = "data.target"  # the key of the axis `target`
 Values = list[Any] | Literal["all"]
+Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}
 
 
 class AxisValues(Closed):
@@ -80,7 +81,7 @@ class Adapt(Closed):
     """A further row of tables: a method's runs, adapted to their held-out domain without its labels."""
 
     run: str = Field(description="The row below `methods` whose runs are adapted.")
-    name: str = Field(description="The adaptation; `fedshift list adaptations` names all.")
+    name: str = Field(description="The adaptation, one of `fedshift list evaluations` that adapts.")
     params: Partial = Field({}, description="Parameters of the adaptation.")
 
 
@@ -116,8 +117,13 @@ class Experiment(Closed):
         {}, description="Row -> axis -> the values to which the row is confined."
     )
     adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
+    evaluations: list[Entry] = Field(
+        [],
+        description="What is computed of all its runs from their kept weights: kinds, or "
+        "{kind: its parameters}: `fedshift list evaluations`.",
+    )
     tables: dict[str, Table] = Field({}, description="Its tables by name.")
-    figures: list[str | dict[str, Partial | None]] | None = Field(
+    figures: list[Entry] | None = Field(
         None,
         description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: "
         "`curves`, "

@@ -47,9 +47,9 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
     return sum(run.kept_mb for run in members) + sum(passing[:parallel])
 
 
-def adapting(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
-    """Minutes for adaptations, one after the other: a minute and ten rounds of its run for each; what was
-    done before is kept.
+def evaluating(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
+    """Minutes for evaluations of these runs, one after the other: a minute and ten rounds of its run for
+    each; what was done before is kept.
     """
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
     return min(60 * hours, round(SPARE_MINUTES + attempt * estimate))

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from fedshift.experiments.expand import expand
+from fedshift.experiments.expand import evaluations, expand
 from fedshift.experiments.load import load
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import cost
-from fedshift.planning.planfile import Cell, Images, Run
+from fedshift.planning.planfile import Cell, Evaluated, Images, Run
 from fedshift.planning.request import Request
 from fedshift.rundir import State
 from fedshift.spec import RunSpec
@@ -29,20 +29,23 @@ def plan(workspace: Workspace, request: Request) -> Path:
     """
     runs: dict[str, Run] = {}
     images: dict[str, Images] = {}
-    cells = []
+    cells, evaluated = [], []
     for name in request.experiments:
-        for cell in expand(workspace.root, load(workspace.root, name)):
+        experiment = load(workspace.root, name)
+        for cell in expand(workspace.root, experiment):
             run = _run(workspace, cell.spec, request)
             runs.setdefault(run.name, run)
             data = cell.spec.data
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
             adaptation = canonical_json(cell.task.declared()) if cell.task else ""
             cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
+        for label, task in evaluations(workspace.root, experiment).items():
+            evaluated.append(Evaluated(name, label, canonical_json(task.declared())))
     packed = list(_packed(runs.values(), request))
     meta = {"request": canonical_json(asdict(request))}
     where = planfile.location(workspace, request, runs)
     with atomic_path(where) as temporary:
-        planfile.write(temporary, meta, packed, cells, list(images.values()))
+        planfile.write(temporary, meta, packed, cells, list(images.values()), evaluated)
     for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
         directories = [workspace.run_at(run.directory) for run in members]
         if all(run.outcome() is State.FINISHED for run in directories):

@@ -35,6 +35,7 @@ CREATE TABLE runs (
   PRIMARY KEY (digest, code)
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
+CREATE TABLE evaluations (experiment TEXT, label TEXT, task TEXT);
 CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
 CREATE INDEX runs_pack ON runs (pack);
 CREATE INDEX cells_digest ON cells (digest);
@@ -101,6 +102,19 @@ class Cell(NamedTuple):
     adaptation: str = ""
 
 
+class Evaluated(NamedTuple):
+    """What is computed of all runs of an experiment.
+
+    experiment: its name
+    label: the name of its files
+    task: what is computed how, as JSON
+    """
+
+    experiment: str
+    label: str
+    task: str
+
+
 class Images(NamedTuple):
     """Decoded images that runs need: their folder, where they come from."""
 
@@ -130,7 +144,10 @@ def last(workspace: Workspace, request: Request) -> Path | None:
     return max(plans.parent.glob(plans.name), key=lambda plan: plan.stat().st_mtime_ns, default=None)
 
 
-def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images]) -> None:
+def write(
+    path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images],
+    evaluations: Iterable[Evaluated] = (),
+) -> None:  # fmt: skip
     """Fill a new database at `path`, which must not exist."""
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.executescript(SCHEMA)
@@ -138,6 +155,7 @@ def write(path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], 
         database.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(Run._fields))})", runs)
         database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", cells)
         database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
+        database.executemany("INSERT INTO evaluations VALUES (?, ?, ?)", evaluations)
 
 
 @contextlib.contextmanager
@@ -181,6 +199,12 @@ def cells(path: Path) -> list[Cell]:
     """Every use of every run, in the order of the experiments' files."""
     with _open(path) as database:
         return [Cell(*row) for row in database.execute("SELECT * FROM cells ORDER BY rowid")]
+
+
+def evaluations(path: Path) -> list[Evaluated]:
+    """What is computed of the runs, in the order of the experiments' files."""
+    with _open(path) as database:
+        return [Evaluated(*row) for row in database.execute("SELECT * FROM evaluations ORDER BY rowid")]
 
 
 def images(path: Path) -> list[Images]:

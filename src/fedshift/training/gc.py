@@ -1,4 +1,4 @@
-"""Garbage below results/: runs and adaptations of other code, or that no experiment has any more."""
+"""Garbage below results/: runs of other code, or that no experiment has any more."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # <digest>-<code>
 
 @dataclass(frozen=True)
 class Garbage:
-    """A directory that nothing asks for.
+    """A run's directory that nothing asks for.
 
-    path: a run's, or that of a run's adaptations
+    path: of the directory
     why: "of other code" or "of no experiment"
     size: of its files, in bytes
     """
@@ -30,14 +30,14 @@ class Garbage:
 
 
 def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
-    """Directories of runs that are not `wanted`, and of their adaptations, in order.
+    """Directories of runs that are not `wanted`, in order.
 
     Left out are runs that a process trains now, what the installed code has of a wanted run that is taken
     from other code, and directories without a run's name.
     """
     names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
     digests = {run.digest for run in wanted}
-    for path in [*(run.path for run in workspace.runs()), *workspace.adaptations()]:
+    for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path.name not in names and not RunDirectory(path).writer():
             why = "of other code" if path.name.partition("-")[0] in digests else "of no experiment"
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

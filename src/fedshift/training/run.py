@@ -8,7 +8,6 @@ import json
 import logging
 import shlex
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -33,6 +32,7 @@ from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
+from fedshift.training.device import require
 from fedshift.training.environment import environment
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
@@ -77,10 +77,7 @@ def _train(
 ) -> Summary:
     """Train in a directory that this process has locked."""
     began = time.monotonic()
-    if machine.device.type == "cuda" and not torch.cuda.is_available():
-        what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
-        cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
-        raise FedshiftError("device: cuda", what, cure, retry=True)
+    require(machine.device)
     for file in needed_weights(workspace, spec):
         file.require()
     torch.set_num_threads(machine.threads)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,18 @@ import torch
 from torch import Tensor
 
 from fedshift.errors import FedshiftError, unknown
+from fedshift.evaluations.base import Kept
 from fedshift.federation.batches import visits
+from fedshift.federation.evaluate import Set
+from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
+from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED
 from fedshift.files import sha256
 from fedshift.rundir import RunDirectory
 from fedshift.tensors import read_tensors, write_tensors
+
+SPLITS = ("val", "test")  # of clients, on which models are tested
 
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
@@ -70,26 +78,71 @@ def _hash(entries: dict[str, Tensor]) -> str:
     return sha256(b"".join(name.encode() + entries[name].numpy().tobytes() for name in sorted(entries)))
 
 
-def unseen(federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str) -> Tensor:
-    """The models [M, P + Q] that the run's method makes for an unseen domain from its kept weights of
-    `selection`.
+def restore(
+    federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str
+) -> dict[str, Tensor]:
+    """Put a run's kept weights of `selection` into its Federation as new; return all of them, by name, as
+    `rows` does.
 
     selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have
         been changed.
     """
-    kept = rows(run, summary, selection, federation.layout)
     state = federation.state
-    if "generated" in kept:
-        return kept["generated"].to(state.row.device)
+    kept = {
+        name: row.to(state.row.device)
+        for name, row in rows(run, summary, selection, federation.layout).items()
+    }
     if "shared" in kept:
-        state.row[state.shared.at] = kept["shared"].to(state.row.device)[state.shared.at]
+        state.row[state.shared.at] = kept["shared"][state.shared.at]
     if "own" in kept:
-        state.own.copy_(kept["own"].to(state.row.device)[:, state.private.at])
+        state.own.copy_(kept["own"][:, state.private.at])
     spec = federation.spec
-    rounds = summary["best_round"].get(selection.removeprefix("best_"), spec.federation.rounds)
-    state.visits = visits(state.clients, spec.federation.participation, spec.seed, rounds)
+    finished = round_of(summary, selection)
+    state.visits = visits(state.clients, spec.federation.participation, spec.seed, finished)
+    return kept
+
+
+def round_of(summary: dict[str, Any], selection: str) -> int:
+    """The round of the weights of a selection."""
+    last = summary["spec"]["federation"]["rounds"]
+    return int(summary["best_round"].get(selection.removeprefix("best_"), last))
+
+
+def unseen(federation: Federation, kept: dict[str, Tensor]) -> Tensor:
+    """The models [M, P + Q] that a run's method makes for an unseen domain, from restored weights."""
+    if "generated" in kept:
+        return kept["generated"].clone()
     with torch.no_grad():
         return federation.method.unseen(federation.server).clone()
+
+
+def models(federation: Federation, kept: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
+    """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
+
+    targets: positions of the images of each held-out domain. A client's own model right after its training is
+    among them only where it is a slot, or where nothing is shared: else the aggregation has changed it.
+    """
+    method, state, home = federation.method, federation.state, federation.worker.samples.home
+    held: list[list[Set]] = [
+        [(k, split, client.split(split).to(home)) for split in SPLITS]
+        for k, client in enumerate(federation.evaluated_clients)
+    ]
+    unheld: list[Set] = [(TARGET - place, "target", index.to(home)) for place, index in enumerate(targets)]
+    differ = method.generates or (state.private.size > 0 and method.evaluates != "shared")
+    for k in range(state.clients):
+        if method.evaluates not in ("model", "shared"):
+            own = kept[method.evaluates][k] if state.visits[k] else state.row
+            yield Kept(*LOCAL, 0, own.clone(), held[k])
+        elif differ and not method.generates and not state.shared.size:
+            yield Kept(*LOCAL, 0, state.private_row(k), held[k])
+        if method.generates:
+            yield Kept(*PERSONALISED, 0, kept["generated"][k].clone(), held[k])
+        elif differ and state.shared.size:
+            yield Kept(*PERSONALISED, 0, state.private_row(k), held[k])
+    sets = unheld if differ else [*itertools.chain(*held), *unheld]
+    made = unseen(federation, kept) if any(len(index) for *_, index in sets) else ()
+    for member, row in enumerate(made):
+        yield Kept(*(GLOBAL if len(made) == 1 else PERSONALISED), member, row, sets)
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:

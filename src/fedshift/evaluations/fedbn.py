@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedshift.adaptation.base import Adaptation, Batches
 from fedshift.errors import FedshiftError
+from fedshift.evaluations._adaptation import Adaptation, Batches
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.models.base import Model

@@ -15,15 +15,13 @@ from safetensors.torch import load_file, save_file
 from fedshift.data.load import load
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
-from fedshift.errors import FedshiftError
+from fedshift.evaluations._adaptation import Images
+from fedshift.evaluations.base import read
 from fedshift.identity import identify, partition_name, prepared_name, run_name
-from fedshift.registry import get, names
 from fedshift.resolve import resolve
 from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
-from fedshift.task import Task
 from fedshift.training import weights
-from fedshift.training.adapt import Images, target
 from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
@@ -52,12 +50,12 @@ def trained(root: Path, run: RunSpec) -> Path:
 
 
 def results(root: Path) -> list[Path]:
-    return sorted((root / "results" / "adapted").glob("*/*.json"))
+    return sorted((root / "results" / "runs").rglob("evaluated/*.parquet"))
 
 
-def test_every_adaptation_is_found_by_its_name():
-    assert names("adaptations") == ("fdse", "fedbn")
-    assert {get("adaptations", name).name for name in names("adaptations")} == {"fdse", "fedbn"}
+def values(path: Path, stage: str) -> dict[str, float]:
+    """The metrics of an adaptation before ("post_agg") or after it ("adapted")."""
+    return {row["metric"]: row["value"] for row in read(path)[0].to_pylist() if row["stage"] == stage}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_every_adaptation_is_found_by_its_name():
 def test_run_is_adapted_once(method, adaptation, project):
     directory = trained(project, spec(method))
     command = [
-        "adapt",
+        "evaluate",
         directory.name[:9],
         adaptation,
         "--select",
@@ -77,18 +75,19 @@ def test_run_is_adapted_once(method, adaptation, project):
     ]
     shown = done(fedshift(project, *command))
     (path,) = results(project)
-    assert path.parent.name == directory.name and path.stem.startswith(f"{adaptation}-")
+    assert path.parent == directory / "evaluated" and path.stem.startswith(f"{adaptation}-")
     assert str(path) in shown
-    told = json.loads(path.read_text())
+    table, told = read(path)
     assert told["environment"]["tf32"] == {"convolutions": False, "matrices": False}  # whatever torch allows
     metrics = pd.read_parquet(directory / "metrics.parquet").query(
         "split == 'target' and stage == 'post_agg' and round == 1"
     )
     recorded = metrics.set_index("metric")["value"]
-    assert told["n"] == metrics["n"].iloc[0] and told["task"]["params"]["epochs"] == 1
-    assert told["before"]["accuracy"] == recorded["accuracy"]  # the model that the run itself tested
-    assert told["before"]["loss"] == pytest.approx(recorded["loss"], rel=1e-6)
-    assert told["after"]["loss"] != told["before"]["loss"]
+    before, after = values(path, "post_agg"), values(path, "adapted")
+    assert {*table["n"].to_pylist()} == {metrics["n"].iloc[0]} and told["task"]["params"]["epochs"] == 1
+    assert before["accuracy"] == recorded["accuracy"]  # the model that the run itself tested
+    assert before["loss"] == pytest.approx(recorded["loss"], rel=1e-6)
+    assert after["loss"] != before["loss"]
     summary = json.loads((directory / "summary.json").read_text())
     assert told["weights"] == summary["hashes"]["weights_last"]
     written = path.stat().st_mtime_ns
@@ -105,16 +104,21 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     for one in (run, whole):
         partition(Workspace(project), one)
     index = load_index(Workspace(project).prepared(prepared_name(run.data)))
-    chosen = target(run, load(Workspace(project), run), Task("fedbn", {}))
+    data = load(Workspace(project), run)
+    (chosen,) = data.targets
     everybody = divide(index, spec("fedavg", data={"target": None}))
     rows = everybody[(everybody["domain"] == "texture") & (everybody["split"] == "test")]
     assert chosen.tolist() == rows["sample"].tolist()
     domain = int((index["domain"] == "texture").sum())
     assert len(chosen) == int(0.2 * domain) // 2
-    data = load(Workspace(project), run)
     assert chosen.tolist() == assemble(run, data, CPU)[0].evaluator._target[0][2].tolist()
-    assert len(target(run, data, Task("fedbn", {}, images="full_domain"))) == domain
-    assert len(target(whole, load(Workspace(project), whole), Task("fedbn", {}))) == domain
+    train(Workspace(project), run, Machine(CPU))
+    name = identify(run)
+    done(fedshift(project, "evaluate", str(name), "fedbn"))
+    done(fedshift(project, "evaluate", str(name), "fedbn", "--full-domain"))
+    counted = {read(path)[1]["task"]["images"]: read(path)[0]["n"][0].as_py() for path in results(project)}
+    assert counted == {"tested": len(chosen), "full_domain": domain}
+    assert len(load(Workspace(project), whole).targets[0]) == domain
 
 
 def test_a_run_of_another_partition_is_refused(project):
@@ -123,7 +127,7 @@ def test_a_run_of_another_partition_is_refused(project):
     directory, there = trained(project, run), Workspace(project)
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
     shutil.copy(there.partition(partition_name(other)), there.partition(partition_name(run)))
-    asked = fedshift(project, "adapt", directory.name, "fedbn")
+    asked = fedshift(project, "evaluate", directory.name, "fedbn")
     refused(asked, "was trained on another partition than lies here now", "rerun: code")
     assert not results(project)
 
@@ -142,9 +146,9 @@ def test_batches_keep_their_order_and_leave_out_a_single_image(project):
 
 def test_domain_without_a_test_part_is_refused(project):
     run = spec("fedavg", partition={"fractions": [0.9, 0.1, 0.0], "target_split": "client"})
-    partition(Workspace(project), run)
-    with pytest.raises(FedshiftError, match=r"tests no image of 'texture'\n  Use --full-domain"):
-        target(run, load(Workspace(project), run), Task("fedbn", {}))
+    directory = trained(project, run)
+    asked = fedshift(project, "evaluate", directory.name, "fedbn")
+    refused(asked, "tests no image of 'texture'", "Use --full-domain")
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.34])
@@ -167,7 +171,8 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participati
     assert rows["shared"][state.private.mask].isnan().all()
     assert torch.equal(rows["own"][:, state.private.at], state.own)
     federation, _ = assemble(run, load(Workspace(project), run), CPU)
-    (row,) = weights.unseen(federation, RunDirectory(directory), summary, "last")
+    kept = weights.restore(federation, RunDirectory(directory), summary, "last")
+    (row,) = weights.unseen(federation, kept)
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
     drawn = [k for k, visits in enumerate(state.visits) if visits]
     assert len(drawn) == (3 if participation == 1 else 1)
@@ -179,10 +184,11 @@ def test_generated_models_come_back(project):
     directory = trained(project, run)
     federation, _ = assemble(run, load(Workspace(project), run), CPU)
     summary = json.loads((directory / "summary.json").read_text())
-    models = weights.unseen(federation, RunDirectory(directory), summary, "last")
+    kept = weights.restore(federation, RunDirectory(directory), summary, "last")
+    models = weights.unseen(federation, kept)
     assert models.shape == (3, federation.layout.size) and models.isfinite().all()
     refused(
-        fedshift(project, "adapt", directory.name, "fedbn", "--full-domain"),
+        fedshift(project, "evaluate", directory.name, "fedbn", "--full-domain"),
         "no batch normalisation to adapt",
     )
 
@@ -190,32 +196,38 @@ def test_generated_models_come_back(project):
 def test_what_cannot_be_adapted_says_why(project):
     directory = trained(project, spec("fedavg"))
     run = directory.name
-    refused(fedshift(project, "adapt", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
-    refused(fedshift(project, "adapt", run, "fedbm"), "unknown adaptation 'fedbm'", "Did you mean 'fedbn'?")
-    refused(fedshift(project, "adapt", "0000", "fedbn"), "no finished run is called '0000'")
-    refused(fedshift(project, "adapt", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'")
+    refused(fedshift(project, "evaluate", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
     refused(
-        fedshift(project, "adapt", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
+        fedshift(project, "evaluate", run, "fedbm"), "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?"
     )
-    refused(fedshift(project, "adapt", run, "fedbn", "--param", "epochs"), "has no '='")
+    refused(fedshift(project, "evaluate", "0000", "fedbn"), "no finished run is called '0000'")
+    refused(
+        fedshift(project, "evaluate", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'"
+    )
+    refused(
+        fedshift(project, "evaluate", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
+    )
+    refused(fedshift(project, "evaluate", run, "fedbn", "--param", "epochs"), "has no '='")
     file = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
     entries = load_file(file)
     entries["shared/head.bias"] += 1
     save_file(entries, file)
-    refused(fedshift(project, "adapt", run, "fedbn", "--select", "last"), "has been changed since the run")
+    refused(fedshift(project, "evaluate", run, "fedbn", "--select", "last"), "has been changed since the run")
     file.unlink()
     refused(
-        fedshift(project, "adapt", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
+        fedshift(project, "evaluate", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
     )
     assert results(project) == []
 
 
 def test_runs_without_weights_or_target_are_refused(project):
     nothing = trained(project, spec("fedavg", evaluation={"keep": "none"}))
-    refused(fedshift(project, "adapt", nothing.name, "fedbn"), "kept no weights", "evaluation.keep: post_agg")
+    refused(
+        fedshift(project, "evaluate", nothing.name, "fedbn"), "kept no weights", "evaluation.keep: post_agg"
+    )
     none = trained(project, spec("fedavg", data={"target": None}, federation={"rounds": 0}))
-    refused(fedshift(project, "adapt", none.name, "fedbn"), "holds out no domain to adapt to")
+    refused(fedshift(project, "evaluate", none.name, "fedbn"), "holds out no domain to adapt to")
     both = nothing.name[0] if nothing.name[0] == none.name[0] else ""
     refused(
-        fedshift(project, "adapt", both, "fedbn"), "begins several finished runs", nothing.name, none.name
+        fedshift(project, "evaluate", both, "fedbn"), "begins several finished runs", nothing.name, none.name
     )

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.experiments.expand import expand
+from fedshift.evaluations.base import read
+from fedshift.experiments.expand import evaluations, expand
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import merge
+from fedshift.experiments.task import Task
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
-from fedshift.task import Task
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
@@ -33,6 +34,7 @@ TINY: dict[str, Any] = {
     "tables": {"main": {"columns": ["target"]}},
 }
 ROW = "experiments/tiny.yaml: adapt.fdse-adapted"
+ASKED = "experiments/tiny.yaml: evaluations"
 
 
 def declared(project: Path, **changes: Any) -> None:
@@ -46,12 +48,35 @@ def changed(**row: Any) -> dict[str, Any]:
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (changed(nmae=1), ("experiments/tiny.yaml", "'adapt.fdse-adapted.nmae'", "Did you mean 'name'?")),
     (changed(run="fdsee"), (f"{ROW}.run", "unknown method of this experiment 'fdsee'", "mean 'fdse'?")),
-    (changed(name="fedbm"), (ROW, "unknown adaptation 'fedbm'", "Did you mean 'fedbn'?")),
+    (changed(name="fedbm"), (ROW, "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?")),
     (changed(params={"epoch": 2}), (ROW, "unknown key 'epoch' of fdse", "Did you mean 'epochs'?")),
     (changed(params={"epochs": "few"}), (ROW, "'epochs' of fdse", "Got 'few'")),
     (changed(run="fedbn"), (ROW, "the model has no DSE module to adapt", "Choose a run of the method fdse")),
     ({"adapt": {"fdse": {"run": "fdse", "name": "fdse"}}}, ("adapt.fdse", "is the name of a method, too")),
     ({"adapt": {"more": {"run": "fdse"}}}, ("'adapt.more.name' is missing",)),
+    (changed(name="confusion"), (ROW, "'confusion' does not adapt the model", "what adapts: fdse, fedbn")),
+    (
+        {"evaluations": ["confusion"], "adapt": {"confusion": {"run": "fdse", "name": "fdse"}}},
+        ("adapt.confusion", "is the name of an evaluation, too"),
+    ),
+    ({"evaluations": ["confusoin"]}, (ASKED, "unknown evaluation 'confusoin'", "mean 'confusion'?")),
+    (
+        {"evaluations": [{"features": {"image": 3}}]},
+        (f"{ASKED}.features-3", "unknown key 'image'", "'images'"),
+    ),
+    ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "images must be 1 or more")),
+    ({"evaluations": ["confusion", "confusion"]}, (ASKED, "lists 'confusion' twice")),
+    (
+        {"evaluations": ["confusion"], "adapt": {}, "spec": {"evaluation": {"keep": "none"}}},
+        (f"{ASKED}.confusion", "its runs keep no weights", "evaluation.keep: post_agg"),
+    ),
+    (
+        {
+            "evaluations": ["features"],
+            "axes": {"target": ["plain"], "label": {"key": "local.lr", "values": [0.1]}},
+        },
+        ("axes.label", "is a column of what the evaluation 'features' gives", "another name"),
+    ),
     ({"axes": {"seed": [0]}}, (ROW, "holds out no domain to adapt to", "one target")),
     ({"axes": {"target": [["plain", "texture"]]}}, (ROW, "holds out two domains")),
     (
@@ -93,6 +118,23 @@ def test_adapted_cells_follow_the_methods_and_start_from_the_round_shown(project
     assert Task(**told["task"]).declared() == told  # what a plan says is what a job does
 
 
+def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
+    declared(project)
+    before = planfile.runs(project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip())
+    declared(project, evaluations=["confusion", {"features": {"images": 20}}])
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    assert [run.name for run in planfile.runs(path)] == [run.name for run in before]
+    tasks = evaluations(project, load(project, "tiny"))
+    assert [*tasks.items()] == [
+        ("confusion", Task("confusion", {}, "last")),
+        ("features-20", Task("features", {"images": 20}, "last")),
+    ]
+    written = {one.label: json.loads(one.task) for one in planfile.evaluations(path)}
+    assert written["features-20"]["task"]["params"] == {"images": 20, "seed": 0, "splits": ["test", "target"]}
+    for told in written.values():  # what a plan says is what a job does
+        assert json.loads(json.dumps(Task(**told["task"]).declared())) == told
+
+
 def test_the_published_table_is_complete(project: Path) -> None:
     """FDSE, Table 2 on Office-Caltech10: 12 runs, of which 8 are adapted from the best round, on the test tenth."""
     experiment = load(ROOT, "fdse/table2_office")
@@ -101,15 +143,15 @@ def test_the_published_table_is_complete(project: Path) -> None:
     assert len(cells) == 20 and sum(cell.task is None for cell in cells) == 12
     assert {cell.axes["target"] for cell in cells} == {"caltech", "amazon", "dslr", "webcam"}
     assert {cell.spec.partition.target_split for cell in cells} == {"client"}
-    tasks = {(cell.label, cell.task.adaptation, cell.task.selection) for cell in cells if cell.task}
+    tasks = {(cell.label, cell.task.evaluation, cell.task.selection) for cell in cells if cell.task}
     assert tasks == {("fedbn-adapted", "fedbn", "best_first"), ("fdse-adapted", "fdse", "best_first")}
 
 
 def test_minutes_of_a_job(project: Path) -> None:
     """A minute and ten rounds each: of 20 rounds in 10 minutes, 5."""
     run = Run("", "", "", "", "", "", 0, "", "", 20, 0, 10.0, 0, 0, "", "")
-    assert job.adapting([run, run], 24) == 5 + 2 * (1 + 5)
-    assert job.adapting([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
+    assert job.evaluating([run, run], 24) == 5 + 2 * (1 + 5)
+    assert job.evaluating([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
 
 
 def test_an_experiment_by_the_verbs(project: Path) -> None:
@@ -123,40 +165,41 @@ def test_an_experiment_by_the_verbs(project: Path) -> None:
     fdse, fedbn = (next(run for run in planfile.runs(path) if run.method == name) for name in ("fdse", "fedbn"))  # fmt: skip
     done(fedshift(project, "partition", "--plan", str(path)))
     done(fedshift(project, "train", fdse.digest, "--plan", str(path)))
-    adapt = ["adapt", "--experiment", "tiny", "--plan", str(path)]
+    adapt = ["evaluate", "tiny", "--plan", str(path)]
     shown = done(fedshift(project, *adapt))
-    assert f"not finished: {fedbn.directory}" in shown and "1 of 2 adaptations" in shown
-    (result,) = (project / "results" / "adapted").glob("*/*.json")
+    assert f"not finished: {fedbn.directory}" in shown and "fdse-adapted: 1 of 1 runs" in shown
+    (result,) = (project / fdse.directory / "evaluated").glob("*.parquet")
     assert "2 of 4 runs" in done(fedshift(project, "collect", "tiny", "--plan", str(path)))
     done(fedshift(project, "train", fedbn.digest, "--plan", str(path)))
     before = result.stat().st_mtime_ns
-    assert "2 of 2 adaptations" in done(
-        fedshift(project, *adapt[:-2])
-    )  # without a plan: of the code installed now
+    shown = done(fedshift(project, *adapt[:-2]))  # without a plan: of the code installed now
+    assert "fdse-adapted: 1 of 1 runs" in shown and "fedbn-adapted: 1 of 1 runs" in shown
     assert result.stat().st_mtime_ns == before
-    told = json.loads(result.read_text())
+    made, told = read(result)
+    value = {(row["stage"], row["metric"]): row["value"] for row in made.to_pylist()}
     assert "4 of 4 runs" in done(fedshift(project, "collect", "tiny"))
     done(fedshift(project, "table", "tiny"))
     table = pd.read_csv(project / "results" / "tables" / "tiny" / "table.csv")
     ood = table[table["metric"] == "ood"].set_index("method")["mean"]
     assert list(ood.index) == ["fedbn", "fdse", "fdse-adapted", "fedbn-adapted"]
     assert ood["fdse"] == pytest.approx(
-        100 * told["before"]["accuracy"], abs=1e-4
+        100 * value["post_agg", "accuracy"], abs=1e-4
     )  # the same images, the same model
-    assert ood["fdse-adapted"] == pytest.approx(100 * told["after"]["accuracy"], abs=1e-4)
+    assert ood["fdse-adapted"] == pytest.approx(100 * value["adapted", "accuracy"], abs=1e-4)
     summary = json.loads((project / fdse.directory / "summary.json").read_text())
     assert told["round"] == summary["best_round"]["first"] == 0
     metrics = pd.read_parquet(project / fdse.directory / "metrics.parquet")
-    assert told["n"] == metrics.query("split == 'target'")["n"].iloc[0]
-    assert told["after"]["loss"] != told["before"]["loss"]
+    assert {*made["n"].to_pylist()} == {metrics.query("split == 'target'")["n"].iloc[0]}
+    assert value["adapted", "loss"] != value["post_agg", "loss"]
 
 
 def test_what_goes_together(project: Path) -> None:
     declared(project, adapt={})
-    refused(fedshift(project, "adapt", "--experiment", "tiny"), "tiny.yaml", "adapts nothing", "`adapt`")
-    refused(fedshift(project, "adapt", "--experiment", "tyni"), "Did you mean 'tiny'?")
+    refused(fedshift(project, "evaluate", "tiny"), "tiny.yaml", "evaluates nothing", "`evaluations`")
     refused(
-        fedshift(project, "adapt", "--experiment", "tiny", "--full-domain"),
-        "--plan, --rerun, --device and --threads",
+        fedshift(project, "evaluate", "tyni"), "there is no experiment 'tyni'", "fedshift list experiments"
     )
-    refused(fedshift(project, "adapt", "0123"), "nothing is named", "--experiment NAME")
+    refused(
+        fedshift(project, "evaluate", "tiny", "--full-domain"), "are of one evaluation", "Name an EVALUATION"
+    )
+    refused(fedshift(project, "evaluate", "0123", "confusion"), "no finished run is called '0123'")

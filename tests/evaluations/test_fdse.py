@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.adaptation import fdse
 from fedshift.errors import FedshiftError
+from fedshift.evaluations import fdse
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.registry import get
 from fedshift.testing.toys import method
-from tests.adaptation.test_fedbn import adaptation, images, network
+from tests.evaluations.test_fedbn import adaptation, images, network
 
 BETA = 0.7
 

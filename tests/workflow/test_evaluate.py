@@ -1,12 +1,14 @@
-"""Adaptation in real snakemake: between packs and tables, once, and again only where what is adapted how has changed."""
+"""Evaluations in real snakemake, adaptation among them: between packs and tables, once, and again only where what is computed how has changed."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -21,7 +23,7 @@ adapt:
 axes: {target: [plain], seed: [0]}
 tables: {main: {columns: [target], metrics: [ood]}}
 """
-RULES = ("train", "adapt", "collect", "table", "figure", "check", "report")
+RULES = ("train", "evaluate", "collect", "table", "figure", "check", "report")
 TABLE = "results/tables/adapted/table.csv"
 
 
@@ -41,7 +43,9 @@ def jobs(output: str) -> dict[str, int]:
 
 
 def results(checkout: Checkout) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in checkout.root.glob("results/adapted/*/*.json")}
+    return {
+        path: path.stat().st_mtime_ns for path in checkout.root.glob("results/runs/**/evaluated/*.parquet")
+    }
 
 
 def note(checkout: Checkout) -> str:
@@ -53,7 +57,7 @@ def note(checkout: Checkout) -> str:
 def test_first_run_adapts_what_it_trained(checkout: Checkout) -> None:
     output = checkout.run("all")
     assert jobs(output) == dict.fromkeys(RULES, 1) | {"train": 2}
-    assert output.index("rule adapt:") < output.index("rule collect:")
+    assert output.index("rule evaluate:") < output.index("rule collect:")
     assert len(results(checkout)) == 2
     table = pd.read_csv(checkout.root / TABLE).set_index("method")
     assert list(table.index) == ["fedbn", "fdse", "fedbn-adapted", "fdse-adapted"]
@@ -68,7 +72,7 @@ def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
 def test_other_parameters_adapt_again_and_train_nothing(checkout: Checkout) -> None:
     before = results(checkout)
     checkout.edit("experiments/adapted.yaml", "params: {epochs: 1}", "params: {epochs: 2}")
-    assert jobs(checkout.run(TABLE)) == {"adapt": 1, "collect": 1, "table": 1}
+    assert jobs(checkout.run(TABLE)) == {"evaluate": 1, "collect": 1, "table": 1}
     after = results(checkout)
     assert {path: after[path] for path in before} == before  # kept, and FedBN's not made again
     assert len(after) == 3
@@ -76,17 +80,49 @@ def test_other_parameters_adapt_again_and_train_nothing(checkout: Checkout) -> N
 
 
 def test_changed_code_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:
-    before = checkout.append("src/fedshift/adaptation/fdse.py", "# a comment\n")
+    before = checkout.append("src/fedshift/evaluations/fdse.py", "# a comment\n")
     assert "Nothing to be done" in checkout.run("--dry-run", TABLE)
-    checkout.append("src/fedshift/adaptation/fdse.py", "CHANGED = 1\n")
-    assert jobs(checkout.run("metrics")) == {"adapt": 1, "collect": 1}
+    checkout.append("src/fedshift/evaluations/fdse.py", "CHANGED = 1\n")
+    assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     made = results(checkout)
     assert len(made) == 4
-    (checkout.root / "src/fedshift/adaptation/fdse.py").write_text(before)
-    assert jobs(checkout.run("metrics")) == {"adapt": 1, "collect": 1}
+    (checkout.root / "src/fedshift/evaluations/fdse.py").write_text(before)
+    assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     assert results(checkout) == made  # going back finds the old ones
 
 
-def test_an_experiment_that_adapts_nothing_has_no_such_job(checkout: Checkout) -> None:
+def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> None:
+    """The very file that docs/add-an-evaluation.md prints, of an experiment that is done, and one of ours."""
+    before = results(checkout)
+    runs = {path: path.stat().st_mtime_ns for path in checkout.root.glob("results/runs/**/summary.json")}
+    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-an-evaluation.md").read_text(), re.DOTALL)
+    assert block is not None
+    page = checkout.root / "src/fedshift/evaluations/hardest.py"
+    page.write_text(block[1])
+    checkout.append("experiments/adapted.yaml", "evaluations: [confusion, {hardest: {images: 3}}]\n")
+    output = checkout.run("all")
+    assert jobs(output) == dict.fromkeys(RULES[1:], 1)
+    after = results(checkout)
+    assert {path: after[path] for path in before} == before and len(after) == len(before) + 4
+    assert {path: path.stat().st_mtime_ns for path in runs} == runs
+    folder = checkout.root / "results/metrics/adapted.evaluated"
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert names == {
+        "confusion.parquet", "confusion.csv", "hardest-3.parquet", "fedbn-adapted.parquet", "fdse-adapted.parquet"
+    }  # fmt: skip
+    shown = pd.read_csv(folder / "confusion.csv")
+    assert {*shown["method"]} == {"fedbn", "fdse"} and {*shown["split"]} == {"test", "target"}
+    losses = pd.read_parquet(folder / "hardest-3.parquet")
+    assert losses.groupby(["method", "client"]).size().eq(3).all() and losses["loss"].gt(0).all()
+    checkout.append("src/fedshift/evaluations/hardest.py", "CHANGED = 1\n")
+    output = checkout.run("metrics")
+    assert jobs(output) == {"evaluate": 1, "collect": 1}
+    assert len(results(checkout)) == len(after) + 2
+    page.write_text(block[1])
+    assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
+    assert len(results(checkout)) == len(after) + 2  # going back finds the old ones
+
+
+def test_an_experiment_that_evaluates_nothing_has_no_such_job(checkout: Checkout) -> None:
     output = checkout.run("--dry-run", "all", "--config", "experiments=[plain]")
     assert jobs(output) == dict.fromkeys(RULES[2:], 1)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.adaptation.base import Adaptation
 from fedshift.errors import FedshiftError
+from fedshift.evaluations._adaptation import Adaptation
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, initial
 from fedshift.registry import get
@@ -19,7 +19,7 @@ from tests.reference import Reference
 
 
 def adaptation(name: str, trained: str, **chosen: object) -> Adaptation:
-    kind = get("adaptations", name)
+    kind = get("evaluations", name)
     return kind(params(kind, chosen), method(trained))
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.adaptation.base import Adaptation, Batches
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
+from fedshift.evaluations._adaptation import Adaptation, Batches
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.methods.fdse import Alignment

@@ -1,0 +1,90 @@
+"""What an adaptation is: a change of a trained model by the images, not the labels, that it is then tested
+on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from torch import Tensor
+
+from fedshift.errors import FedshiftError
+from fedshift.evaluations.base import Evaluation, Row, Trained
+from fedshift.federation.evaluate import evaluate
+from fedshift.federation.evaluator import TARGET
+from fedshift.federation.layout import Layout
+from fedshift.federation.network import Network
+from fedshift.federation.records import KEYS, SCHEMA
+from fedshift.federation.samples import Samples
+
+Batches = Callable[[int], Iterator[Tensor]]
+BEFORE, AFTER = "post_agg", "adapted"  # stages
+
+
+class Adaptation(Evaluation):
+    """Accuracy and loss on the held-out domain, before and after: means over the models that the method has
+    for it, as records of a run.
+    """
+
+    columns = {name: SCHEMA.field(name).type for name in SCHEMA.names if name not in KEYS}
+    adapts = True
+
+    def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
+        """Change the row that `network` is bound to, in place, in fp32.
+
+        batches(size): all images once, x [size, 3, h, w] as they are tested, in fixed order; the last batch
+        may be smaller, but a single image is left out. Raises FedshiftError for a model that it cannot adapt.
+        """
+        raise NotImplementedError
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        held = [
+            (kept.row, index)
+            for kept in run.models()
+            for client, _, index in kept.sets
+            if client == TARGET and len(index)
+        ]
+        if not held:
+            what = f"the run tests no image of '{run.spec.data.target}'"
+            raise FedshiftError(f"adaptation {self.name}", what, "Use --full-domain.")
+        models, index = [row for row, _ in held], held[0][1]
+        before = _tested(run, models, index)
+        for row in models:
+            self.adapt(run.network.bind(row), run.layout, Images(run.samples, index))
+        after = _tested(run, models, index)
+        for stage, values in ((BEFORE, before), (AFTER, after)):
+            found = run.round, stage, "global", 0, TARGET, "target"
+            for metric, value in values.items():
+                measured = {"metric": metric, "value": value, "n": len(index), "time": time.time()}
+                yield dict(zip(KEYS, found, strict=True)) | measured
+
+    @staticmethod
+    def line(table: pa.Table) -> str:
+        told = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
+        changes = (
+            f"{metric} {told[BEFORE, metric]['value']:.4f} -> {told[AFTER, metric]['value']:.4f}"
+            for metric in ("accuracy", "loss")
+        )
+        return f"{told[AFTER, 'loss']['n']} images: {', '.join(changes)}"
+
+
+@dataclass(frozen=True)
+class Images:
+    """The unlabelled images at positions `index`, in batches."""
+
+    samples: Samples
+    index: Tensor
+
+    def __call__(self, size: int) -> Iterator[Tensor]:
+        for part in self.index.split(size):
+            if len(part) > 1:
+                yield self.samples.evaluate(self.samples.take(part)[0])
+
+
+def _tested(run: Trained, models: list[Tensor], index: Tensor) -> dict[str, float]:
+    sets = [(TARGET, "target", index)]
+    scored = [evaluate(run.network, row, run.samples, sets, run.precision)[0] for row in models]
+    return {name: sum(getattr(one, name) for one in scored) / len(scored) for name in ("accuracy", "loss")}

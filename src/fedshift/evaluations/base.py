@@ -1,0 +1,162 @@
+"""What an evaluation is: a table, made of the kept models of a finished run and the images that they were
+tested on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from fedshift.federation.evaluate import BATCH, Set
+from fedshift.federation.layout import Layout
+from fedshift.federation.method import Method, NoParams
+from fedshift.federation.network import Network
+from fedshift.federation.records import KEYS
+from fedshift.federation.samples import Samples
+from fedshift.files import atomic_path
+from fedshift.models.base import Model, Out
+from fedshift.spec import RunSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+Split = Literal["val", "test", "target"]
+
+
+class Kept(NamedTuple):
+    """A model whose weights a run kept.
+
+    model, stage, member: what its records call it ("global" or "personal"; fedshift.federation.reported)
+    row: [P + Q], the caller's to change
+    sets: (client, split, positions of images) that the run tested it on: "val" and "test" of clients,
+        "target" of client -1, the held-out domain, and of -2, a second one
+    """
+
+    model: str
+    stage: str
+    member: int
+    row: Tensor
+    sets: list[Set]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an evaluation sees of a finished run.
+
+    spec: its settings
+    round: whose weights these are
+    network: to be bound to a model's row; layout: what the row holds
+    samples: all images with their labels
+    precision: what the run computes in, entered around a forward pass
+    classes: their names; a label is a place among them
+    domains: gives the domain of every image, by position
+    models: gives the kept models, one after the other, made anew by each call
+    """
+
+    spec: RunSpec
+    round: int
+    network: Network
+    layout: Layout
+    samples: Samples
+    precision: Callable[[], torch.autocast]
+    classes: list[str]
+    domains: Callable[[], Sequence[str]]
+    models: Callable[[], Iterator[Kept]]
+
+    def sets(self, splits: Sequence[str]) -> Iterator[tuple[Row, Tensor, Tensor]]:
+        """Each kept model on each of its sets that has images: the keys of its rows, the model [P + Q], and
+        the images' positions.
+        """
+        for kept in self.models():
+            for client, split, index in kept.sets:
+                if len(index) and split in splits:
+                    found = self.round, kept.stage, kept.model, kept.member, client, split
+                    yield dict(zip(KEYS, found, strict=True)), kept.row, index
+
+    @torch.no_grad()
+    def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
+        """Features and logits in fp32, and the labels, of the images at positions `index` in batches: a model
+        as the run tests it.
+        """
+        model = self.network.bind(row).model.eval()
+        for part in index.split(BATCH):
+            pixels, y = self.samples.take(part)
+            with self.precision():
+                feature, logits = model(self.samples.evaluate(pixels))
+            yield Out(feature.float(), logits.float()), y
+
+
+class Evaluation:
+    """hp: its parameters; method: the method that trained the run, with that run's.
+
+    name, version: of the registry; version counts up when results change
+    Params: a frozen dataclass of its parameters
+    columns: of its table, behind those that say which model on which images
+        (fedshift.federation.records.KEYS)
+    adapts: it changes the models by the held-out images first, and gives accuracy and loss: `adapt` in an
+        experiment makes it a row of tables
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    Params: ClassVar[type] = NoParams
+    columns: ClassVar[dict[str, pa.DataType]]
+    adapts: ClassVar[bool] = False
+
+    def __init__(self, hp: Any, method: Method) -> None:
+        self.hp, self.method = hp, method
+
+    @classmethod
+    def check(cls, model: Model, where: object) -> None:
+        """Raises FedshiftError at `where` for a network, as the method wants it, that this cannot work on.
+
+        Called when a run is planned, too: tensors may have no values.
+        """
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        """The rows of its table: KEYS and `columns`. Draws only from fedshift.federation.rng."""
+        raise NotImplementedError
+
+    @staticmethod
+    def pooled(cells: pd.DataFrame) -> pd.DataFrame:
+        """What of the tables of an experiment's runs is shown as CSV, by row of the experiment (`method`);
+        without this function there is no CSV.
+
+        cells: these tables below each other, with the columns `method` and the experiment's axes in front.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def line(table: pa.Table) -> str:
+        """What is told of a table when it is made."""
+        return f"{len(table)} rows"
+
+    def table(self, run: Trained) -> pa.Table:
+        """All rows of a run."""
+        return pa.Table.from_pylist([*self.rows(run)], self.schema())
+
+    @classmethod
+    def schema(cls) -> pa.Schema:
+        return pa.schema({**KEYS, **cls.columns})
+
+
+def write(path: Path, table: pa.Table, made: Row) -> None:
+    """Write a table with what it was made from, atomically."""
+    with atomic_path(path) as temporary:
+        stamped = table.replace_schema_metadata({"made": json.dumps(made)})
+        pq.write_table(stamped, temporary, compression="zstd")
+
+
+def read(path: Path) -> tuple[pa.Table, Row]:
+    """What `write` wrote."""
+    table = pq.read_table(path)
+    return table.replace_schema_metadata(), json.loads(table.schema.metadata[b"made"])

@@ -1,0 +1,57 @@
+"""Features: what the head sees of some images of each client, with label, domain and prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+
+from fedshift.evaluations.base import Evaluation, Row, Split, Trained
+from fedshift.federation.rng import generator
+
+
+@dataclass(frozen=True)
+class Params:
+    """images: at most so many of a client's split and of the held-out domain; seed: which these are, the same
+    for all models and methods that test the same images; splits: "val", "test", "target".
+    """
+
+    images: int = 200
+    seed: int = 0
+    splits: tuple[Split, ...] = ("test", "target")
+
+    def __post_init__(self) -> None:
+        if self.images < 1:
+            raise ValueError("images must be 1 or more")
+
+
+class Features(Evaluation):
+    """A row for each image. sample: its position in the decoded images; feature: [F], the head's input, in
+    fp32.
+    """
+
+    name = "features"
+    Params = Params
+    columns = {
+        "sample": pa.int32(), "domain": pa.string(), "label": pa.int16(), "predicted": pa.int16(),
+        "feature": pa.list_(pa.float32()),
+    }  # fmt: skip
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        domains = run.domains()
+        for place, row, index in run.sets(self.hp.splits):
+            drawn = torch.randperm(
+                len(index), generator=generator(self.hp.seed, "features", place["client"], place["split"])
+            )
+            chosen = index[drawn[: self.hp.images].sort().values.to(index.device)]
+            samples = iter(chosen.tolist())
+            for out, y in run.outputs(row, chosen):
+                found = out.feature.cpu().numpy(), y.tolist(), out.logits.argmax(1).tolist()
+                for feature, label, predicted in zip(*found, strict=True):
+                    sample = next(samples)
+                    yield {
+                        **place, "sample": sample, "domain": domains[sample], "label": label,
+                        "predicted": predicted, "feature": feature,
+                    }  # fmt: skip

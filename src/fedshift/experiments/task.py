@@ -1,0 +1,94 @@
+"""What is to be computed from which weights and images of a finished run: all of an evaluation's name that is
+known without the run.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedshift.build import method_of, model_of
+from fedshift.errors import FedshiftError
+from fedshift.files import canonical_json, sha256
+from fedshift.identity import fingerprint
+from fedshift.registry import get, module
+from fedshift.resolve import params
+from fedshift.rundir import RunDirectory, Summary
+from fedshift.spec import RunSpec
+
+if TYPE_CHECKING:
+    from fedshift.models.base import Model
+
+Images = Literal["tested", "full_domain"]
+KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
+NAMED_BY = ("run", "weights", "version", "code", "task")
+
+
+@dataclass(frozen=True)
+class Task:
+    """An evaluation with its parameters, which of the kept weights it takes, and which images of the held-out
+    domain.
+
+    images: `tested`, exactly those that the run's own numbers are of (partition.target_split), or
+        `full_domain`.
+    """
+
+    evaluation: str
+    params: dict[str, Any]
+    selection: str = "best_first"
+    images: Images = "tested"
+
+    def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
+        """Version and code of the evaluation, and this task with all its parameters. Raises FedshiftError for
+        an unknown one.
+        """
+        kind = get("evaluations", self.evaluation, where)
+        hp = params(kind, self.params, f"{where}: {self.evaluation}")
+        return {
+            "version": kind.version,
+            "code": fingerprint("fedshift.training.evaluate", module("evaluations", self.evaluation)),
+            "task": {**asdict(self), "params": asdict(hp)},
+        }
+
+    def check(self, spec: RunSpec, where: str) -> None:
+        """Raises FedshiftError for a task that nobody can do, and for a run that cannot be evaluated so,
+        before it is trained.
+        """
+        self.declared(where)
+        kind = get("evaluations", self.evaluation)
+        if kind.adapts:
+            one_domain(spec, where)
+        if spec.evaluation.keep == "none":
+            raise FedshiftError(where, "its runs keep no weights", "Set evaluation.keep: post_agg.")
+        kind.check(_network(spec.model_copy(update={"seed": 0}).model_dump_json()), where)
+
+    def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
+        """What names the result for a finished run: its name, its weights, and what is declared."""
+        kept = summary["hashes"].get(f"weights_{self.selection}")
+        return {**self.declared(), "run": run.name, "weights": kept}
+
+
+@functools.cache
+def _network(spec: str) -> Model:
+    """The network of a run's specification (JSON), as the method wants it, without values."""
+    import torch
+
+    known = RunSpec.model_validate_json(spec)
+    with torch.device("meta"):
+        return method_of(known).model(model_of(known, 2))
+
+
+def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
+    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task and the code."""
+    key = sha256(canonical_json({name: stamp[name] for name in NAMED_BY}))[:16]
+    return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
+
+
+def one_domain(spec: RunSpec, where: object) -> str:
+    """The held-out domain of a run. Raises FedshiftError where there is none, or two."""
+    if not isinstance(spec.data.target, str):
+        what = "holds out two domains" if spec.data.target else "holds out no domain to adapt to"
+        raise FedshiftError(where, what, "Choose a run with one target.")
+    return spec.data.target

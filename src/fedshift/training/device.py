@@ -1,0 +1,27 @@
+"""Which device a job computes on: the one that it asked for, or none."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import torch
+
+from fedshift.errors import FedshiftError
+
+PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster that has no GPU
+
+
+def device(name: str) -> torch.device:
+    """The device of "cpu", "cuda" or "auto", which is a GPU where there is one."""
+    if name == "auto" or PRETEND in os.environ:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+def require(asked: torch.device) -> None:
+    """Raise FedshiftError for a GPU that does not work here; another machine may have one."""
+    if asked.type == "cuda" and not torch.cuda.is_available():
+        what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
+        cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
+        raise FedshiftError("device: cuda", what, cure, retry=True)

@@ -1,0 +1,103 @@
+"""Evaluates a finished run: what is computed from its kept weights and its images, each once."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedshift.data.load import RunData, load
+from fedshift.data.prepare import load_index
+from fedshift.errors import FedshiftError
+from fedshift.evaluations.base import Evaluation, Trained, write
+from fedshift.experiments.task import Task, one_domain, place
+from fedshift.federation.loop import Federation
+from fedshift.federation.network import Network
+from fedshift.federation.precision import arithmetic
+from fedshift.identity import prepared_name
+from fedshift.registry import get
+from fedshift.resolve import params
+from fedshift.rundir import RunDirectory, Summary
+from fedshift.spec import RunSpec, parse
+from fedshift.training import weights
+from fedshift.training.assemble import assemble
+from fedshift.training.environment import environment
+from fedshift.workspace import Workspace
+
+
+def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: torch.device) -> list[Path]:
+    """Write <run>/evaluated/<evaluation>-<key>.parquet for each task, unless it is there; return the paths.
+
+    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without weights,
+    for one that an evaluation cannot work on, and for one that was trained on other images or another
+    partition than there are now.
+    """
+    directory = RunDirectory(run)
+    if (summary := directory.summary()) is None:
+        raise FedshiftError(run, "is not finished", "Train it first; see: fedshift status --runs.")
+    spec = parse(summary["spec"], str(directory.summary_file))
+    stamps = [task.stamp(directory, summary) for task in tasks]
+    paths = [place(directory, stamp) for stamp in stamps]
+    todo = [item for item in zip(paths, tasks, stamps, strict=True) if not item[0].exists()]
+    if todo:
+        with arithmetic(spec.local.precision, device):
+            made = _Made(workspace, directory, summary, spec, device)
+            for path, task, stamp in todo:
+                made.write(path, task, stamp)
+    return paths
+
+
+class _Made:
+    """A finished run, assembled once for all that is computed of it."""
+
+    def __init__(
+        self, workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec, device: torch.device
+    ) -> None:
+        """Raises FedshiftError where images or partition are not those of the run."""
+        if device.type == "cuda":
+            torch.use_deterministic_algorithms(True, warn_only=True)
+        self.run, self.summary, self.spec = run, summary, spec
+        self.data: RunData = load(workspace, spec)
+        self.federation: Federation
+        self.federation, hashes = assemble(spec, self.data, device)
+        for what, kind_of in (("prepared", "images"), ("partition", "partition")):
+            if hashes[what] != summary["hashes"][what]:
+                cure = "Train the run again by the code that is installed: rerun: code."
+                raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
+        folder = workspace.prepared(prepared_name(spec.data))
+        self.domains = functools.cache(lambda: list(load_index(folder)["domain"]))
+
+    def trained(self, task: Task) -> Trained:
+        """What the evaluation sees: the weights and images that the task names."""
+        federation = self.federation
+        kept = weights.restore(federation, self.run, self.summary, task.selection)
+        targets = self.data.targets if task.images == "tested" else self.data.unheld
+        return Trained(
+            spec=self.spec,
+            round=weights.round_of(self.summary, task.selection),
+            network=Network(federation.build(), federation.layout, federation.device),
+            layout=federation.layout,
+            samples=federation.worker.samples,
+            precision=federation.worker.precision,
+            classes=self.data.classes,
+            domains=self.domains,
+            models=lambda: weights.models(federation, kept, targets),
+        )
+
+    def write(self, path: Path, task: Task, stamp: dict[str, Any]) -> None:
+        """Compute what a task asks for, and write it with what it was made from."""
+        began = time.monotonic()
+        kind: type[Evaluation] = get("evaluations", task.evaluation)
+        if kind.adapts:
+            one_domain(self.spec, self.run.path)
+        trained = self.trained(task)
+        kind.check(trained.network.model, f"evaluation {kind.name}")
+        table = kind(params(kind, task.params), self.federation.method).table(trained)
+        told = {key: self.summary[key] for key in ("dataset", "method", "target", "seed")}
+        cost = {"round": trained.round, "seconds": time.monotonic() - began, "time": time.time()}
+        machine = environment(self.federation.device, torch.get_num_threads())
+        write(path, table, {**stamp, **told, **cost, "environment": machine})

@@ -1,0 +1,150 @@
+"""What every evaluation must hold, and which model of a run it sees: walks the registries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from fedshift.evaluations.base import Evaluation, Trained
+from fedshift.federation.loop import Federation
+from fedshift.federation.network import Network
+from fedshift.federation.records import KEYS
+from fedshift.registry import get, names
+from fedshift.resolve import params
+from fedshift.rundir import RunDirectory
+from fedshift.testing.toys import finish, method, small, spec
+from fedshift.training import weights
+
+RUN = spec(federation={"rounds": 2})
+PLACE = ("stage", "model", "member", "client", "split")
+
+
+def restored(name: str, folder: Path) -> tuple[Federation, Trained]:
+    """A method's run of two rounds, and what an evaluation sees of the weights that it kept of the last."""
+    ended = finish(small(RUN, method(name)))
+    files = weights.write(ended, folder / "weights")
+    summary: dict[str, Any] = {
+        "spec": RUN.model_dump(mode="json"),
+        "best_round": ended.evaluator.selection.round,
+        "weights": {key: file["file"] for key, file in files.items()},
+        "hashes": {f"weights_{key}": file["sha256"] for key, file in files.items()},
+    }
+    new = small(RUN, method(name))
+    kept = weights.restore(new, RunDirectory(folder), summary, "last")
+    targets = [index for *_, index in new.evaluator._target]
+    return ended, Trained(
+        spec=RUN,
+        round=2,
+        network=Network(new.build(), new.layout, new.device),
+        layout=new.layout,
+        samples=new.worker.samples,
+        precision=new.worker.precision,
+        classes=["dark", "bright"],
+        domains=lambda: [f"domain{place % 3}" for place in range(len(new.worker.samples.labels))],
+        models=lambda: weights.models(new, kept, targets),
+    )
+
+
+def table(name: str, run: Trained, of: str = "fedavg", **chosen: Any) -> pa.Table:
+    kind: type[Evaluation] = get("evaluations", name)
+    return kind(params(kind, chosen), method(of)).table(run)
+
+
+@pytest.mark.parametrize("name", names("methods"))
+def test_the_models_of_a_run_are_those_that_it_tested(name: str, tmp_path: Path) -> None:
+    """Of every method: each confusion has the counts by class that the run recorded of the last round, and no
+    tested model is left out, but for clients' own ones that the aggregation has changed."""
+    ended, run = restored(name, tmp_path)
+    recorded = {
+        tuple(row[key] for key in PLACE): (row["n"].tolist(), row["correct"].tolist())
+        for row in ended.statistics.rows
+        if row["round"] == 2
+    }
+    found = {}
+    for row in table("confusion", run, name, splits=["val", "test", "target"]).to_pylist():
+        counts = np.reshape(row["counts"], (2, 2))
+        assert row["classes"] == ["dark", "bright"] and row["round"] == 2
+        found[tuple(row[key] for key in PLACE)] = counts.sum(1).tolist(), counts.diagonal().tolist()
+    assert found == {place: recorded[place] for place in found}
+    lost = {place for place in recorded if place not in found}
+    slot, shares = ended.method.evaluates not in ("model", "shared"), ended.state.shared.size > 0
+    assert {place[:2] for place in lost} <= ({("post_train", "personal")} if shares and not slot else set())
+    assert {place[4] for place in found} == {"val", "test", "target"}
+
+
+@pytest.mark.parametrize("name", names("evaluations"))
+def test_an_evaluation_is_the_same_twice_and_changes_no_weights(name: str, tmp_path: Path) -> None:
+    of = "fdse" if name == "fdse" else "fedbn"
+    _, run = restored(of, tmp_path)
+    before = [kept.row.clone() for kept in run.models()]
+    state = torch.get_rng_state()
+    kind: type[Evaluation] = get("evaluations", name)
+    assert kind.name == name and not {*KEYS} & {*kind.columns}
+    kind.check(run.network.model, name)
+    one, other = (table(name, run, of) for _ in range(2))
+    assert one.num_rows and one.schema.names == [*KEYS, *kind.columns]
+    left_out = ["time"] if "time" in kind.columns else []
+    assert one.drop_columns(left_out).equals(other.drop_columns(left_out))
+    assert torch.equal(torch.get_rng_state(), state)
+    after = [kept.row for kept in run.models()]
+    assert all(torch.equal(row, again) for row, again in zip(before, after, strict=True))
+    assert kind.line(one)
+
+
+def test_features_are_what_the_head_sees(tmp_path: Path) -> None:
+    """At most 3 images of each client and of the target, in the order of their positions; the head gives the prediction."""
+    _, run = restored("fedavg", tmp_path)
+    frame = table("features", run, images=3).to_pandas()
+    assert frame.groupby(["client", "split"]).size().to_dict() == dict.fromkeys(
+        [(0, "test"), (1, "test"), (2, "test"), (-1, "target")], 3
+    )
+    (kept,) = run.models()
+    positions = {(client, split): index.tolist() for client, split, index in kept.sets}
+    for place, group in frame.groupby(["client", "split"]):
+        assert group["sample"].is_monotonic_increasing and {*group["sample"]} <= {*positions[place]}
+    samples = torch.tensor(frame["sample"].to_numpy().astype("int64"))
+    model = run.network.bind(kept.row).model.eval()
+    with torch.no_grad():
+        feature, logits = model(run.samples.evaluate(run.samples.take(samples)[0]))
+    np.testing.assert_allclose(np.stack(frame["feature"]), feature.numpy(), rtol=1e-4, atol=1e-5)
+    assert frame["predicted"].tolist() == logits.argmax(1).tolist()
+    assert frame["label"].tolist() == run.samples.labels[samples].tolist()
+    assert frame["domain"].tolist() == [f"domain{sample % 3}" for sample in frame["sample"]]
+
+
+def test_the_images_of_features_depend_on_the_seed_alone(tmp_path: Path) -> None:
+    """Not on the method, nor on how many are asked for of another client; fewer images are all of them."""
+    _, run = restored("fedavg", tmp_path / "one")
+    _, other = restored("fedprox", tmp_path / "other")
+    drawn, again = (table("features", one, images=2)["sample"].to_pylist() for one in (run, other))
+    assert drawn == again
+    assert table("features", run, images=2, seed=1)["sample"].to_pylist() != drawn
+    every = table("features", run, images=1000).to_pandas()
+    assert every.groupby("client").size().to_dict() == {-1: 12, 0: 5, 1: 4, 2: 3}
+
+
+def test_confusion_pooled_by_row() -> None:
+    """Two runs of a row and one of another, two classes: sums over what is not a row, a model or a split."""
+    import pandas as pd
+
+    same = {"model": "global", "stage": "post_agg", "split": "test", "classes": ["cat", "dog"]}
+    cells = pd.DataFrame(
+        [
+            {"method": "fedavg", "seed": 0, "counts": [1, 2, 3, 4], **same},
+            {"method": "fedavg", "seed": 1, "counts": [10, 0, 0, 10], **same},
+            {"method": "local", "seed": 0, "counts": [5, 6, 7, 8], **same},
+        ]
+    )
+    shown = get("evaluations", "confusion").pooled(cells).set_index(["method", "label"])
+    assert list(shown.columns) == ["model", "stage", "split", "cat", "dog"]
+    assert shown[["cat", "dog"]].to_dict("index") == {
+        ("fedavg", "cat"): {"cat": 11, "dog": 2},
+        ("fedavg", "dog"): {"cat": 3, "dog": 14},
+        ("local", "cat"): {"cat": 5, "dog": 6},
+        ("local", "dog"): {"cat": 7, "dog": 8},
+    }
