@@ -24,7 +24,7 @@ import pandas as pd
 from fedshift.analysis.printed_spec import resolved, setting
 from fedshift.analysis.published import Published, Row, targets
 from fedshift.experiments.load import preset, protocol
-from fedshift.experiments.protocols import Protocol
+from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -57,7 +57,7 @@ def differences(root: Path, shown: Protocol, printed: Published, runs: pd.DataFr
     if {*adapted} != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
     reasons += _held_out(root, printed, runs)
-    if (ours := shown.select) != (theirs := protocol(root, wanted.protocol).select):
+    if (ours := shown.select) != (theirs := _rule(root, wanted.protocol)):
         reasons.append(f"select {ours}, paper {theirs}")
     return reasons
 
@@ -90,9 +90,19 @@ def _of_run(root: Path, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
     if ours.data.dataset != row.dataset:
         return [("data.dataset", ours.data.dataset, row.dataset)]
-    grid = preset(root, row.method).grid
+    grid = _grid(root, row.method)
     free = (*FREE, *(POOLED if row.partition == "pooled" else ()))
     return list(compare(ours, resolved(root, row), free, grid))
+
+
+@functools.cache
+def _rule(root: Path, name: str) -> Rule:
+    return protocol(root, name).select
+
+
+@functools.cache
+def _grid(root: Path, method: str) -> dict[str, list[Any]]:
+    return preset(root, method).grid
 
 
 def _held_out(root: Path, printed: Published, runs: pd.DataFrame) -> Iterator[str]:

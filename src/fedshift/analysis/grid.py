@@ -10,7 +10,9 @@ import pandas as pd
 
 from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.footnotes import FEWER, REMARK
+from fedshift.experiments.schema import METRIC
 
+PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 FINER = 2  # digits more of what is no percentage, such as a loss
 
 
@@ -41,9 +43,9 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
     """One grid per value of the first axis where columns have several axes, else one in all; two decimals
     where the paper has two.
     """
-    axes = list(cells.columns[1 : list(cells.columns).index("metric")])
+    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
-    if len(axes) < 2:
+    if len(axes) < 3:
         return [_grid("", cells, axes, digits)]
     return [
         _grid(_heading(axes[0], value), part, axes[1:], digits)
@@ -53,21 +55,23 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
 
 def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Grid:
     """One caption's cells as rows of methods and columns of axis values and metrics."""
-    by = [*axes, "metric"]
-    columns = list(cells[by].drop_duplicates().sort_values(by).itertuples(index=False, name=None))
+    columns = list(cells[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
     rows = []
     for method, own in cells.groupby("method", observed=True):
         entries = {
-            tuple(row[axis] for axis in by): _entry(row, digits + FINER * (not in_percent(row["metric"])))
+            tuple(row[axis] for axis in axes): _entry(row, digits + FINER * (not in_percent(row["metric"])))
             for row in own.to_dict("records")
         }
         rows.append((str(method), [entries.get(column, Entry("")) for column in columns]))
-    headings = [(*map(_heading, axes, column[:-1]), heading(column[-1])) for column in columns]
+    headings = [tuple(map(_heading, axes, column)) for column in columns]
     return Grid(caption, headings, rows)
 
 
 def _heading(axis: str, value: object) -> str:
-    return str(value) if axis == "target" else f"{axis} = {value}"
+    """What a value is called: targets and data sets by their names alone."""
+    if axis == METRIC:
+        return heading(str(value))
+    return str(value) if axis in PLAIN else f"{axis} = {value}"
 
 
 def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:

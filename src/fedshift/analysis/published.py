@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,17 +65,22 @@ def find(
     The experiment's `published` gives the run_key's template; an average over targets is printed under the
     target "mean".
     """
-    template = experiment.published.get(method, experiment.published.get("*"))
-    if template is None:
-        return None
-    values = {"target": "mean", **values, "method": method}
-    try:
-        key = FIELD.sub(lambda field: str(values[field[1]]), template)
-    except KeyError:  # The cell is an average over an axis that the paper keeps apart.
-        return None
     printed = _printed(root / "reference" / "published.csv")
-    found = (printed.get((key, name)) for name in NAMES.get(metric, (f"acc_{metric}",)))
-    return next(filter(None, found), None)
+    return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
+
+
+def keys(
+    experiment: Experiment, method: str, values: dict[str, Any], metric: str
+) -> Iterator[tuple[str, str]]:
+    """Where the number of a cell would stand in reference/published.csv: run_key and metric_id, the first of
+    which counts.
+    """
+    values = {"target": "mean", **values, "method": method}
+    for template in experiment.templates(method):
+        if not {*FIELD.findall(template)} <= {*values}:
+            continue  # The cell is an average over an axis that the paper keeps apart.
+        key = FIELD.sub(lambda field: str(values[field[1]]), template)
+        yield from ((key, name) for name in NAMES.get(metric, (f"acc_{metric}",)))
 
 
 @functools.cache

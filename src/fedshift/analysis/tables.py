@@ -20,7 +20,7 @@ from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import Table
+from fedshift.experiments.schema import METRIC, Table
 from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.registry import get
@@ -79,7 +79,7 @@ def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str])
 
 
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric; mean, std (percent where the metric is a
+    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std (percent where the metric is a
     fraction), seeds, planned; then BESIDE.
 
     published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
@@ -90,7 +90,8 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises
     FedshiftError for a column that is no axis of the experiment.
     """
-    keys, columns, experiment = collected.keys, list(table.columns), collected.experiment
+    keys, experiment = collected.keys, collected.experiment
+    columns = [column for column in table.columns if column != METRIC]
     rules = [*table.select] or [collected.protocol.select]
     for column in columns:
         if column not in keys[1:]:
@@ -107,7 +108,8 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     columns += [SELECT] * bool(table.select)
     for column, categories in order.items():
         frame[column] = pd.Categorical(frame[column], categories)
-    by = ["method", *columns, "metric"]
+    place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
+    by = ["method", *columns[:place], METRIC, *columns[place:]]
     seed = [axis for axis in keys if axis == "seed"]
     within = frame.groupby([*by, *seed], observed=True)["value"].apply(
         lambda values: values.mean(skipna=False)

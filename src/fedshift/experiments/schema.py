@@ -11,6 +11,7 @@ from fedshift.experiments.protocols import Partial, Rule
 from fedshift.spec import Closed
 
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
+METRIC = "metric"  # among the columns of a table: where its metrics stand
 HELD_OUT = "data.target"  # the key of the axis `target`
 Values = list[Any] | Literal["all"]
 Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}
@@ -40,7 +41,16 @@ class Table(Closed):
     """
 
     title: str = Field("", description="Its heading; without one its name.")
-    columns: list[str] = Field([], description="Axes whose values are columns, by name.")
+    printed: list[str] = Field(
+        [],
+        description="The paper's tables whose numbers its cells stand beside, as reference/published.csv "
+        "names them: each printed number has one cell in all experiments (docs/coverage.md).",
+    )
+    columns: list[str] = Field(
+        [],
+        description="Axes whose values are columns, by name. `metric` among them says where metrics stand; "
+        "without it they are innermost.",
+    )
     metrics: list[str] = Field(
         ["id", "ood"],
         description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
@@ -129,10 +139,10 @@ class Experiment(Closed):
         "`curves`, "
         "and `claims` where the experiment tests some.",
     )
-    published: dict[str, str] = Field(
+    published: dict[str, str | list[str]] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
-        "`{<axis>}` are filled in.",
+        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is printed; none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
@@ -153,6 +163,11 @@ class Experiment(Closed):
             else {"key": HELD_OUT if name == "target" else name, "values": value}
             for name, value in axes.items()
         }
+
+    def templates(self, row: str) -> list[str]:
+        """What `published` has for a row, none where it has nothing."""
+        given = self.published.get(row, self.published.get("*", []))
+        return [given] if isinstance(given, str) else given
 
     @property
     def rows(self) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.schema import Experiment
+from fedshift.experiments.schema import METRIC, Experiment
 
 AVERAGE = "Average"
 Use = Mapping[Any, Any]
@@ -37,7 +37,7 @@ def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
     lines = {
         f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it.": None
         for name, table in experiment.tables.items()
-        for cell, missing in marked(uses, table.columns).items()
+        for cell, missing in marked(uses, [axis for axis in table.columns if axis != METRIC]).items()
     }
     return [*lines]
 

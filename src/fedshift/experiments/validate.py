@@ -17,7 +17,7 @@ from fedshift.experiments.figures import check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
 from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import FIELD, Experiment
+from fedshift.experiments.schema import FIELD, METRIC, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 
@@ -107,7 +107,7 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
         for metric in table.metrics:
             quantity(metric, f"{here}.metrics")
         for axis in table.columns:
-            _known(f"{here}.columns", "axis", axis, axes)
+            _known(f"{here}.columns", "axis", axis, [*axes, METRIC])
         for rule in table.select:
             if HOLDS_OUT.get(rule, 0) > held_out:
                 cure = "Leave it out, or hold out " + (
@@ -119,10 +119,11 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
 
 
 def _published(experiment: Experiment, axes: list[str], where: str) -> None:
-    for row, template in experiment.published.items():
+    for row in experiment.published:
         here = f"{where}: published.{row}"
         if row != "*":
             _known(f"{where}: published", "row of this experiment", row, experiment.rows)
+        template = " ".join(experiment.templates(row))
         for field in FIELD.findall(template):
             _known(here, "field", field, ["method", *axes])
         if set("{}") & set(FIELD.sub("", template)):
