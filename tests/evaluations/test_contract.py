@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fedshift.evaluations.base import Evaluation, Trained
+from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS
@@ -57,8 +58,8 @@ def table(name: str, run: Trained, of: str = "fedavg", **chosen: Any) -> pa.Tabl
 
 @pytest.mark.parametrize("name", names("methods"))
 def test_the_models_of_a_run_are_those_that_it_tested(name: str, tmp_path: Path) -> None:
-    """Of every method: each confusion has the counts by class that the run recorded of the last round, and no
-    tested model is left out, but for clients' own ones that the aggregation has changed."""
+    """Of every method: each model has the loss, and each confusion the counts by class, that the run recorded of
+    the last round, and no tested model is left out, but for clients' own ones that the aggregation has changed."""
     ended, run = restored(name, tmp_path)
     recorded = {
         tuple(row[key] for key in PLACE): (row["n"].tolist(), row["correct"].tolist())
@@ -71,6 +72,15 @@ def test_the_models_of_a_run_are_those_that_it_tested(name: str, tmp_path: Path)
         assert row["classes"] == ["dark", "bright"] and row["round"] == 2
         found[tuple(row[key] for key in PLACE)] = counts.sum(1).tolist(), counts.diagonal().tolist()
     assert found == {place: recorded[place] for place in found}
+    losses = {
+        tuple(row[key] for key in PLACE): row["value"]
+        for row in ended.records.rows
+        if (row["round"], row["metric"]) == (2, "loss")
+    }
+    for kept in run.models():
+        for scored in evaluate(run.network, kept.row, run.samples, kept.sets, run.precision):
+            place = (kept.stage, kept.model, kept.member, scored.client, scored.split)
+            assert scored.loss == pytest.approx(losses[place], rel=1e-6), place
     lost = {place for place in recorded if place not in found}
     slot, shares = ended.method.evaluates not in ("model", "shared"), ended.state.shared.size > 0
     assert {place[:2] for place in lost} <= ({("post_train", "personal")} if shares and not slot else set())

@@ -146,14 +146,11 @@ def _named(
     selection: str | None, images: Images,
 ) -> Wanted:  # fmt: skip
     """One evaluation of an experiment's runs that the caller names."""
-    from dataclasses import replace
-
     from fedshift.experiments.expand import evaluations
 
-    entry: dict[str, dict[str, object] | None] = {name: params}
-    one = experiment.model_copy(update={"evaluations": [entry]})
+    one = experiment.model_copy(update={"evaluations": [{name: params}]})
     ((label, task),) = evaluations(workspace.root, one).items()
-    task = replace(task, selection=selection or task.selection, images=images)
+    task = Task(name, params, selection or task.selection, images)
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, [use for use in uses if not use.adaptation])}
 
