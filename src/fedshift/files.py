@@ -148,13 +148,13 @@ def read_whole(path: Path) -> dict[str, Any] | None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether there is a file that ends as `write_json` ends one: not empty, not cut off, not filled with
+    """Whether there is a file that ends as a JSON object does: not empty, not cut off, not filled with
     zeros.
     """
     try:
         with open(path, "rb") as file:
             file.seek(-2, os.SEEK_END)
-            return file.read() == b"}\n"
+            return file.read().rstrip().endswith(b"}")
     except OSError:  # not there, or shorter
         return False
 
