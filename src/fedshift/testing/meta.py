@@ -15,15 +15,18 @@ nothing here; what branches do for other values than ones; whether views share m
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_iter, tree_map_only
 
 import fedshift
 
@@ -58,6 +61,19 @@ ITEMS = {Tensor.__getitem__, Tensor.__setitem__}
 Note = Callable[[str, str], None]
 
 
+@contextmanager
+def accelerator() -> Iterator[None]:
+    """Let torch take the device for one that trains: with autocast (of which nothing is seen) and fused optimisers."""
+    autocast, supported = torch.autocast, "_get_fused_kernels_supported_devices"
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (torch, "autocast", lambda kind, *rest, **options: autocast("cpu", *rest, **options)),
+            (import_module("torch.optim.optimizer"), supported, lambda: ["cpu", "meta"]),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, value))
+        yield
+
+
 class Mixed(Exception):
     """An operation on tensors of both devices: its name and place."""
 
@@ -66,7 +82,7 @@ def place() -> str:
     """Where in fedshift the operation under way is asked for: file, line and function."""
     for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
-        if SOURCE in path.parents:
+        if SOURCE in path.parents and SOURCE / "testing" not in path.parents:
             return f"{path.relative_to(SOURCE)}:{line} {frame.f_code.co_name}"
     return "outside"
 
@@ -142,6 +158,45 @@ class Operations(TorchDispatchMode):
         if not (options.get("non_blocking") or (name == "copy_" and any(args[2:]))):
             self._note("send", "a copy to the device")
         return func(*args, **options)
+
+
+class Remembered(TorchDispatchMode):
+    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._results: dict[Any, Any] = {}
+        super().__init__()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        values, shape = tree_flatten((args, options))
+        tensors = [one for one in values if isinstance(one, Tensor)]
+        aliased = any(one.alias_info is not None for one in func._schema.returns)
+        if not tensors or not all(one.is_meta for one in tensors) or func.is_view:
+            return func(*args, **options)
+        key = (func, str(shape), *(_described(one) for one in values))
+        if key not in self._results:
+            before = [_described(one) for one in tensors]
+            result = func(*args, **options)
+            if [_described(one) for one in tensors] == before:  # not resize_
+                self._results[key] = tree_map_only(Tensor, _alike, result)
+            return result
+        if aliased:
+            return args[0]  # what works in place returns what it worked on
+        return tree_map_only(Tensor, _alike, self._results[key])
+
+
+def _alike(one: Tensor) -> Tensor:
+    return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=META)
+
+
+def _described(value: Any) -> Any:
+    """What of a tensor decides the shapes of results; any other value with its type, since 1 == 1.0 == True."""
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.stride(), value.dtype
+    return type(value), value
 
 
 def positions(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
