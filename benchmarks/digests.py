@@ -57,7 +57,12 @@ def digest(method: str, augmentation: str, optimizer: str) -> str:
     run = resolve(
         spec(
             method={"name": method},
-            local={"batch": 50, "epochs": 2, "lr": 1e-3 if optimizer == "adam" else 0.02, "optimizer": optimizer},
+            local={
+                "batch": 50,
+                "epochs": 2,
+                "lr": 1e-3 if optimizer == "adam" else 0.02,
+                "optimizer": optimizer,
+            },
             federation={"rounds": 3},
             evaluation={"keep": "none"},
         )

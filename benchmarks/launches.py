@@ -3,7 +3,8 @@
 Rounds are played on the `meta` device (fedshift.testing.launches, which names the work sizes), so the numbers are the same everywhere. step_*: of a
 step, the mean over a round of three clients with 20 steps each; rest_*: of the rest of such a round, without evaluation. `bare` is a
 step without a federation. Precision is fp32: casts of autocast are not seen. A method that does not suit a network has no row.
-`--estimate` reads the file and says what every step takes on the devices of devices.csv.
+`--estimate` reads the file and says what every step takes at least on the devices of fedshift/planning/devices.csv; `--against` sets the
+measured rows of costs.csv beside their estimates.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import argparse
 import csv
 import io
 from pathlib import Path
+from statistics import median
 
 from fedshift.errors import FedshiftError
 from fedshift.federation.launches import Count
 from fedshift.files import write_text
+from fedshift.planning.rates import ESTIMATED_FOR, image_seconds, measured
 from fedshift.planning.roofline import devices, seconds
 from fedshift.registry import names
 from fedshift.testing.launches import WORK, asked, bare
@@ -74,15 +77,24 @@ def write(found: dict[tuple[str, str], dict[str, str]]) -> None:
 
 
 def estimates() -> None:
-    """Milliseconds of a step of every row, by device, with what bounds it."""
-    known_devices = devices(Workspace(OUT.parents[1]))
-    print(f"{'work':14} {'method':12} " + " ".join(f"{name:>16}" for name in known_devices))
+    """Milliseconds of a step of every row in fp32, by device, with what bounds it."""
+    print(f"{'work':14} {'method':12} " + " ".join(f"{name:>16}" for name in devices()))
     for (work, method), one in known().items():
-        step = Count(
-            float(one["step_launches"]), 1e6 * float(one["step_mb"]), 1e9 * float(one["step_gflop"])
-        )
-        cells = (seconds(step, device, "fp32") for device in known_devices.values())
+        launches, megabytes, gflop = (float(one[f"step_{field}"]) for field in FIELDS)
+        step = Count(launches, 1e6 * megabytes, 1e9 * gflop)
+        cells = (seconds(step, device, "fp32") for device in devices().values())
         print(f"{work:14} {method:12} " + " ".join(f"{1e3 * time:7.2f} {bound:>8}" for time, bound in cells))
+
+
+def against() -> None:
+    """Every measured row of costs.csv beside the estimate for its kind of device."""
+    print("| row | measured, images/s | estimated | measured seconds over estimated |\n|---|---|---|---|")
+    ratios = []
+    for row in measured(Workspace(OUT.parents[1])):
+        least = image_seconds(ESTIMATED_FOR[row.device], row.model, row.px, row.precision)
+        ratios.append(1 / least / row.images_per_second)
+        print(f"| {row.name} | {row.images_per_second:.0f} | {1 / least:.0f} | {ratios[-1]:.2f} |")
+    print(f"\nMedian {median(ratios):.2f}, most over least {max(ratios) / min(ratios):.2f}.")
 
 
 def main() -> None:
@@ -92,9 +104,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(names("methods")))
     parser.add_argument("--work", nargs="*", default=list(WORK))
     parser.add_argument("--estimate", action="store_true")
+    parser.add_argument("--against", action="store_true")
     options = parser.parse_args()
     if options.estimate:
         return estimates()
+    if options.against:
+        return against()
     for work in options.work:
         write(rows(options.methods, [work]))
 

@@ -103,7 +103,11 @@ class Augment:
             x = self.evaluate(images)
             return x.lerp_(x.flip(3), (draws < 0.5).float()[:, :, None, None])  # faster than where() on a CPU
         with torch.autocast(images.device.type, enabled=False):
-            return self._translate(images, draws) if self.name == "translate" else self._jitter(images, draws, size or len(images))
+            return (
+                self._translate(images, draws)
+                if self.name == "translate"
+                else self._jitter(images, draws, size or len(images))
+            )
 
     def _translate(self, images: Tensor, draws: Tensor) -> Tensor:
         size, px = self.evaluate.input_px, self.evaluate.px

@@ -2,19 +2,19 @@
 
 An operation that is no view is counted as one launch; a fused or `foreach` one, too. Bytes are those of the
 tensors that an operation reads and writes, each once: what a cache saves is not known. FLOPs are those of
-convolutions and matrix products. On the `meta` device nothing is computed, and counts are the same everywhere.
+convolutions and matrix products. On the `meta` device nothing is computed, and counts are the same
+everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry
 
 # By what follows "aten::" in their names.
@@ -55,7 +55,9 @@ class Tally(TorchDispatchMode):
         if self.counting and not func.is_view:
             made = [*self._there(result)]
             if made or [*self._there((args, options))]:
-                self.count += Count(1, self._bytes(func, args, options, made), _flops(func, args, options, result))
+                self.count += Count(
+                    1, self._bytes(func, args, options, made), _flops(func, args, options, result)
+                )
         return result
 
     def _bytes(self, func: Any, args: Any, options: Any, made: list[Tensor]) -> int:
@@ -73,9 +75,19 @@ class Tally(TorchDispatchMode):
             written = sum(map(_size, made))
         return written + (written if name in GATHERS else read)
 
-    def _there(self, values: Any) -> Iterable[Tensor]:
-        tensors = (one for one in tree_iter(values) if isinstance(one, Tensor))
-        return (one for one in tensors if one.device.type == self._device)
+    def _there(self, values: Any) -> Iterator[Tensor]:
+        return (one for one in tensors_in(values) if one.device.type == self._device)
+
+
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """The tensors of an operation's arguments or results: alone, in lists and in the values of a dict."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, list | tuple):
+        for one in values:
+            yield from tensors_in(one)
+    elif isinstance(values, dict):
+        yield from tensors_in([*values.values()])
 
 
 def _size(tensor: Tensor) -> int:

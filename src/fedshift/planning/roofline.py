@@ -1,8 +1,9 @@
-"""How long a step takes at least, from what it asks of a device: benchmarks/devices.csv has what devices can do.
+"""How long a step takes at least, from what it asks of a device: devices.csv beside this module has what
+devices can do.
 
 A device launches operations, moves bytes and computes at the same time, so that the slowest of the three is
-the time of a step (Williams et al., "Roofline", CACM 2009, with launches as a third roof). Real steps take longer: kernels reach no
-peak, and what waits for another operation does not overlap with it.
+the time of a step (Williams et al., "Roofline", CACM 2009, with launches as a third roof). Real steps take
+longer: kernels reach no peak, and what waits for another operation does not overlap with it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from __future__ import annotations
 import csv
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from fedshift.federation.launches import Count
-from fedshift.planning.hashes import DEVICES
-from fedshift.workspace import Workspace
 
 Bound = Literal["launches", "bytes", "flops"]
 
 
 @dataclass(frozen=True)
 class Device:
-    """A row of benchmarks/devices.csv.
+    """A row of devices.csv.
 
     kind: "cpu" or "cuda".
     launch: seconds from one operation to the next, where the host does not keep up.
@@ -37,12 +37,9 @@ class Device:
 
 
 @functools.cache
-def devices(workspace: Workspace) -> dict[str, Device]:
-    """The rows of benchmarks/devices.csv by name; none where it is absent."""
-    path = workspace.root / DEVICES
-    if not path.is_file():
-        return {}
-    with path.open(newline="") as file:
+def devices() -> dict[str, Device]:
+    """The rows of devices.csv by name."""
+    with Path(__file__).with_name("devices.csv").open(newline="") as file:
         return {row["device"]: _device(row) for row in csv.DictReader(file)}
 
 

@@ -1,4 +1,6 @@
-"""What methods ask of a device, by played rounds on the `meta` device: launches, bytes and FLOPs of a training step."""
+"""What methods ask of a device, by played rounds on the `meta` device: launches, bytes and FLOPs of a
+training step.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +80,8 @@ WORK = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What a method asks of a device: of a `step`, the mean over all of a round, and of the `rest` of a round of three clients, without
-    evaluation.
+    """What a method asks of a device: of a `step`, the mean over all of a round, and of the `rest` of a
+    round of three clients, without evaluation.
     """
 
     step: Count
@@ -87,7 +89,9 @@ class Asked:
 
 
 def asked(method: str, work: Work) -> Asked:
-    """Play a method to round COUNTED and count that one. Raises FedshiftError where the method does not suit the network."""
+    """Play a method to round COUNTED and count that one. Raises FedshiftError where the method does not
+    suit the network.
+    """
     run = work.run(method)
     copies = rendering.copies if (rendering := rendering_of(run)) else 1
     each, nobody = STEPS * work.batch, torch.empty(0, dtype=torch.int64)
@@ -107,7 +111,9 @@ def asked(method: str, work: Work) -> Asked:
 
 
 def bare(work: Work) -> Count:
-    """A step without a federation: normalise, forward, backward (gradients are made, not added), fused optimiser, labels and images given."""
+    """A step without a federation: normalise, forward, backward (gradients are made, not added), fused
+    optimiser, labels and images given.
+    """
     run, samples = work.run("fedavg"), work.samples()
     model, layout, row = initial(lambda: model_of(run, CLASSES), 0)
     network = Network(model, layout, META).bind(row.to(META))

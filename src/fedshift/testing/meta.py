@@ -1,15 +1,18 @@
 """The `meta` device in the place of an accelerator: notes where devices are mixed, and where the host waits.
 
-A meta tensor has a shape and no values, so that whatever asks for a value shows; it gets ones, and the round goes on.
+A meta tensor has a shape and no values, so that whatever asks for a value shows; it gets ones, and the
+round goes on.
 
-Seen, with the place in fedshift that asks: an operation on tensors of both devices (a host tensor without dimensions is a number, and
-may); a device tensor indexed by a host one (a copy in disguise). *Reads*: `item`, `bool`, `int`, `tolist`, `cpu` and other copies to the
-host; masks as indices, `nonzero` and all whose result's shape depends on values; `equal`; factorisations that check their success.
-*Sends* that wait: what is copied to the device without `non_blocking`, `torch.tensor` and its like, lists as indices.
+Seen, with the place in fedshift that asks: an operation on tensors of both devices (a host tensor without
+dimensions is a number, and may); a device tensor indexed by a host one (a copy in disguise). *Reads*:
+`item`, `bool`, `int`, `tolist`, `cpu` and other copies to the host; masks as indices, `nonzero` and all
+whose result's shape depends on values; `equal`; factorisations that check their success. *Sends* that wait:
+what is copied to the device without `non_blocking`, `torch.tensor` and its like, lists as indices.
 
-Not seen: how long anything takes; kernels that an accelerator lacks, or that wait inside; memory that is not pinned, from which even a
-non-blocking copy waits for its own bytes; autocast, which this device has not (bf16 is played in fp32); fused optimisers, which do
-nothing here; what branches do for other values than ones; whether views share memory (every meta tensor has the address 0).
+Not seen: how long anything takes; kernels that an accelerator lacks, or that wait inside; memory that is
+not pinned, from which even a non-blocking copy waits for its own bytes; autocast, which this device has not
+(bf16 is played in fp32); fused optimisers, which do nothing here; what branches do for other values than
+ones; whether views share memory (every meta tensor has the address 0).
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_iter, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 import fedshift
+from fedshift.federation.launches import tensors_in
 
 SOURCE = Path(fedshift.__file__).parent
 META = torch.device("meta")
@@ -63,7 +67,9 @@ Note = Callable[[str, str], None]
 
 @contextmanager
 def accelerator() -> Iterator[None]:
-    """Let torch take the device for one that trains: with autocast (of which nothing is seen) and fused optimisers."""
+    """Let torch take the device for one that trains: with autocast (of which nothing is seen) and fused
+    optimisers.
+    """
     autocast, supported = torch.autocast, "_get_fused_kernels_supported_devices"
     with ExitStack() as stack:
         for owner, name, value in (
@@ -88,7 +94,9 @@ def place() -> str:
 
 
 class Sends(TorchFunctionMode):
-    """Tells `note` of the host's lists that torch copies to the device unseen by `Operations`: note("send", what)."""
+    """Tells `note` of the host's lists that torch copies to the device unseen by `Operations`: note("send",
+    what).
+    """
 
     def __init__(self, note: Note) -> None:
         self._note = note
@@ -120,7 +128,7 @@ class Operations(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         options, name = dict(kwargs or {}), func._schema.name.removeprefix("aten::")
-        tensors = [one for one in tree_iter((args, options)) if isinstance(one, Tensor)]
+        tensors = [*tensors_in((args, options))]
         if not any(one.is_meta for one in tensors) and name not in COPIES:
             return func(*args, **options)
         if name in FUSED:
@@ -161,7 +169,8 @@ class Operations(TorchDispatchMode):
 
 
 class Remembered(TorchDispatchMode):
-    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds."""
+    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds.
+    """
 
     def __init__(self) -> None:
         self._results: dict[Any, Any] = {}
@@ -171,12 +180,11 @@ class Remembered(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         options = dict(kwargs or {})
-        values, shape = tree_flatten((args, options))
-        tensors = [one for one in values if isinstance(one, Tensor)]
+        tensors = [*tensors_in((args, options))]
         aliased = any(one.alias_info is not None for one in func._schema.returns)
         if not tensors or not all(one.is_meta for one in tensors) or func.is_view:
             return func(*args, **options)
-        key = (func, str(shape), *(_described(one) for one in values))
+        key = (func, _described((args, options)))
         if key not in self._results:
             before = [_described(one) for one in tensors]
             result = func(*args, **options)
@@ -185,7 +193,8 @@ class Remembered(TorchDispatchMode):
             return result
         if aliased:
             return args[0]  # what works in place returns what it worked on
-        return tree_map_only(Tensor, _alike, self._results[key])
+        result = self._results[key]
+        return _alike(result) if isinstance(result, Tensor) else tree_map_only(Tensor, _alike, result)
 
 
 def _alike(one: Tensor) -> Tensor:
@@ -193,9 +202,15 @@ def _alike(one: Tensor) -> Tensor:
 
 
 def _described(value: Any) -> Any:
-    """What of a tensor decides the shapes of results; any other value with its type, since 1 == 1.0 == True."""
+    """What of a tensor decides the shapes of results; any other value with its type, since 1 == 1.0 ==
+    True.
+    """
     if isinstance(value, Tensor):
         return tuple(value.shape), value.stride(), value.dtype
+    if isinstance(value, list | tuple):
+        return tuple(map(_described, value))
+    if isinstance(value, dict):
+        return tuple((name, _described(one)) for name, one in value.items())
     return type(value), value
 
 
