@@ -50,7 +50,8 @@ def test_another_network_takes_as_much_longer_than_its_estimate_as_the_nearest_r
     found = rate(tmp_path, SMALL + LARGE, spec("lenet"))
     ratio = 1 / 2000 / small
     source = f"the roofline of Xeon core, {ratio:.2g} times, as digits_cnn at 32 px in fp32"
-    assert found == (pytest.approx(2000 * small / lenet, abs=0.001), source, False)
+    assert found[0] == pytest.approx(2000 * small / lenet, abs=0.001)
+    assert found[1:] == (source, False)
     found = rate(tmp_path, SMALL + LARGE, spec("resnet50", 224))
     assert found[0] == pytest.approx(80 * large / fifty, abs=0.001)
     assert found[1].endswith("as alexnet_bn at 256 px in bf16")
@@ -79,7 +80,7 @@ def test_a_step_is_counted_by_hand() -> None:
 
 def test_the_slowest_of_three_decides() -> None:
     device = Device("one", "cuda", 1e-6, 1e9, {"fp32": 1e12, "bf16": 2e12})
-    assert seconds(Count(10, 1e3, 1e6), device, "fp32") == (pytest.approx(1e-5), "launches")
+    assert seconds(Count(8, 1e3, 1e6), device, "fp32") == (8e-6, "launches")
     assert seconds(Count(10, 1e6, 1e6), device, "fp32") == (1e-3, "bytes")
     assert seconds(Count(10, 1e6, 1e12), device, "bf16") == (0.5, "flops")
 

@@ -122,7 +122,7 @@ class Operations(TorchDispatchMode):
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -169,12 +169,11 @@ class Operations(TorchDispatchMode):
 
 
 class Remembered(TorchDispatchMode):
-    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds.
-    """
+    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds."""
 
     def __init__(self) -> None:
         self._results: dict[Any, Any] = {}
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -218,8 +217,10 @@ def positions(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Indices with every mask replaced by as many positions as it has places."""
     found: list[Tensor | None] = []
     for one in indices:
-        mask = one is not None and one.dtype in MASKS
-        found += [torch.empty(one.numel(), dtype=torch.int64, device=META)] * one.dim() if mask else [one]
+        if one is not None and one.dtype in MASKS:
+            found += [torch.empty(one.numel(), dtype=torch.int64, device=META)] * one.dim()
+        else:
+            found.append(one)
     return found
 
 
