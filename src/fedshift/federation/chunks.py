@@ -1,4 +1,4 @@
-"""Batches, gathered and augmented many at once: a launch costs a small batch more than its arithmetic does."""
+"""Batches, gathered and augmented many at once: launches cost a small batch more than its arithmetic does."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Operations(TorchDispatchMode):
 
 
 class Remembered(TorchDispatchMode):
-    """Computes no shape twice: torch finds most of those of the device in Python, which takes milliseconds."""
+    """Computes no shape twice: torch finds most of those of the device in Python, in milliseconds."""
 
     def __init__(self) -> None:
         self._results: dict[Any, Any] = {}
