@@ -95,9 +95,9 @@ class TestOperations:
         x = chw(noise(n, 12))
         u = torch.rand(n, 4, generator=seeded(1))
         factors, turns = 0.4 + 1.2 * u[:, :3], u[:, 3] - 0.5
-        orders = A.random_orders(((torch.arange(n) // 4) % 6 + 0.5) / 6)
+        orders = A.random_orders(((torch.arange(n) // 4) % 6 + 0.5) / 6, n)
         assert len({tuple(order) for order in orders.tolist()}) == 24
-        ours = A.color_jitter(x, factors, turns, orders)
+        ours = A.color_jitter(x, factors, turns, orders, n)
         for i in range(n):
             expected = reference_jitter(x[i], *factors[i].tolist(), turns[i].item(), orders[i].tolist())
             torch.testing.assert_close(ours[i], expected, rtol=0, atol=1e-5)
@@ -122,8 +122,8 @@ class TestOperations:
 
     def test_orders_are_uniform_and_hue_follows_the_place_in_the_batch(self):
         last = torch.full((4,), 1 - 2**-24)  # the largest number that torch.rand draws
-        assert A.random_orders(last)[3].tolist() == [2, 1, 0, 3]
-        orders = A.random_orders(torch.rand(9_600, generator=seeded()))
+        assert A.random_orders(last, 4)[3].tolist() == [2, 1, 0, 3]
+        orders = A.random_orders(torch.rand(9_600, generator=seeded()), 9_600)
         assert torch.equal((orders == A.HUE).int().argmax(1), torch.arange(9_600) % 4)
         assert torch.equal(orders.sort(1).values, torch.arange(4).expand(9_600, 4))
         _, counts = orders.unique(dim=0, return_counts=True)
@@ -238,8 +238,8 @@ class TestAugment:
         image[2, :6, 8:] = 1
         reference = repeated(v2.ColorJitter(0.3, 0.3, 0.3, 0.3), image, n)
         jitter = 0.6 * torch.rand(n, 4, generator=seeded(7)) - 0.3
-        orders = A.random_orders(torch.rand(n, generator=seeded(8)))
-        x = A.color_jitter(image.expand(n, -1, -1, -1), 1 + jitter[:, :3], jitter[:, 3], orders)
+        orders = A.random_orders(torch.rand(n, generator=seeded(8)), n)
+        x = A.color_jitter(image.expand(n, -1, -1, -1), 1 + jitter[:, :3], jitter[:, 3], orders, n)
         assert agreement(x, reference) > 0.002
         for fixed in ([0, 1, 2, 3], [3, 2, 1, 0]):
             x = torch.stack([reference_jitter(image, *(1 + j[:3]), j[3], fixed) for j in jitter])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -21,8 +20,8 @@ from fedshift.federation.samples import Samples
 from fedshift.federation.server import Server
 from fedshift.federation.worker import Role, Worker
 from fedshift.registry import get, names
+from fedshift.testing.meta import META, Mixed, Operations, Remembered, Sends, accelerator, place
 from fedshift.testing.toys import images, method, spec
-from tests.federation.meta import META, Mixed, Operations, Sends, place
 
 ROUNDS = 2
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -50,7 +49,7 @@ class Played:
         self.tested: Counter[int] = Counter()
         self._within = self._training = False
         self._patch(patch)
-        with Sends(self.note), Operations(self.note):
+        with accelerator(), Sends(self.note), Remembered(), Operations(self.note):
             for event in accelerated(chosen, **options).run():
                 self.round += event == "round"
 
@@ -86,7 +85,7 @@ class Played:
 
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
         take, train, batches, network = Samples.take, loop.train, Client.batches, Worker.network
-        evaluate, autocast = evaluator.evaluate, torch.autocast
+        evaluate = evaluator.evaluate
 
         def training(client: Client, hooks: Method) -> Tensor:
             self._training = True
@@ -118,9 +117,6 @@ class Played:
         patch.setattr(Client, "batches", passing)
         patch.setattr(Worker, "network", building)
         patch.setattr(evaluator, "evaluate", testing)
-        patch.setattr(torch, "autocast", lambda kind, *rest, **options: autocast("cpu", *rest, **options))
-        supported = "_get_fused_kernels_supported_devices"
-        patch.setattr(import_module("torch.optim.optimizer"), supported, lambda: ["cpu", "meta"])
 
 
 def accelerated(chosen: Method, augmentation: str = "flip", **options: Any) -> Federation:

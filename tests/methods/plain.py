@@ -38,7 +38,7 @@ def pixels(stored: Tensor) -> Tensor:
 
 
 class Doubles(Floats):
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, draws: Tensor, size: int | None = None) -> Tensor:
         return pixels(images)
 
 

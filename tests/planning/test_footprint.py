@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fedshift.build import model_of
 from fedshift.federation.checkpoint import save
-from fedshift.planning import network
 from fedshift.planning.footprint import Footprint, footprint, taking_part
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
@@ -99,7 +99,7 @@ def test_centralised_training_has_one_client_whatever_the_protocol_says() -> Non
 
 def test_runs_that_differ_in_seed_and_rate_share_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    build = network.model_of
+    build = model_of
     monkeypatch.setattr(
         "fedshift.planning.footprint.model_of", lambda run, classes: made.append(1) or build(run, classes)
     )

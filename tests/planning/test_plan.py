@@ -22,10 +22,9 @@ from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import Cost, cost, counts
 from fedshift.planning.hashes import sources_key
-from fedshift.planning.network import plain_macs
 from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Run
-from fedshift.planning.rates import ASSUMED, factors, measured
+from fedshift.planning.rates import factors, measured, speed
 from fedshift.planning.request import Request
 from fedshift.resolve import resolve
 from fedshift.rundir import State
@@ -258,7 +257,7 @@ def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> 
     )
     factors.cache_clear()
     trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
-    per_minute = 60 * ASSUMED["cpu"] / plain_macs("digits_cnn", 32)
+    per_minute = 60 * speed(workspace, spec, "cpu").images_per_second
 
     def of(name: str) -> Cost:
         return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
@@ -318,7 +317,10 @@ def test_a_run_longer_than_a_job_stands_alone_and_is_told(workspace: Workspace) 
 def test_estimates_that_nothing_was_measured_for_are_marked(workspace: Workspace) -> None:
     told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
     assert told.splitlines()[1].split()[6].startswith("~")
-    assert "~ Not measured on cpu, reckoned: digits_cnn at 32 px in fp32 (from 5 GMAC/s, assumed)." in told
+    assert (
+        "~ Not measured on cpu, estimated: digits_cnn at 32 px in fp32 (from the roofline of Xeon core, 4 times, assumed)."
+        in told
+    )
     (workspace.root / "benchmarks").mkdir()
     header = "model,input_px,device,precision,images_per_second,source"
     (workspace.root / "benchmarks" / "costs.csv").write_text(f"{header}\ndigits_cnn,32,cpu,fp32,900,x\n")

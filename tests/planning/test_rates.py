@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fedshift.errors import FedshiftError
-from fedshift.planning.network import macs, plain_macs
-from fedshift.planning.rates import factor, factors, measured, speed
+from fedshift.federation.launches import Count
+from fedshift.planning.network import plain_macs, plain_step
+from fedshift.planning.rates import factor, factors, image_seconds, measured, speed
+from fedshift.planning.roofline import Device, seconds
 from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
 from fedshift.testing import toys
@@ -32,7 +33,7 @@ def rate(root: Path, rows: str, run: RunSpec, device: str = "cpu") -> tuple[floa
     (root / "benchmarks").mkdir(exist_ok=True)
     (root / "benchmarks" / "costs.csv").write_text(HEADER + rows)
     measured.cache_clear()
-    found = speed(Workspace(root), run, 10, device)
+    found = speed(Workspace(root), run, device)
     return round(found.images_per_second, 3), found.source, found.measured
 
 
@@ -40,52 +41,48 @@ def test_a_measured_network_is_as_fast_as_measured(tmp_path: Path) -> None:
     assert rate(tmp_path, SMALL + LARGE, spec("digits_cnn")) == (2000, "digits_cnn at 32 px in fp32", True)
 
 
-def test_another_network_takes_as_much_longer_as_it_has_more_to_multiply(tmp_path: Path) -> None:
-    """By pixels alone AlexNet and ResNet-50 were alike, and a small network at 32 px as slow as a large one."""
-    small, alexnet = plain_macs("digits_cnn", 32), plain_macs("alexnet_bn", 256)
-    assert (small, alexnet) == (3_392_128, 878_998_208)
-    found = rate(tmp_path, SMALL, spec("alexnet_bn", 256))
-    assert found == (round(2000 * small / alexnet, 3), "digits_cnn at 32 px in fp32", False)
-    fifty, eighteen = (
-        rate(tmp_path, LARGE, spec(model, 224, precision="bf16"))[0] for model in ("resnet50", "resnet18")
-    )
-    assert fifty == pytest.approx(80 * alexnet / plain_macs("resnet50", 224), abs=0.001)
-    assert eighteen == pytest.approx(80 * alexnet / plain_macs("resnet18", 224), abs=0.001)
-
-
-def test_a_smaller_network_is_taken_for_no_faster_and_the_best_bound_counts(tmp_path: Path) -> None:
-    lenet = spec("lenet", precision="bf16")
-    assert rate(tmp_path, LARGE, lenet)[0] == 80
-    assert rate(tmp_path, SMALL + LARGE, lenet)[:2] == (2000, "digits_cnn at 32 px in fp32")
-    assert (
-        rate(tmp_path, SMALL + LARGE, spec("resnet18", 224, precision="bf16"))[1]
-        == "alexnet_bn at 256 px in bf16"
-    )
-
-
-def test_a_slower_precision_takes_longer_and_a_faster_one_is_not_counted_on(tmp_path: Path) -> None:
-    """AlexNet in fp32 was guessed at 6.1 images a second where bf16 was measured at 80."""
-    assert rate(tmp_path, LARGE, spec("alexnet_bn", 256)) == (25, "alexnet_bn at 256 px in bf16", False)
-    assert rate(tmp_path, SMALL, spec("digits_cnn", precision="bf16"))[0] == 2000
+def test_another_network_takes_as_much_longer_than_its_estimate_as_the_nearest_row(tmp_path: Path) -> None:
+    small = image_seconds("Xeon core", "digits_cnn", 32, "fp32")
+    large = image_seconds("Xeon core", "alexnet_bn", 256, "bf16")
+    lenet = image_seconds("Xeon core", "lenet", 32, "fp32", 8)
+    fifty = image_seconds("Xeon core", "resnet50", 224, "fp32", 8)
+    assert lenet < small < large < fifty
+    found = rate(tmp_path, SMALL + LARGE, spec("lenet"))
+    ratio = 1 / 2000 / small
+    source = f"the roofline of Xeon core, {ratio:.2g} times, as digits_cnn at 32 px in fp32"
+    assert found[0] == pytest.approx(2000 * small / lenet, abs=0.001)
+    assert found[1:] == (source, False)
+    found = rate(tmp_path, SMALL + LARGE, spec("resnet50", 224))
+    assert found[0] == pytest.approx(80 * large / fifty, abs=0.001)
+    assert found[1].endswith("as alexnet_bn at 256 px in bf16")
 
 
 def test_a_device_without_rows_is_assumed_and_a_gpu_waits_for_launches(tmp_path: Path) -> None:
-    assert rate(tmp_path, SMALL, spec("resnet50", 224, batch=64), "cuda") == (
-        round(2e12 / plain_macs("resnet50", 224), 3), "2,000 GMAC/s, assumed", False
-    )  # fmt: skip
-    assert rate(tmp_path, SMALL, spec("digits_cnn", batch=64), "cuda")[0] == 64 / 0.005
+    digits = spec("digits_cnn", batch=64)
+    launches = plain_step("digits_cnn", 32, 64).launches
+    found = rate(tmp_path, SMALL, digits, "cuda")
+    assert found[0] == pytest.approx(64 / (4 * launches * 5e-6), abs=0.001)
+    assert found[1:] == ("the roofline of A100, 4 times, assumed", False)
+    assert rate(tmp_path, "", digits)[1] == "the roofline of Xeon core, 4 times, assumed"
     measured_there = SMALL.replace("cpu", "cuda").replace("2000", "90000")
-    assert rate(tmp_path, measured_there, spec("digits_cnn", batch=64), "cuda")[0] == 90000
+    assert rate(tmp_path, measured_there, digits, "cuda")[::2] == (90000, True)
 
 
-def test_the_network_is_the_methods_own() -> None:
-    plain, attending = (macs(spec("digits_cnn", method=name), 10) for name in ("fedavg", "stablefdg"))
-    assert plain == plain_macs("digits_cnn", 32) < attending
+def test_a_step_is_counted_by_hand() -> None:
+    """AlexNet's 879 million multiply-adds, three times but for the images' gradient, and pooling's as a matrix product, twice."""
+    step, work = plain_step("alexnet_bn", 256, 50), plain_macs("alexnet_bn", 256)
+    first = 11 * 11 * 3 * 64 * 63 * 63  # the first layer's, which passes no gradient on to the images
+    pooling = 256 * 7 * 7 * 6 * 6
+    assert step.flops == 50 * 2 * (3 * work - first + 2 * pooling)
+    half = plain_step("alexnet_bn", 256, 25)
+    assert half.launches == step.launches and half.bytes < step.bytes < 2 * half.bytes
 
 
-def test_a_method_that_does_not_suit_the_network_is_refused_when_it_is_planned() -> None:
-    with pytest.raises(FedshiftError, match="method fdse: 'lenet' has no layer to decompose"):
-        macs(spec("lenet", 32, "fdse"), 10)
+def test_the_slowest_of_three_decides() -> None:
+    device = Device("one", "cuda", 1e-6, 1e9, {"fp32": 1e12, "bf16": 2e12})
+    assert seconds(Count(8, 1e3, 1e6), device, "fp32") == (8e-6, "launches")
+    assert seconds(Count(10, 1e6, 1e6), device, "fp32") == (1e-3, "bytes")
+    assert seconds(Count(10, 1e6, 1e12), device, "bf16") == (0.5, "flops")
 
 
 def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ class Guesses:
         for run in runs:
             spec = RunSpec.model_validate_json(run.spec)
             counted = counts(workspace, spec.data.dataset, spec.data.release)
-            found = speed(workspace, spec, counted.classes, device)
+            found = speed(workspace, spec, device)
             if not found.measured:
                 network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
                 self._speeds[run.digest] = f"{network} (from {found.source})"
@@ -190,6 +190,6 @@ class Guesses:
 
     def told(self) -> Iterator[str]:
         for network in sorted({*self._speeds.values()}):
-            yield f"~ Not measured on {self.device}, reckoned: {network}. Add a line to {COSTS}."
+            yield f"~ Not measured on {self.device}, estimated: {network}. Add a line to {COSTS}."
         for source in sorted({*self._uncounted.values()}):
             yield f"~ Nobody has counted the images of {source}"

@@ -62,9 +62,8 @@ class FDSEAdaption(Adaptation):
         alignment = Alignment(network.model, self.method.hp.beta)
         for _ in range(self.hp.epochs):
             for x in batches(self.hp.batch):
-                network.g.zero_()
                 model(x)
-                alignment.term().backward()
+                network.backward(alignment.term())
                 with torch.no_grad():
                     network.w[own.at] = descend(network.w[own.at], network.g[own.at], self.hp.lr)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedshift.errors import FedshiftError
+from fedshift.federation.chunks import batches
 from fedshift.federation.evaluate import BATCH
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer
@@ -96,8 +97,7 @@ class Client:
     def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
         """One step of the round's optimiser on `network`: the gradient of `loss`, plus `add` [P], clipped."""
         optimizer = self.optimizer("personal", network)
-        network.g.zero_()
-        loss.backward()
+        network.backward(loss)
         if add is not None:
             network.g.add_(add)
         optimizer.clip()
@@ -131,10 +131,8 @@ class Client:
         order = self.worker.clients[self.k].train[torch.randperm(self.n, generator=rng)]
         order = order.to(samples.home, non_blocking=True)
         draws = samples.augment.draw(self.n, rng).to(samples.device, non_blocking=True)
-        for start in range(0, self.n, batch):
-            pixels, y = samples.take(order[start : start + batch])
-            if len(y) > 1:
-                yield samples.augment(pixels, draws[start : start + batch]), y
+        full, rest = divmod(self.n, batch)
+        yield from batches(samples, order, draws, [batch] * full + [rest] * (rest > 1))
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.batches import schedule
+from fedshift.federation.chunks import batches
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.optimizer import Optimizer, learning_rate
@@ -26,14 +27,14 @@ def train(client: Client, method: Method) -> Tensor:
     torch.manual_seed(key(seed, "dropout", client.t, client.k))
     client.model.train()
     optimizer = client.optimizer("model", client.network)
-    total = torch.zeros(2, dtype=torch.float64, device=samples.device)
+    sizes = [stop - start for _, start, stop in plan.cuts]
+    losses: list[Tensor] = []
     previous = -1
-    for epoch, start, stop in plan.cuts:
+    taken = batches(samples, order, draws, sizes)
+    for (epoch, start, stop), (x, y) in zip(plan.cuts, taken, strict=True):
         client.lr = learning_rate(local, worker.spec.federation.rounds, client.t, epoch)
         client.new_epoch, previous = epoch != previous, epoch
         client.labels = samples.host_labels[on_host[start:stop]]
-        pixels, y = samples.take(order[start:stop])
-        x = samples.augment(pixels, draws[start:stop])
         with worker.precision():
             loss = method.loss(client, x, y)
         _descend(client, method, optimizer, loss)
@@ -41,16 +42,21 @@ def train(client: Client, method: Method) -> Tensor:
         client.steps += 1
         with worker.precision():
             method.step(client, x, y)
-        total[0] += loss.detach() * len(y)
-        total[1] += len(y)
-    return total
+        losses.append(loss.detach())
+    return _total(losses, sizes, samples.device)
+
+
+def _total(losses: list[Tensor], sizes: list[int], device: torch.device) -> Tensor:
+    """(sum of losses, samples seen) [2] in fp64, from the mean loss of each batch and its size."""
+    seen = torch.tensor(sizes, dtype=torch.float64).to(device, non_blocking=True)
+    means = torch.stack(losses).double() if losses else seen
+    return torch.stack([means @ seen, seen.sum()])
 
 
 def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
     """One step along the loss' gradient, changed by the method and clipped in the order that it declares."""
     g = client.network.g
-    g.zero_()
-    loss.backward()
+    client.network.backward(loss)
     if method.clip_first:
         optimizer.clip()
     method.grad(client, g)

@@ -25,10 +25,12 @@ class Network:
         self.row = torch.zeros(layout.size, dtype=layout.dtype, device=device)
         tensors = dict(model.named_parameters()) | dict(model.named_buffers())
         self._pairs = [(tensors[entry.name], entry) for entry in layout.entries]
+        self._gradients: list[tuple[Tensor, Tensor]] = []
         for tensor, entry in self._pairs:
             tensor.data = entry.view(self.row)
             if entry.offset < layout.P:
                 tensor.grad = entry.view(self.g)
+                self._gradients.append((tensor, tensor.grad))
 
     @property
     def w(self) -> Tensor:
@@ -43,6 +45,17 @@ class Network:
         for tensor, entry in self._pairs:
             tensor.data = entry.view(row)
         return self
+
+    def backward(self, loss: Tensor) -> None:
+        """Make `g` the gradient of a loss; zero where it does not reach, or nothing is trained.
+
+        The gradients of all tensors are copied together: adding each to its place takes a launch for each.
+        """
+        trained = [pair for pair in self._gradients if pair[0].requires_grad]
+        if len(trained) < len(self._gradients):
+            self.g.zero_()
+        tensors, places = zip(*trained, strict=True)
+        torch._foreach_copy_(places, torch.autograd.grad(loss, tensors, materialize_grads=True))
 
 
 def initial(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:

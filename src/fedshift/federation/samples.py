@@ -14,11 +14,13 @@ Channels = tuple[float, float, float]
 
 
 class Augmentation(Protocol):
-    """Batched augmentation: `draw` all randomness of n samples, then apply it to a batch on any device."""
+    """Batched augmentation: `draw` all randomness of n samples, then apply it on any device to a batch, or to
+    any number of batches of `size` together.
+    """
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor: ...
 
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor: ...
+    def __call__(self, images: Tensor, draws: Tensor, size: int | None = None) -> Tensor: ...
 
 
 class Samples:

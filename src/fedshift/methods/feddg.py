@@ -146,10 +146,9 @@ class FedDG(Method):
         inner = C.row.clone()
         inner[C.layout.W] = inner_step(C.w, g, self.hp.inner, self.hp.clamp)
         network = C.net(inner)
-        network.g.zero_()
         with C.precision():
             loss = C.criterion(network.model(self._mixed(C, x)).logits, y)
-        loss.backward()
+        network.backward(loss)
         g.add_(network.g)
 
     def _mixed(self, C: Client, x: Tensor) -> Tensor:

@@ -130,8 +130,7 @@ class PartialFed(Method):
                 leaf = logits.detach().requires_grad_()
                 gate = gumbel_gate(leaf, uniforms.to(logits, non_blocking=True), tau)[:, 0]
             parts.choose(C, mixed, gate.detach() >= 0.5)
-            network.g.zero_()
-            C.criterion(network.model(x).logits, y).backward()
+            network.backward(C.criterion(network.model(x).logits, y))
             slopes = [network.g[at] @ difference[at] for at in parts.trained]
             (slope,) = torch.autograd.grad(gate, leaf, torch.stack(slopes))
             logits.sub_(slope, alpha=self.hp.lr)

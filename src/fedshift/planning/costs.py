@@ -67,7 +67,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     active, clients = taking_part(spec, len(sizes))
     trained = rounds * spec.local.epochs * active / clients * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
-    known = speed(workspace, spec, counted.classes, device)
+    known = speed(workspace, spec, device)
     longer = factor(workspace, spec)
     seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
     state = footprint(spec, len(sizes), counted.classes)

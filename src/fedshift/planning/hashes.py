@@ -15,12 +15,13 @@ from fedshift.workspace import Workspace
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
+DEVICES = "benchmarks/devices.csv"
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
     """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
     experiments = [workspace.experiments / f"{name}.yaml" for name in request.experiments]
-    costs = [workspace.root / COSTS, workspace.root / FACTORS]
+    costs = [workspace.root / COSTS, workspace.root / FACTORS, workspace.root / DEVICES]
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
@@ -37,9 +38,14 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module and template of the package, or of one of its rooms ("analysis")."""
+    """Hash of the bytes of every module, template and table of the package, or of one of its rooms
+    ("analysis").
+    """
     package = Path(__file__).parents[1] / room
-    return sha256(canonical_json(_hashes(package, sorted([*package.rglob("*.py"), *package.rglob("*.j2")]))))
+    kinds = ("*.py", "*.j2", "*.csv")
+    return sha256(
+        canonical_json(_hashes(package, sorted(path for kind in kinds for path in package.rglob(kind))))
+    )
 
 
 def plugins_key() -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+from torch.nn import functional as F
 
-from fedshift.build import method_of, model_of
 from fedshift.federation.cost import macs_per_image
+from fedshift.federation.launches import Count, Tally
 from fedshift.files import canonical_json
 from fedshift.registry import get
 from fedshift.spec import RunSpec
@@ -36,23 +37,32 @@ def by_network(find: Callable[..., Fact]) -> Callable[..., Fact]:
     return found
 
 
-@by_network
-def macs(spec: RunSpec, classes: int) -> int:
-    """Multiply-accumulates of one forward pass of one image through the network as the run's method wants it.
-
-    Raises FedshiftError where the method does not suit the network.
-    """
-    with torch.device("meta"):
-        network = method_of(spec).model(model_of(spec, classes))
-    return macs_per_image(network, spec.data.input_px)
-
-
 @functools.cache
 def plain_macs(model: str, px: int, where: str = "registry") -> int:
-    """The same of a model with its default options and ten classes, without a method. Raises FedshiftError at
-    `where` for an unknown model.
+    """Multiply-accumulates of one forward pass of one image through a model with its default options and ten
+    classes, without a method. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
     with torch.device("meta"):
         network = kind(10, px)
     return macs_per_image(network, px)
+
+
+OPTIMIZER = Count(
+    2, 28
+)  # of Adam, for each parameter: reads the gradient, it and both moments, writes all but the first
+
+
+@functools.cache
+def plain_step(model: str, px: int, batch: int, where: str = "registry") -> Count:
+    """What a training step of the same network asks of a device: forward and backward on `batch` images, and
+    Adam. Raises FedshiftError at `where` for an unknown model.
+    """
+    kind = get("models", model, where)
+    with torch.device("meta"):
+        network = kind(10, px)
+        images, labels = torch.empty(batch, 3, px, px), torch.empty(batch, dtype=torch.int64)
+    with Tally() as tally:
+        F.cross_entropy(network(images).logits, labels).backward()
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return tally.count + Count(OPTIMIZER.launches, OPTIMIZER.bytes * parameters)

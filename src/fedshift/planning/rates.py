@@ -1,11 +1,10 @@
 """How long a training image takes: from measured speeds, by multiply-accumulates (MACs), precision and
 device.
 
-A row of benchmarks/costs.csv says how many images a second FedAvg trained of a network on a device. It speaks
-for other networks by two assumptions: an image of a network with more MACs takes longer, and no longer than
-in proportion to them. So the row bounds the time of a smaller network by its own, and that of a larger one by
-its own times the ratio of MACs; the least of all rows' bounds is taken. A row of a slower precision counts as
-it is, one of a faster precision by SPEEDUP. On a device without any row, ASSUMED is taken.
+A row of benchmarks/costs.csv says how many images a second FedAvg trained of a network on a device. For
+another network, or precision, the least time of a training step is estimated (fedshift.planning.roofline)
+and multiplied by what the nearest row of the device took over its own estimate: nearest is the one whose
+estimate for an image is most alike. On a device without any row, UNCALIBRATED is taken.
 
 benchmarks/methods.csv says how many times as long as FedAvg a method takes for an image, on the small network
 MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on feature maps
@@ -17,25 +16,20 @@ from __future__ import annotations
 
 import csv
 import functools
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.planning.hashes import COSTS, FACTORS
-from fedshift.planning.network import macs, plain_macs
+from fedshift.planning.network import plain_macs, plain_step
+from fedshift.planning.roofline import devices, seconds
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
-# MACs of forward passes in a second of training, in fp32: one thread of a CPU with AVX2; a data-centre GPU
-# like NVIDIA's A100.
-ASSUMED = {"cpu": 5e9, "cuda": 2e12}
-# Training speed over fp32's where there are units for it. cpu: AlexNet at 224 px in a bare loop on the CPU of
-# costs.csv, which has AMX
-# (56.5 against 17.6 CPU seconds a round); cuda: not measured, far less than vendors tell of matrix products.
-SPEEDUP = {"cpu": {"fp32": 1.0, "tf32": 1.0, "bf16": 3.2}, "cuda": {"fp32": 1.0, "tf32": 1.5, "bf16": 2.0}}
-STEP_SECONDS = {
-    "cpu": 0.0,
-    "cuda": 0.005,
-}  # of a step that was not measured, at least: a GPU waits for launches
+# Rows of devices.csv that stand for a device. The Xeon is that of the rows of costs.csv.
+ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "A100"}
+UNCALIBRATED = 4.0  # about what the rows of costs.csv took over their estimates (benchmarks/README.md)
+BATCH = 64  # of the rows of costs.csv, which do not tell
 MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
 
 
@@ -60,13 +54,9 @@ class Row:
     precision: str
     images_per_second: float
 
-    def speed(self, spec: RunSpec, work: int) -> Speed:
-        """What it says of a run with a network of `work` MACs on the same device."""
-        ratio = SPEEDUP[self.device][self.precision] / SPEEDUP[self.device][spec.local.precision]
-        longer = max(1.0, work / plain_macs(self.model, self.px, COSTS)) * max(1.0, ratio)
-        there = (self.model, self.px, self.precision)
-        same = there == (spec.model.name, spec.data.input_px, spec.local.precision)
-        return Speed(self.images_per_second / longer, "{} at {} px in {}".format(*there), same)
+    @property
+    def name(self) -> str:
+        return f"{self.model} at {self.px} px in {self.precision}"
 
 
 @dataclass(frozen=True)
@@ -108,26 +98,32 @@ def factors(workspace: Workspace) -> dict[str, Factor]:
     }
 
 
-def speed(workspace: Workspace, spec: RunSpec, classes: int, device: str) -> Speed:
-    """How fast FedAvg would train the network of a run on a device: as measured, else the best that can be
-    reckoned, else assumed.
+def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
+    """How fast FedAvg would train the network of a run on a device: as measured, else estimated.
 
-    Raises FedshiftError where the method does not suit the network, or costs.csv names an unknown one.
+    Raises FedshiftError where costs.csv names an unknown network.
     """
-    work = macs(spec, classes)
-    found = [row.speed(spec, work) for row in measured(workspace) if row.device == device]
-    best = max(found or [_assumed(spec, work, device)], key=lambda one: (one.measured, one.images_per_second))
-    if best.measured or not STEP_SECONDS[device]:
-        return best
-    return replace(
-        best, images_per_second=min(best.images_per_second, spec.local.batch / STEP_SECONDS[device])
-    )
+    rows = [row for row in measured(workspace) if row.device == device]
+    wanted = (spec.model.name, spec.data.input_px, spec.local.precision)
+    for row in rows:
+        if wanted == (row.model, row.px, row.precision):
+            return Speed(row.images_per_second, row.name, True)
+    name = ESTIMATED_FOR[device]
+    own = image_seconds(name, *wanted, spec.local.batch)
+    if not rows:
+        return Speed(
+            1 / (UNCALIBRATED * own), f"the roofline of {name}, {UNCALIBRATED:g} times, assumed", False
+        )
+    estimates = {row: image_seconds(name, row.model, row.px, row.precision) for row in rows}
+    nearest = min(rows, key=lambda row: abs(math.log(estimates[row] / own)))
+    ratio = 1 / nearest.images_per_second / estimates[nearest]
+    return Speed(1 / (ratio * own), f"the roofline of {name}, {ratio:.2g} times, as {nearest.name}", False)
 
 
-def _assumed(spec: RunSpec, work: int, device: str) -> Speed:
-    """Of a CPU no unit for bf16 is assumed."""
-    rate = ASSUMED[device] * (SPEEDUP[device][spec.local.precision] if device == "cuda" else 1)
-    return Speed(rate / work, f"{rate / 1e9:,.0f} GMAC/s, assumed", False)
+def image_seconds(device: str, model: str, px: int, precision: str, batch: int = BATCH) -> float:
+    """The least seconds that an image takes in FedAvg's training on a row of devices.csv."""
+    step = plain_step(model, px, batch, COSTS)
+    return seconds(step, devices()[device], precision)[0] / batch
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:

@@ -53,7 +53,7 @@ class Untouched:
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
         return torch.empty(n, 0)
 
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, draws: Tensor, size: int | None = None) -> Tensor:
         return images
 
 
@@ -145,7 +145,7 @@ def to_float(pixels: Tensor) -> Tensor:
 class Floats(Untouched):
     """No augmentation of images."""
 
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, draws: Tensor, size: int | None = None) -> Tensor:
         return to_float(images)
 
 

@@ -1,31 +1,38 @@
 """The `meta` device in the place of an accelerator: notes where devices are mixed, and where the host waits.
 
-A meta tensor has a shape and no values, so that whatever asks for a value shows; it gets ones, and the round goes on.
+A meta tensor has a shape and no values, so that whatever asks for a value shows; it gets ones, and the
+round goes on.
 
-Seen, with the place in fedshift that asks: an operation on tensors of both devices (a host tensor without dimensions is a number, and
-may); a device tensor indexed by a host one (a copy in disguise). *Reads*: `item`, `bool`, `int`, `tolist`, `cpu` and other copies to the
-host; masks as indices, `nonzero` and all whose result's shape depends on values; `equal`; factorisations that check their success.
-*Sends* that wait: what is copied to the device without `non_blocking`, `torch.tensor` and its like, lists as indices.
+Seen, with the place in fedshift that asks: an operation on tensors of both devices (a host tensor without
+dimensions is a number, and may); a device tensor indexed by a host one (a copy in disguise). *Reads*:
+`item`, `bool`, `int`, `tolist`, `cpu` and other copies to the host; masks as indices, `nonzero` and all
+whose result's shape depends on values; `equal`; factorisations that check their success. *Sends* that wait:
+what is copied to the device without `non_blocking`, `torch.tensor` and its like, lists as indices.
 
-Not seen: how long anything takes; kernels that an accelerator lacks, or that wait inside; memory that is not pinned, from which even a
-non-blocking copy waits for its own bytes; autocast, which this device has not (bf16 is played in fp32); fused optimisers, which do
-nothing here; what branches do for other values than ones; whether views share memory (every meta tensor has the address 0).
+Not seen: how long anything takes; kernels that an accelerator lacks, or that wait inside; memory that is
+not pinned, from which even a non-blocking copy waits for its own bytes; autocast, which this device has not
+(bf16 is played in fp32); fused optimisers, which do nothing here; what branches do for other values than
+ones; whether views share memory (every meta tensor has the address 0).
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 import fedshift
+from fedshift.federation.launches import tensors_in
 
 SOURCE = Path(fedshift.__file__).parent
 META = torch.device("meta")
@@ -58,6 +65,21 @@ ITEMS = {Tensor.__getitem__, Tensor.__setitem__}
 Note = Callable[[str, str], None]
 
 
+@contextmanager
+def accelerator() -> Iterator[None]:
+    """Let torch take the device for one that trains: with autocast (of which nothing is seen) and fused
+    optimisers.
+    """
+    autocast, supported = torch.autocast, "_get_fused_kernels_supported_devices"
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (torch, "autocast", lambda kind, *rest, **options: autocast("cpu", *rest, **options)),
+            (import_module("torch.optim.optimizer"), supported, lambda: ["cpu", "meta"]),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, value))
+        yield
+
+
 class Mixed(Exception):
     """An operation on tensors of both devices: its name and place."""
 
@@ -66,13 +88,15 @@ def place() -> str:
     """Where in fedshift the operation under way is asked for: file, line and function."""
     for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
-        if SOURCE in path.parents:
+        if SOURCE in path.parents and SOURCE / "testing" not in path.parents:
             return f"{path.relative_to(SOURCE)}:{line} {frame.f_code.co_name}"
     return "outside"
 
 
 class Sends(TorchFunctionMode):
-    """Tells `note` of the host's lists that torch copies to the device unseen by `Operations`: note("send", what)."""
+    """Tells `note` of the host's lists that torch copies to the device unseen by `Operations`: note("send",
+    what).
+    """
 
     def __init__(self, note: Note) -> None:
         self._note = note
@@ -98,13 +122,13 @@ class Operations(TorchDispatchMode):
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         options, name = dict(kwargs or {}), func._schema.name.removeprefix("aten::")
-        tensors = [one for one in tree_iter((args, options)) if isinstance(one, Tensor)]
+        tensors = [*tensors_in((args, options))]
         if not any(one.is_meta for one in tensors) and name not in COPIES:
             return func(*args, **options)
         if name in FUSED:
@@ -144,12 +168,59 @@ class Operations(TorchDispatchMode):
         return func(*args, **options)
 
 
+class Remembered(TorchDispatchMode):
+    """Computes no shape twice: torch finds most of those of the device in Python, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._results: dict[Any, Any] = {}
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        tensors = [*tensors_in((args, options))]
+        aliased = any(one.alias_info is not None for one in func._schema.returns)
+        if not tensors or not all(one.is_meta for one in tensors) or func.is_view:
+            return func(*args, **options)
+        key = (func, _described((args, options)))
+        if key not in self._results:
+            before = [_described(one) for one in tensors]
+            result = func(*args, **options)
+            if [_described(one) for one in tensors] == before:  # not resize_
+                self._results[key] = tree_map_only(Tensor, _alike, result)
+            return result
+        if aliased:
+            return args[0]  # what works in place returns what it worked on
+        result = self._results[key]
+        return _alike(result) if isinstance(result, Tensor) else tree_map_only(Tensor, _alike, result)
+
+
+def _alike(one: Tensor) -> Tensor:
+    return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=META)
+
+
+def _described(value: Any) -> Any:
+    """What of a tensor decides the shapes of results; any other value with its type, since 1 == 1.0 ==
+    True.
+    """
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.stride(), value.dtype
+    if isinstance(value, list | tuple):
+        return tuple(map(_described, value))
+    if isinstance(value, dict):
+        return tuple((name, _described(one)) for name, one in value.items())
+    return type(value), value
+
+
 def positions(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Indices with every mask replaced by as many positions as it has places."""
     found: list[Tensor | None] = []
     for one in indices:
-        mask = one is not None and one.dtype in MASKS
-        found += [torch.empty(one.numel(), dtype=torch.int64, device=META)] * one.dim() if mask else [one]
+        if one is not None and one.dtype in MASKS:
+            found += [torch.empty(one.numel(), dtype=torch.int64, device=META)] * one.dim()
+        else:
+            found.append(one)
     return found
 
 
