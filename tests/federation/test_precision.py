@@ -73,7 +73,7 @@ def test_switches_are_put_back_after_an_error(before: Switches) -> None:
 
 def test_tf32_is_refused_where_it_cannot_be_computed() -> None:
     with pytest.raises(FedshiftError, match=r"tf32 cannot be computed on this cpu\n.*to fp32"):
-        finish(small(spec(local={"precision": "tf32"}), Method()))
+        finish(small(spec(local={"precision": "tf32"}), Watching()))
 
 
 def test_the_record_says_whether_tf32_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,8 @@ class Experiment(Closed):
     published: dict[str, str | list[str]] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
-        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is printed; none: `[]`.",
+        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is printed; "
+        "none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
