@@ -1,4 +1,4 @@
-"""Writes what pages show of the code and of kept results: docs/equations.md, methods.md, protocols.md, settings.md,
+"""Writes what pages show of the code and of kept results: docs/coverage.md, equations.md, methods.md, protocols.md, settings.md,
 schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
@@ -14,6 +14,7 @@ from pathlib import Path
 import results
 from equations import equations
 from methods import methods
+from printed_numbers import coverage
 from protocols import protocols
 from settings import FILES, settings
 
@@ -21,6 +22,7 @@ from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
+    "docs/coverage.md": coverage,
     "docs/equations.md": equations,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,
