@@ -103,6 +103,13 @@ def test_a_complete_part_of_another_version_is_downloaded_anew(server: Server, t
     assert (tmp_path / "file").read_bytes() == NEW
 
 
+def test_a_part_of_which_the_version_is_torn_is_downloaded_anew(server: Server, tmp_path: Path) -> None:
+    broken_off(server, tmp_path / "file")
+    (tmp_path / "file.part.json").write_bytes(b"")
+    download(server.url, tmp_path / "file", pause=0)
+    assert (tmp_path / "file").read_bytes() == FILE and server.asked == [None]
+
+
 @pytest.mark.parametrize("said", [None, "bytes 0-9/10", "bytes 5-9/1048576", "nonsense"])
 def test_a_part_from_another_place_is_not_taken(server: Server, tmp_path: Path, said: str | None) -> None:
     broken_off(server, tmp_path / "file")

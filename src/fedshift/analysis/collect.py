@@ -31,7 +31,7 @@ from fedshift.files import atomic_path, canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
 from fedshift.registry import get
-from fedshift.rundir import RunDirectory, State
+from fedshift.rundir import RunDirectory, State, Summary
 from fedshift.workspace import Workspace
 
 CLIENTS = pa.list_(
@@ -301,7 +301,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
     costs = {name: summary["costs"].get(name) for name in COSTS}
     measured = summary["environment"]
     if use.adaptation:
-        if not (result := _adapted(run, use)).is_file():
+        if not (result := _adapted(run, use, summary)).is_file():
             return {**row, "state": State.MISSING}
         _, made = evaluations.read(result)
         costs["seconds"] += made["seconds"]
@@ -317,10 +317,10 @@ def _row(workspace: Workspace, use: Use) -> Row:
     }
 
 
-def _adapted(run: RunDirectory, use: Use) -> Path:
+def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
     """The result of a finished run's adaptation, made of the very weights that the run has now."""
     told = json.loads(use.adaptation)
-    kept = (run.summary() or {})["hashes"].get(f"weights_{told['task']['selection']}")
+    kept = summary["hashes"].get(f"weights_{told['task']['selection']}")
     return place(run, {**told, "run": run.name, "weights": kept})
 
 
@@ -329,7 +329,7 @@ def _records(workspace: Workspace, use: Use) -> pa.Table:
     run = workspace.run_at(use.directory)
     if not use.adaptation:
         return of_run(run)
-    table, _ = evaluations.read(_adapted(run, use))
+    table, _ = evaluations.read(_adapted(run, use, run.summary() or {}))
     return table.filter(pc.equal(table["stage"], AFTER))
 
 

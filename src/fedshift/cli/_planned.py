@@ -19,6 +19,15 @@ plan_option = click.option(
     help="The plan's file (fedshift plan --print path).",
 )
 
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    envvar="FEDSHIFT_DEVICE",
+    show_default=True,
+    help="auto: a GPU where there is one. cuda: fails on a machine without one.",
+)
+
 
 def required(plan: Path | None, instead: str) -> Path:
     """The plan. Raises FedshiftError where there is none; `instead` says what would do in its place."""

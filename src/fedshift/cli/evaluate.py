@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
+from fedshift.cli._planned import device_option
 from fedshift.cli.plan import request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
@@ -47,14 +48,7 @@ Wanted = dict[str, "tuple[Task, list[Use]]"]  # by the name of its files
     is_flag=True,
     help="All images of the held-out domain, not only those that the run tests.",
 )
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    envvar="FEDSHIFT_DEVICE",
-    show_default=True,
-    help="auto: a GPU where there is one. cuda: on a machine without one it fails.",
-)
+@device_option
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="CPU threads.")
 @rerun_option
 @click.pass_obj

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from fedshift.cli._planned import device_option
 from fedshift.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
@@ -40,14 +41,7 @@ log = logging.getLogger("fedshift.train")
     show_default=True,
     help="CPU threads, shared evenly by the runs that train at once.",
 )
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    envvar="FEDSHIFT_DEVICE",
-    show_default=True,
-    help="auto: a GPU where there is one. cuda: on a machine without one the run fails.",
-)
+@device_option
 @click.option(
     "--checkpoint-seconds",
     type=click.FloatRange(min=0),

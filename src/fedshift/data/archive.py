@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fedshift.errors import FedshiftError
@@ -57,25 +58,30 @@ def _unzip(archive: Path, folder: Path) -> None:
             mode = stat.S_IFMT(member.external_attr >> 16)
             if mode not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise zipfile.BadZipFile(f"member '{member.filename}' is neither file nor folder")
-        _room(archive, folder, sum(member.file_size for member in file.infolist()))
+        _bounded(archive, folder, [sum(member.file_size for member in file.infolist())])
         file.extractall(folder)
 
 
 def _untar(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as file:
-        size = 0
-        for member in file:
-            if not (member.isfile() or member.isdir()):
-                raise tarfile.TarError(f"member '{member.name}' is neither file nor folder")
-            size += member.size
-            _room(archive, folder, size)
+        _bounded(archive, folder, map(_size, file))
         file.extractall(folder, filter="data")
 
 
-def _room(archive: Path, folder: Path, size: int) -> None:
-    """Raise OSError where `size` bytes are more than there is room for or the archive could honestly hold."""
+def _size(member: tarfile.TarInfo) -> int:
+    if not (member.isfile() or member.isdir()):
+        raise tarfile.TarError(f"member '{member.name}' is neither file nor folder")
+    return member.size
+
+
+def _bounded(archive: Path, folder: Path, sizes: Iterable[int]) -> None:
+    """Raise OSError where `sizes` are more bytes than there is room for or the archive could honestly hold,
+    as soon as they are.
+    """
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
-    if size > free:
-        raise OSError(f"it holds {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
-    if size > max(SMALL, RATIO * archive.stat().st_size):
-        raise OSError(f"it holds {size / 1e9:.1f} GB, more than {RATIO} times its own size")
+    most = max(SMALL, RATIO * archive.stat().st_size)
+    for size in itertools.accumulate(sizes):
+        if size > free:
+            raise OSError(f"it holds {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
+        if size > most:
+            raise OSError(f"it holds {size / 1e9:.1f} GB, more than {RATIO} times its own size")

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from urllib3 import Retry
 
 from fedshift.errors import FedshiftError
-from fedshift.files import locked, read_json, sha256_file, write_json
+from fedshift.files import locked, read_whole, sha256_file, write_json
 
 BLOCK = 1 << 14  # what a broken connection loses at most
 RETRIES = 3  # in a row without a byte gained
@@ -42,7 +42,7 @@ class Part:
     def at(cls, path: Path) -> Part:
         """What an earlier attempt left; without its version it is no use, and is removed."""
         part = cls(path.with_name(f"{path.name}.part"))
-        known = read_json(part._facts)
+        known = read_whole(part._facts)
         if known is None:
             part.remove()
             return part

@@ -53,10 +53,11 @@ def expand(root: Path, experiment: Experiment) -> list[Cell]:
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
-    for label, task in evaluations(root, experiment).items():
+    asked = evaluations(root, experiment)
+    for label, task in asked.items():
         for cell in cells:
             task.check(cell.spec, f"experiments/{experiment.name}.yaml: evaluations.{label}")
-    cells += list(_adapted(root, experiment, cells))
+    cells += list(_adapted(root, experiment, cells, asked))
     check(root, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
 
@@ -77,8 +78,8 @@ def evaluations(root: Path, experiment: Experiment) -> dict[str, Task]:
     return tasks
 
 
-def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[Cell]:
-    """Adaptation starts from the round that tables show, the protocol's."""
+def _adapted(root: Path, experiment: Experiment, cells: list[Cell], asked: dict[str, Task]) -> Iterator[Cell]:
+    """Adaptation starts from the round that tables show, the protocol's; asked: what is evaluated beside."""
     where, shown = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
     for name, table in experiment.tables.items():
         if experiment.adapt and set(table.select) - {shown}:
@@ -88,7 +89,7 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell]) -> Iterator[
         here = f"{where}: adapt.{label}"
         if label in experiment.methods:
             raise FedshiftError(here, "is the name of a method, too", "Give the adapted row another one.")
-        if label in (asked := evaluations(root, experiment)):
+        if label in asked:
             raise FedshiftError(here, f"is the name of an evaluation, too: {', '.join(asked)}", "Rename it.")
         if row.run not in experiment.methods:
             raise unknown(f"{here}.run", "method of this experiment", row.run, experiment.methods)

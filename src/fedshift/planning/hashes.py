@@ -15,13 +15,12 @@ from fedshift.workspace import Workspace
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
-DEVICES = "benchmarks/devices.csv"
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
     """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
     experiments = [workspace.experiments / f"{name}.yaml" for name in request.experiments]
-    costs = [workspace.root / COSTS, workspace.root / FACTORS, workspace.root / DEVICES]
+    costs = [workspace.root / COSTS, workspace.root / FACTORS]
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
