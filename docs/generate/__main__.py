@@ -1,4 +1,4 @@
-"""Writes what pages show of the code and of kept results: docs/equations.md, methods.md, protocols.md, settings.md,
+"""Writes what pages show of the code and of kept results: docs/coverage.md, equations.md, methods.md, protocols.md, settings.md,
 schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
@@ -11,16 +11,18 @@ import functools
 import sys
 from pathlib import Path
 
-import results
+from coverage import coverage
 from equations import equations
 from methods import methods
 from protocols import protocols
 from settings import FILES, settings
 
+import results
 from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
+    "docs/coverage.md": coverage,
     "docs/equations.md": equations,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,

@@ -51,7 +51,7 @@ def reasons(name: str, method: str, metric: str = "ood", **values: Any) -> list[
         ("fdse/table2_office", "fdse-adapted", "ood", {}),
         ("hfedf/table2", "central", "id", {"d": 3}),
         ("hfedf/table2", "hfedf", "ood", {"d": 2, "target": "photo"}),
-        ("hfedf/table5", "without-ema", "ood", {"d": 1}),
+        ("hfedf/table5", "without-ema", "ood", {"data.dataset": "pacs", "d": 1}),
     ],
 )
 def test_the_papers_experiment_is_comparable(

@@ -74,7 +74,9 @@ def numbers(root: Path) -> list[Number]:
     return [
         Number(row["row_uid"], row["paper"], str(row["table"]), reason, [] if reason else cells.get(key, []))
         for row in rows
-        for reason, key in [(_reason(row), (row["paper"], str(row["table"]), row["run_key"], row["metric_id"]))]
+        for reason, key in [
+            (_reason(row), (row["paper"], str(row["table"]), row["run_key"], row["metric_id"]))
+        ]
     ]
 
 

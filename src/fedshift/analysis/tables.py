@@ -79,8 +79,8 @@ def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str])
 
 
 def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std (percent where the metric is a
-    fraction), seeds, planned; then BESIDE.
+    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
+    (percent where the metric is a fraction), seeds, planned; then BESIDE.
 
     published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
     orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know

@@ -31,7 +31,8 @@ def check_printed(
     A run of which the paper prints nothing is no mistake, as long as another of the template's has a number.
     """
     printed = _keys(root / "reference" / "published.csv")
-    for row, template in ((row, text) for row in experiment.published for text in experiment.templates(row)):
+    templates = ((name, text) for name in experiment.published for text in experiment.templates(name))
+    for row, template in templates:
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
         keys = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
         if printed.isdisjoint(keys):

@@ -136,7 +136,8 @@ class Experiment(Closed):
     published: dict[str, str | list[str]] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
-        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is printed; none: `[]`.",
+        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is "
+        "printed; none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
@@ -165,5 +166,8 @@ class Experiment(Closed):
 
     @property
     def rows(self) -> list[str]:
-        """The rows of its tables: methods, then what is adapted of them."""
-        return [*self.methods, *self.adapt]
+        """The rows of its tables: methods, below each what is adapted of it."""
+        below = {
+            method: [row for row, of in self.adapt.items() if of.run == method] for method in self.methods
+        }
+        return [row for method in self.methods for row in (method, *below[method])]

@@ -1,0 +1,42 @@
+"""Every printed number has one cell of an experiment, or a reason why it has none."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fedshift.analysis.coverage import LOST, REASONS, Number, numbers
+from fedshift.experiments.load import load
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[Number]:
+    return numbers(ROOT)
+
+
+def test_every_printed_number_has_one_cell_or_a_reason(printed: list[Number]) -> None:
+    assert len(printed) == 2079
+    wrong = {number.uid: number.places for number in printed if len(number.places) != (not number.reason)}
+    assert wrong == {}
+    assert {number.reason for number in printed} <= {"", LOST, *REASONS.values()}
+    assert sum(not number.reason for number in printed) >= 1916
+
+
+def test_all_but_two_variants_are_declared_as_the_paper_trained_them(printed: list[Number]) -> None:
+    """Table 12 does not say with what probability it explores."""
+    differs = Counter(
+        (number.paper, number.table) for number in printed if number.places and number.places[0].differs
+    )
+    assert differs == {("StableFDG", "12"): 10}
+
+
+def test_rows_come_in_the_papers_order(printed: list[Number]) -> None:
+    rows: dict[tuple[str, str], list[str]] = {}
+    for number in printed:
+        for place in number.places:
+            rows.setdefault((number.table, place.experiment), []).append(place.row)
+    for (table, name), met in rows.items():
+        order = [*dict.fromkeys(met)]
+        assert order == [row for row in load(ROOT, name).rows if row in order], f"{name}, table {table}"
