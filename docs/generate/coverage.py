@@ -12,7 +12,7 @@ HEAD = [
     "# Coverage\n",
     "Made by `make docs`: every number of `reference/published.csv`, by paper and table. *cell*: one cell of one experiment stands beside",
     "it once its runs are there (`printed` of a table in `experiments/<paper>/`). *alike*: that cell's runs are declared as the paper's, so a",
-    "difference is shown; else the number stands for orientation. Nothing of this says that a run was made.\n",
+    "difference is shown; else the number stands for orientation. Declared, not trained: no number here was measured.\n",
     "| paper | table | printed | cell | alike | without a cell, or not alike: why |",
     "|---|---|---|---|---|---|",
 ]
