@@ -172,5 +172,8 @@ class Experiment(Closed):
 
     @property
     def rows(self) -> list[str]:
-        """The rows of its tables: methods, then what is adapted of them."""
-        return [*self.methods, *self.adapt]
+        """The rows of its tables: methods, below each what is adapted of it."""
+        below = {
+            method: [row for row, of in self.adapt.items() if of.run == method] for method in self.methods
+        }
+        return [row for method in self.methods for row in (method, *below[method])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,12 +34,18 @@ class Request:
         24,
         ge=1,
     )
+    sets: Mapping[str, Sequence[str]] | None = key(
+        "Names for several experiments, which stand wherever an experiment's may: set -> files below "
+        "experiments/ without suffix, folders, or patterns (`hfedf/table*`).",
+        None,
+    )
 
     @classmethod
     def of(cls, config: dict[str, Any], root: Path, where: str = "params.yaml") -> Request:
-        """Check a configuration of the project at `root`; a folder below experiments/ stands for all in it.
+        """Check a configuration of the project at `root`; a folder below experiments/ stands for all in it,
+        a set for its members.
 
-        Raises FedshiftError for an unknown key or a value of the wrong kind.
+        Raises FedshiftError for an unknown key, a value of the wrong kind, or a pattern that meets nothing.
         """
         check(cls, config, where)
         names = config.get("experiments") or []
@@ -46,8 +53,14 @@ class Request:
             raise FedshiftError(
                 where, "'experiments' names no experiment", "List names of files below experiments/."
             )
-        files = {file for name in map(str, names) for file in _experiments(root, name)}
-        return cls(**{**config, "experiments": tuple(sorted(files))})
+        sets = config.get("sets") or {}
+        if not isinstance(sets, dict) or not all(isinstance(members, list) for members in sets.values()):
+            raise FedshiftError(
+                where, "'sets' is no list of experiments by name", "Write `sets: {night: [demo]}`."
+            )
+        members = [member for name in map(str, names) for member in sets.get(name, [name])]
+        files = {file for name in members for file in _experiments(root, name)}
+        return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 
 DEVICES = choices(Request, "device")
@@ -55,10 +68,14 @@ RERUN = choices(Request, "rerun")
 
 
 def _experiments(root: Path, name: str) -> list[str]:
-    """The experiment of this name, else those in the folder of this name; one that is neither is refused by
-    who reads it.
+    """The experiment of this name, else those in the folder of this name or that fit the pattern; one that is
+    neither is refused by who reads it.
     """
     folder = root / "experiments"
+    if "*" in name:
+        return [
+            path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{name}.yaml")
+        ] or [name]
     if not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
         inside = [path.relative_to(folder).with_suffix("") for path in (folder / name).rglob("*.yaml")]
         return [path.as_posix() for path in inside] or [name]

@@ -1,0 +1,44 @@
+"""Sets of params.yaml stand for their experiments, wherever an experiment is named."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from fedshift.errors import FedshiftError
+from fedshift.experiments.load import available
+from fedshift.planning.request import Request
+from tests.conftest import ROOT
+
+SHIPPED = yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def asked(*names: str) -> tuple[str, ...]:
+    return Request.of({**SHIPPED, "experiments": list(names)}, ROOT).experiments
+
+
+@pytest.mark.parametrize("name", SHIPPED["sets"])
+def test_every_set_that_is_shipped_names_experiments(name: str) -> None:
+    assert set(asked(name)) <= set(available(ROOT))
+
+
+def test_the_papers_are_all_that_one_paper_each_has() -> None:
+    each = {name for paper in ("fdse", "fedrd", "hfedf", "stablefdg") for name in asked(f"{paper}-tables")}
+    assert set(asked("papers")) == each
+    assert {"fdse/tableA9", "fedrd/table3", "hfedf/table4", "stablefdg/table7b"} <= each
+    assert not any("figure" in name for name in each)
+
+
+def test_a_set_and_an_experiment_side_by_side() -> None:
+    request = Request.of({"experiments": ["night", "b"], "sets": {"night": ["a", "b"]}}, ROOT)
+    assert request.experiments == ("a", "b")
+    assert request == Request(("a", "b"))  # what a set is called is no part of a plan
+
+
+def test_a_set_that_is_no_list_is_refused() -> None:
+    with pytest.raises(FedshiftError, match="sets"):
+        Request.of({"experiments": ["night"], "sets": {"night": "a"}}, ROOT)
+
+
+def test_a_pattern_that_meets_nothing_is_refused_by_who_reads_it() -> None:
+    assert asked("hfedf/tabel*") == ("hfedf/tabel*",)
