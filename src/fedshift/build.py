@@ -15,6 +15,7 @@ from fedshift.spec import RunSpec
 
 if TYPE_CHECKING:
     from fedshift.data.rendering import Rendering
+    from fedshift.federation.diagnostics import Diagnostic
     from fedshift.federation.method import Method
     from fedshift.models.base import Model
 
@@ -24,6 +25,13 @@ def method_of(spec: RunSpec) -> Method:
     kind = get("methods", spec.method.name)
     method: Method = kind(params(kind, spec.method.params))
     return method
+
+
+def diagnostics_of(name: str) -> tuple[Diagnostic, ...]:
+    """What the method of that name may record with its standard parameters."""
+    kind = get("methods", name)
+    recorded: tuple[Diagnostic, ...] = kind(params(kind, {})).diagnostics
+    return recorded
 
 
 def model_of(spec: RunSpec, classes: int) -> Model:

@@ -27,8 +27,15 @@ def command(workspace: Workspace, kind: str | None) -> None:
             if kind == "datasets":
                 _states(workspace, name, width)
             if kind == "methods":
-                for one in registry.get("methods", name).diagnostics:
-                    click.echo(f"  {'':{width}}    {one}: {one.meaning}")
+                _diagnostics(name, width)
+
+
+def _diagnostics(name: str, width: int) -> None:
+    """A line per small tensor that the method records."""
+    from fedshift.build import diagnostics_of
+
+    for diagnostic in diagnostics_of(name):
+        click.echo(f"  {'':{width}}    {diagnostic}: {diagnostic.meaning}")
 
 
 def _states(workspace: Workspace, name: str, width: int) -> None:
