@@ -38,7 +38,9 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     assert len(parts) >= 4
     for place, part in enumerate(parts):
         for run in runs:
-            if (away_part := project / run.directory / "parts" / part).exists():  # not every method has diagnostics
+            if (
+                away_part := project / run.directory / "parts" / part
+            ).exists():  # not every method has diagnostics
                 os.replace(away_part, project / run.directory / "segments" / part)
         if place == 0:
             server.start()
