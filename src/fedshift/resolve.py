@@ -143,12 +143,12 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor
     has values.
     """
-    import torch
+    from fedshift.shapes import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
     kind = get("methods", changed.name)
     try:
-        with torch.device("meta"):
+        with shapes_only():
             kind(params(kind, changed.params)).model(get("models", network.name)(2, px, **network.params))
     except FedshiftError as error:
         return error
@@ -177,10 +177,11 @@ def complete(spec: RunSpec) -> RunSpec:
 
 
 def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
-    import torch
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    with torch.device("meta"):
+    from fedshift.shapes import shapes_only
+
+    with shapes_only():
         return any(
             isinstance(part, _BatchNorm) for part in model(2, max(spec.data.input_px, model.min_px)).modules()
         )

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-
 from fedshift.build import method_of, model_of
 from fedshift.federation.layout import Layout
 from fedshift.federation.slots import Slot
 from fedshift.planning.network import by_network
 from fedshift.registry import get
 from fedshift.resolve import params
+from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 
 ADAM = 2  # vectors beside the one that it steps on: the first and the second moment
@@ -90,7 +89,7 @@ def _memories(spec: RunSpec, of: Shapes, clients: int) -> int:
 def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
     """Sizes of the run's network and slots, on the meta device."""
     rules = method_of(spec)
-    with torch.device("meta"):
+    with shapes_only():
         network = rules.model(model_of(spec, classes))
     layout = Layout(network)
     sizes = {slot.name: _size(slot, layout, clients) for slot in rules.slots}

@@ -15,6 +15,7 @@ from fedshift.federation.cost import macs_per_image
 from fedshift.federation.launches import Count, Tally
 from fedshift.files import canonical_json
 from fedshift.registry import get
+from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 
 Fact = TypeVar("Fact")
@@ -43,7 +44,7 @@ def plain_macs(model: str, px: int, where: str = "registry") -> int:
     classes, without a method. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
-    with torch.device("meta"):
+    with shapes_only():
         network = kind(10, px)
     return macs_per_image(network, px)
 
@@ -59,7 +60,7 @@ def plain_step(model: str, px: int, batch: int, where: str = "registry") -> Coun
     Adam. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
-    with torch.device("meta"):
+    with shapes_only():
         network = kind(10, px)
         images, labels = torch.empty(batch, 3, px, px), torch.empty(batch, dtype=torch.int64)
     with Tally() as tally:
