@@ -149,8 +149,7 @@ class Client:
         training = self.model.training
         self.model.eval()
         total = torch.zeros((), device=samples.device)
-        for start in range(0, len(index), BATCH):
-            pixels, y = samples.take(index[start : start + BATCH])
+        for pixels, y in samples.stream(index.split(BATCH)):
             with self.worker.precision():
                 total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
         self.model.train(training)
@@ -164,7 +163,7 @@ class Client:
         index = self.worker.clients[self.k].split(split).to(samples.home)
         with torch.no_grad():
             return torch.cat(
-                [measure(samples.evaluate(samples.take(part)[0])) for part in index.split(BATCH)]
+                [measure(samples.evaluate(pixels)) for pixels, _ in samples.stream(index.split(BATCH))]
             )
 
     def one_per_class(self) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,8 @@ class Index:
     """
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
-        self.at, self.total = at, total
+        self._positions = self.at = at  # on the host, and where tensors are indexed
+        self.total = total
         self.size = len(at) if isinstance(at, Tensor) else at.stop - at.start
 
     @classmethod
@@ -45,12 +46,15 @@ class Index:
     def mask(self) -> Tensor:
         """[total], true at the positions; on the CPU."""
         mask = torch.zeros(self.total, dtype=torch.bool)
-        mask[self.at.cpu() if isinstance(self.at, Tensor) else self.at] = True
+        mask[self._positions] = True
         return mask
 
     def to(self, device: torch.device) -> Index:
         """The same set, to index tensors on `device` with."""
-        return Index(self.at.to(device) if isinstance(self.at, Tensor) else self.at, self.total)
+        moved = Index(self._positions, self.total)
+        if isinstance(moved.at, Tensor):
+            moved.at = moved.at.to(device)
+        return moved
 
     def __and__(self, other: Index) -> Index:
         return Index.where(self.mask & other.mask)
