@@ -123,6 +123,13 @@ class Method:
         """After the client's last step, if it took any (C.steps): the messages to send."""
         return None
 
+    @property
+    def averages(self) -> bool:
+        """Whether all that the server needs of the clients' rows is their weighted mean, which is then made
+        as they come: it holds two rows, however many clients there are.
+        """
+        return type(self).aggregate is Method.aggregate
+
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
         [K, ..]}.

@@ -62,7 +62,8 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     if spec.evaluation.keep == "none":
         weights = 0
     state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
-    return Footprint(state + active * of.row + TIES * weights, weights)
+    held = 1 if method.averages or method.sequential else active
+    return Footprint(state + held * of.row + TIES * weights, weights)
 
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
