@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Collected, read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.select import choose, curves
 from fedshift.files import write_text
 from fedshift.workspace import Workspace

@@ -21,7 +21,7 @@ from fedshift.files import write_text
 from fedshift.planning.rates import ESTIMATED_FOR, image_seconds, measured
 from fedshift.planning.roofline import devices, seconds
 from fedshift.registry import names
-from fedshift.testing.launches import WORK, asked, bare
+from fedshift.testing.launches import WORK, bare, demand
 from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "launches.csv"
@@ -35,7 +35,7 @@ def rows(methods: list[str], works: list[str]) -> dict[tuple[str, str], dict[str
         found[work, "bare"] = row(work, "bare", bare(WORK[work]), Count())
         for method in methods:
             try:
-                one = asked(method, WORK[work])
+                one = demand(method, WORK[work])
             except FedshiftError as error:
                 print(f"{work}, {method}: {error}")
                 continue

@@ -45,8 +45,8 @@ def _by_text(cells: pd.DataFrame, column: str) -> str:
     """ "a (method, method); b": each text once, with the methods it is said of, unless of all rows of the
     tables.
     """
-    said = cells[cells[column] != ""]
-    groups = said.groupby(column, sort=False, observed=True)["method"].unique()
+    noted = cells[cells[column] != ""]
+    groups = noted.groupby(column, sort=False, observed=True)["method"].unique()
     every = cells["method"].nunique()
     return "; ".join(
         str(text) if len(methods) == every else f"{text} ({', '.join(map(str, methods))})"

@@ -88,9 +88,9 @@ def targets(root: Path, paper: str, dataset: str) -> frozenset[str]:
     """The held-out domains that a paper averages over on a data set: those that it prints one by one."""
     rows = _printed(root / "reference" / "published.csv").values()
     return frozenset(
-        one.target
-        for one in rows
-        if one.row[:2] == (paper, dataset) and one.target not in ("mean", "all_clients")
+        printed.target
+        for printed in rows
+        if printed.row[:2] == (paper, dataset) and printed.target not in ("mean", "all_clients")
     )
 
 

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from fedshift.cli._planned import device_option
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
@@ -21,7 +21,7 @@ from fedshift.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
-    from fedshift.analysis.collect import Use
+    from fedshift.analysis.uses import Use
     from fedshift.experiments.schema import Experiment
 
 Wanted = dict[str, "tuple[Task, list[Use]]"]  # by the name of its files
@@ -73,7 +73,7 @@ def command(
     """
     import torch
 
-    from fedshift.analysis.collect import planned
+    from fedshift.analysis.uses import planned
     from fedshift.experiments.load import load
     from fedshift.training.device import device as of
     from fedshift.training.device import require
@@ -90,7 +90,7 @@ def command(
     images: Images = "full_domain" if full_domain else "tested"
     if subject in available(workspace.root):
         experiment = load(workspace.root, subject)
-        uses = planned(workspace, experiment, plan, request(workspace, (subject,), rerun=rerun).rerun)
+        uses = planned(workspace, experiment, plan, read_request(workspace, (subject,), rerun=rerun).rerun)
         if evaluation is None:
             wanted = _asked(workspace, experiment, uses, plan)
         else:

@@ -32,7 +32,7 @@ def lacking(workspace: Workspace, specs: Iterable[RunSpec]) -> Counter[Lack]:
     return Counter(lack for spec in specs for lack in _lacks(workspace, spec))
 
 
-def told(lacks: Counter[Lack]) -> list[str]:
+def messages(lacks: Counter[Lack]) -> list[str]:
     """A line for each lack."""
     return [
         f"Cannot run here: {count} of these runs, for want of {lack.what}. To get it: {lack.cure}"
@@ -52,8 +52,8 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
 
 def _lacks(workspace: Workspace, spec: RunSpec) -> list[Lack]:
     absent = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
-    found = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
-    return found + _lists(workspace, spec)
+    lacks = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
+    return lacks + _lists(workspace, spec)
 
 
 def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:

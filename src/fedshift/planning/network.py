@@ -27,14 +27,14 @@ def by_network(find: Callable[..., Fact]) -> Callable[..., Fact]:
     known: dict[str, Fact] = {}
 
     @functools.wraps(find)
-    def found(spec: RunSpec, *numbers: int) -> Fact:
+    def fact(spec: RunSpec, *numbers: int) -> Fact:
         declared = [spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px]
         key = canonical_json([*declared, *numbers])
         if key not in known:
             known[key] = find(spec, *numbers)
         return known[key]
 
-    return found
+    return fact
 
 
 @functools.cache

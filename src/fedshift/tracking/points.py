@@ -103,10 +103,10 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
     rounds = {"final/": pc.max(records["round"]).as_py(), "final/best_": summary["best_round"].get("first")}
     for label, finished in rounds.items():
         if finished is not None:
-            there = points(records.filter(pc.equal(records["round"], finished)))
+            at_end = points(records.filter(pc.equal(records["round"], finished)))
             values |= {
                 label + point.name.replace("/", "_"): point.value
-                for point in there
+                for point in at_end
                 if point.name in ("id/acc", "ood/acc")
             }
     return [Point(name, 0, float(value), end) for name, value in values.items() if value is not None]
