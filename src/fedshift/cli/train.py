@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._planned import device_option
+from fedshift.cli._planned import device_option, threads_option, unchanged
 from fedshift.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
@@ -34,13 +34,7 @@ log = logging.getLogger("fedshift.train")
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="Runs to train at once."
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="CPU threads, shared evenly by the runs that train at once.",
-)
+@threads_option
 @device_option
 @click.option(
     "--checkpoint-seconds",
@@ -127,12 +121,7 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
     from fedshift.training.run import Machine, train
 
     spec = parse(json.loads(run.spec), run.directory)
-    if str(identify(spec)) != run.name:
-        raise FedshiftError(
-            run.directory,
-            "the code has changed since this was planned",
-            "Run snakemake again: it plans anew.",
-        )
+    unchanged(run.directory, run.name, str(identify(spec)))
     try:
         train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
