@@ -1,9 +1,9 @@
 """Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the
-verdicts on each.
+verdicts on the single comparisons.
 
 A group needs, of its comparisons,
 
-- "all": every one;
+- "all": all;
 - "most": more than half;
 - "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of
   them; else all but one.
@@ -42,7 +42,7 @@ class Group:
 
 
 def groups(root: Path, verdicts: list[Verdict]) -> list[Group]:
-    """One for each group that an experiment tests a comparison of."""
+    """The groups of which the experiment tests a comparison."""
     members: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         members.setdefault(verdict.claim.rpartition(".")[0], []).append(verdict)

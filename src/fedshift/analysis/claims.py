@@ -6,8 +6,8 @@ A claim is confirmed where every interval lies on its side of 0, refuted where o
 nothing.
 
 "~" says that a method is as good as the best on its right, within a margin: confirmed where it is worse than
-none of them by the margin and better than at least one by less, refuted where it is worse than one, or better
-than each, by more.
+none of these by the margin and better than at least one of them by less, refuted where it is worse than one
+of them, or better than all of them, by more.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Verdict:
 
 
 def verdicts(root: Path, collected: Collected) -> list[Verdict]:
-    """One per claim that the experiment tests. Raises FedshiftError for a claim that is not in the list, or
-    whose methods it does not train.
+    """A verdict per claim that the experiment tests. Raises FedshiftError for a claim that is not in the
+    list, or whose methods the experiment does not train.
     """
     tested = collected.experiment.claims
     if not tested:
@@ -64,7 +64,7 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
 
 
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
-    """Judge one claim on the selected rounds of the runs that it speaks of."""
+    """Judge one claim on the selected rounds of its runs."""
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
     row = paper_claim(root, name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)

@@ -96,7 +96,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
 
 
 def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
-    """The result of a finished run's adaptation, made of the very weights that the run has now."""
+    """The result of a finished run's adaptation, computed from the weights that the run has now."""
     declaration = json.loads(use.adaptation)
     weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
     return place(run, {**declaration, "run": run.name, "weights": weights})

@@ -66,7 +66,7 @@ class Collected:
 
     @property
     def missing(self) -> list[str]:
-        """Directories of the runs that are not finished; of an adapted one with its row: "<directory>
+        """Directories of the runs that are not finished; of an adapted run with its row: "<directory>
         (fdse-adapted)".
         """
         left = self.runs[self.runs["state"] != "finished"]

@@ -1,8 +1,8 @@
-"""Evaluated: what evaluations made of an experiment's runs, gathered in a folder beside its metrics, which
-DVC shares: a Parquet file for each, and a small CSV of those that have one.
+"""Evaluated: results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which
+DVC shares: a Parquet file for each evaluation, and a small CSV where the evaluation pools its results.
 
-Each result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name
-in front, as collected records do.
+A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
+front, as collected records do.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from fedshift.workspace import Workspace
 def gather(
     workspace: Workspace, experiment: Experiment, label: str, task: Task, results: list[tuple[Use, Path]]
 ) -> Path:
-    """Write what one evaluation made of an experiment's runs, <label>.parquet and <label>.csv in its folder;
-    return the first.
+    """Gather the results of one evaluation in <label>.parquet and <label>.csv of the experiment's folder;
+    return the path of the first.
 
-    made: use of a run -> the result that was made of it.
+    results: each run with the file of its result.
     """
     kind: type[base.Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"

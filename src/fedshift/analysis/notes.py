@@ -53,7 +53,7 @@ def notes(collected: Collected) -> list[str]:
 
 
 def _measured(collected: Collected) -> list[str]:
-    """What the numbers are: metrics, rules, spread, models, precision, hardware, code."""
+    """How the numbers were measured: metrics, rules, spread, models, precision, hardware, code."""
     runs = collected.runs[collected.runs["state"] == "finished"]
     spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
     lines = [
@@ -105,7 +105,7 @@ def _measured(collected: Collected) -> list[str]:
 
 
 def _computed(collected: Collected) -> Iterator[str]:
-    """What tables show besides accuracy, and how many runs cannot tell it."""
+    """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
     listed = (metric for table in collected.experiment.tables.values() for metric in table.metrics)
     quantities = dict.fromkeys(quantity(metric) for metric in listed)
     names = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)

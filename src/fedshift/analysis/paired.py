@@ -27,8 +27,8 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Difference:
-    """The left method less one on the right, in points of accuracy: mean over seeds, with its 95% interval
-    (NaN below two seeds).
+    """The left method less a method on the right, in points of accuracy: mean over seeds, with its 95%
+    interval (NaN below two seeds).
 
     seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the
         other axes that vary ("photo");
@@ -60,10 +60,10 @@ def paired(values: pd.DataFrame, axes: list[str], left: str, right: str, metric:
 def estimate(
     pairs: pd.DataFrame, right: str, level: float = LEVEL, margin: float | None = None
 ) -> Difference:
-    """Of `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either method is
-    missing).
+    """The mean difference of `pairs` with its interval.
 
-    margin: of "~", whose bounds are there and not at 0.
+    pairs: columns `seed`, the other axes, and `difference` (NaN where a run of either method is missing);
+    margin: of "~", whose bounds are -margin and margin instead of 0.
     """
     by_seed = pairs.groupby("seed")["difference"].agg(lambda values: values.mean(skipna=False))
     whole = by_seed.dropna()

@@ -75,8 +75,8 @@ def partitions(
     """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns
     holder, class, n.
 
-    Methods share partitions; a partition whose file is not here is left out, and one that is not what a run
-    of other code was trained on.
+    Methods share partitions; a partition is left out where its file is absent, or where a run of other
+    code was trained on another.
     """
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     seen: set[Path] = set()
@@ -112,7 +112,7 @@ def _held(path: Path, summary: Summary) -> pd.DataFrame:
 
 
 def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
-    """What made the numbers -> its values, each with the number of runs: code by method, versions, hardware,
+    """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
     data.
     """
     runs = list(by_run.values())

@@ -26,7 +26,7 @@ MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and
     what rounds are selected on: `val`, the accuracy ALL on the validation split, and `held_out`, that on the
-    second held-out domain (NaN where a run has one only).
+    second held-out domain (NaN where a run has one held-out domain only).
 
     NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name
     that is no quantity.

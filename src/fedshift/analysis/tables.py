@@ -124,7 +124,7 @@ def _by_rule(collected: Collected, rule: Rule, metrics: list[str]) -> pd.DataFra
 
 
 def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """The cells with what the paper prints of each, and what is to be said of it."""
+    """The cells, each with the paper's number and the remarks on it."""
     uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
     lacking = marked(uses, [column for column in columns if column != SELECT])
     rule = collected.protocol.select

@@ -23,8 +23,8 @@ class Use(NamedTuple):
     """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
     spec (JSON).
 
-    installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted
-        one (as planfile.Cell says it).
+    installed: the code when this was planned; adaptation: of an adapted row, the task as
+        planfile.Cell has it.
     """
 
     label: str

@@ -120,7 +120,7 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
 
 
 def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
-    """Compute tasks of one finished run, and say what came out."""
+    """Compute tasks of one finished run, and print a line of each result."""
     from fedshift.evaluations.base import read
     from fedshift.registry import get
     from fedshift.training.evaluate import evaluate
@@ -132,7 +132,7 @@ def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.de
 
 
 def _run(workspace: Workspace, digest: str) -> Path:
-    """The directory of the one finished run whose name begins so."""
+    """The directory of the finished run whose name alone begins with `digest`."""
     runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
     matching = [run.path for run in runs if run.name.startswith(digest)]
     if not matching:

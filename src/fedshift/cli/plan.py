@@ -170,7 +170,7 @@ class Guesses:
 
     def __init__(self, workspace: Workspace, runs: Iterable[Run], device: str) -> None:
         self.device = device
-        self._speeds: dict[str, str] = {}  # digest -> what is said of it
+        self._speeds: dict[str, str] = {}  # digest -> network and the source of its speed
         self._uncounted: dict[str, str] = {}
         for run in runs:
             spec = RunSpec.model_validate_json(run.spec)
@@ -186,7 +186,7 @@ class Guesses:
                 )
 
     def of(self, runs: Iterable[Run]) -> bool:
-        """Whether one of the runs is among them."""
+        """Whether the estimate of one of the runs is a guess."""
         return any(run.digest in self._speeds or run.digest in self._uncounted for run in runs)
 
     def lines(self) -> Iterator[str]:

@@ -45,8 +45,8 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: st
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """How far a run is; its writer where it is running, the reason where it failed, the code where another
-    one finished it.
+    """How far a run is; its writer where it is running, the reason where it failed, the code where other
+    code finished it.
     """
     directory = workspace.run_at(run.directory)
     state = directory.state()

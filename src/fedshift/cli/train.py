@@ -114,7 +114,7 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
 
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
-    """Train one run of the plan, if the code is still the one that it was planned with."""
+    """Train one run of the plan, if the code has not changed since it was planned."""
     from fedshift.identity import identify
     from fedshift.spec import parse
     from fedshift.training.device import device as device_of

@@ -93,7 +93,7 @@ def _accounting(profile: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _partitions(output: str) -> tuple[dict[str, Partition], str]:
-    """By name, nodes of several kinds taken together; and the default one's name."""
+    """Partitions by name, nodes of several kinds taken together; and the name of the default partition."""
     partitions: dict[str, Partition] = {}
     default = ""
     for line in output.splitlines():
@@ -120,7 +120,9 @@ def _minutes(limit: str) -> int | None:
 
 
 def _profile(root: Path) -> dict[str, Any]:
-    """What slurm/config.yaml gives every job and how it asks for states; the user's own file wins."""
+    """The resources that slurm/config.yaml gives every job, and its command for states; the user's file
+    wins.
+    """
     path = root / "slurm" / "config.yaml"
     config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
     resources = {**(config.get("default-resources") or {}), **Cluster.read(root).resources}

@@ -1,4 +1,4 @@
-"""Data that the asked experiments need: data sets, published weights and official lists."""
+"""Data that the requested experiments need: data sets, published weights and official lists."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def gpu(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 
 def disk(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Needs a plan to know what is to be done, one job at a time; without one, a little must be free."""
+    """The plan says how much its runs need, one job at a time; without a plan, SPARE_GB must be free."""
     free = shutil.disk_usage(workspace.root).free / 1e9
     path = planfile.last(workspace, request)
     if path is None:
@@ -75,7 +75,7 @@ def disk(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 
 def precision(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Measured, not looked up: bf16 and tf32 against fp32; and who asks for a tf32 that is not here."""
+    """Measured, not looked up: bf16 and tf32 against fp32; and who needs a tf32 that is absent."""
     import torch
 
     from fedshift.federation.precision import has_tf32

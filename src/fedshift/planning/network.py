@@ -1,5 +1,5 @@
-"""What planning must know of a run's network, found on the meta device: nothing is drawn, and runs that share
-a network share the answer.
+"""What planning must know of a run's network, computed on the meta device: nothing is drawn, and runs that
+share a network share the answer.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Demand:
 
 
 def demand(method: str, work: Work) -> Demand:
-    """Play a method to round COUNTED and count that one. Raises FedshiftError where the method does not
+    """Play a method to round COUNTED and count that round. Raises FedshiftError where the method does not
     suit the network.
     """
     run = work.run(method)
@@ -152,4 +152,4 @@ class _Steps:
 
 
 def _ignored(kind: str, what: str) -> None:
-    """Whether anything waits is asked elsewhere (tests/federation/test_devices.py)."""
+    """Whether anything waits is tested elsewhere (tests/federation/test_devices.py)."""

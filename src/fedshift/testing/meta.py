@@ -85,7 +85,7 @@ class Mixed(Exception):
 
 
 def place() -> str:
-    """Where in fedshift the operation under way is asked for: file, line and function."""
+    """Which line of fedshift called the operation under way: file, line and function."""
     for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
         if SOURCE in path.parents and SOURCE / "testing" not in path.parents:

@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
     "local": {"batch": 8, "lr": 0.1},
     "federation": {"rounds": 2},
 }
-FEW_SHOT = ((1,), (0,), (0, 1))  # labels that are told to be rare at the clients of `images`
+FEW_SHOT = ((1,), (0,), (0, 1))  # labels that count as rare at the clients of `images`
 # Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or
 # none, is wrong.
 SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))

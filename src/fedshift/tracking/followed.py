@@ -74,7 +74,7 @@ class Followed:
 
 
 def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
-    """Runs with the names that experiments give them; where several use a run, the first one's."""
+    """Runs with the names that experiments give them; where several use a run, the first experiment's."""
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)

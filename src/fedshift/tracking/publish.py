@@ -73,14 +73,14 @@ class Sent:
 
 @dataclass
 class Follower:
-    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called as often as
-    one likes.
+    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called again at
+    any time.
     """
 
     workspace: Workspace
     runs: list[Followed]
     uri: str
-    metrics: tuple[str, ...] = ()  # computed ones, shown besides what is recorded
+    metrics: tuple[str, ...] = ()  # computed from statistics, and shown besides the recorded metrics
     status: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problem: str = ""
@@ -217,8 +217,8 @@ class Follower:
                 self.client.delete_tag(sent.run_id, "failure")
 
     def _page(self, name: str) -> str:
-        """The id of an MLflow experiment, created where there is none; `pages` then holds every one that the
-        store has.
+        """The id of an MLflow experiment, created where there is none; `pages` then holds all of the
+        store.
         """
         assert self.client is not None
         if name not in self.pages:
@@ -229,8 +229,8 @@ class Follower:
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
-    """MLflow's name for how far a run is, with its summary or failure. Only of a run that failed before the
-    lock's holder is asked for.
+    """MLflow's name for how far a run is, with its summary or failure. The
+    lock is read only where an attempt has failed.
     """
     if (summary := run.summary()) is not None:
         return "FINISHED", summary
@@ -240,8 +240,8 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
 
 
 def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
-    """Records ("metrics") or statistics of a finished run, or of the segments of a running one that end after
-    round `after`.
+    """Records ("metrics") or statistics of a finished run, or of those segments of a running run that end
+    after round `after`.
     """
     columns = COLUMNS if kind == "metrics" else None
     if whole:
