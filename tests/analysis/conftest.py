@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collect import Collected, collect
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import Collected
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable

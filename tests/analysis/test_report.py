@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
 
 from fedshift.analysis import interactive, report
-from fedshift.analysis.collect import read
+from fedshift.analysis.collected import read
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.report_charts import against_costs
 from fedshift.analysis.report_facts import costs, summaries, unfinished

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import published, tables
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from fedshift.analysis import claims, report, static, tables
-from fedshift.analysis.collect import COLUMNS, RUNS, collect
+from fedshift.analysis.collect import collect
+from fedshift.analysis.columns import COLUMNS, RUNS
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.select import curves
 from fedshift.experiments.expand import Cell, expand

@@ -98,8 +98,8 @@ def _places(root: Path, experiment: Experiment) -> Iterator[tuple[str, str, Tabl
             runs = _runs(averaged)
             named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
             for metric in table.metrics:
-                found = published.find(root, experiment, row, named, metric)
-                differs = differences(root, known, found, runs) if found else []
+                number = published.find(root, experiment, row, named, metric)
+                differs = differences(root, known, number, runs) if number else []
                 for key, metric_id in published.keys(experiment, row, named, metric):
                     yield key, metric_id, table, Place(experiment.name, name, row, metric, point, differs)
 

@@ -18,10 +18,10 @@ KINDS = [*registry.PACKAGES, "experiments"]
 @click.pass_obj
 def command(workspace: Workspace, kind: str | None) -> None:
     """Name what there is, of one KIND or of all."""
-    for shown in [kind] if kind else KINDS:
-        titles = _titles(workspace, shown)
+    for section in [kind] if kind else KINDS:
+        titles = _titles(workspace, section)
         width = max(map(len, titles), default=0)
-        click.secho(shown, bold=True)
+        click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
             if kind == "datasets":

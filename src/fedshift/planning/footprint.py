@@ -26,7 +26,7 @@ TIES = 2  # weights that wait for the end: of the first and of the later best ro
 
 @dataclass(frozen=True)
 class Footprint:
-    """Floats of one checkpoint, and of the weights that one round is kept with."""
+    """Floats of one checkpoint, and of the weights that are saved of a round."""
 
     checkpoint: int
     weights: int
@@ -37,7 +37,7 @@ class Shapes:
     """Floats: `trainable` of the model's `row`; `private`: entries that each of the clients has its own of;
     `slots`: all of them;
     `evaluated`: the slot that holds clients' own models; `drawn`: the server's slots that do not start at
-        zero, so that it may descend on them; `kept`: those that are kept beside the weights.
+        zero, so that it may descend on them; `saved`: those that are saved beside the weights.
     """
 
     trainable: int
@@ -46,7 +46,7 @@ class Shapes:
     slots: int
     evaluated: int
     drawn: int
-    kept: int
+    saved: int
 
 
 def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
@@ -58,7 +58,7 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     models = clients * of.row if method.generates else of.row
     weights = models + clients * of.private + of.evaluated
     if spec.evaluation.keep == "slots":
-        weights += of.kept
+        weights += of.saved
     if spec.evaluation.keep == "none":
         weights = 0
     state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
@@ -105,5 +105,5 @@ def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
 def _size(slot: Slot, layout: Layout, clients: int) -> int:
     """Floats of a slot; of a client's slot, of all clients together."""
     sizes = {"model": layout.size, "w": layout.P}
-    one = math.prod(slot.like(layout, clients)) if callable(slot.like) else sizes[slot.like]
-    return one * (clients if slot.owner == "client" else 1)
+    floats = math.prod(slot.like(layout, clients)) if callable(slot.like) else sizes[slot.like]
+    return floats * (clients if slot.owner == "client" else 1)

@@ -1,5 +1,5 @@
-"""What planning must know of a run's network, found on the meta device: nothing is drawn, and runs that share
-a network share the answer.
+"""What planning must know of a run's network, computed on the meta device: nothing is drawn, and runs that
+share a network share the answer.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def by_network(find: Callable[..., Fact]) -> Callable[..., Fact]:
     known: dict[str, Fact] = {}
 
     @functools.wraps(find)
-    def found(spec: RunSpec, *numbers: int) -> Fact:
+    def fact(spec: RunSpec, *numbers: int) -> Fact:
         declared = [spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px]
         key = canonical_json([*declared, *numbers])
         if key not in known:
             known[key] = find(spec, *numbers)
         return known[key]
 
-    return found
+    return fact
 
 
 @functools.cache
