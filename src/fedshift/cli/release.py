@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.errors import FedshiftError
-from fedshift.lock import alive, here, holder
+from fedshift.lock import alive, holder, on_this_host
 from fedshift.rundir import RunDirectory
 
 
@@ -29,7 +29,7 @@ def command(runs: tuple[Path, ...]) -> None:
         if found is None:
             click.echo(f"{path}: nobody holds it")
             continue
-        if here(found) and alive(found):
+        if on_this_host(found) and alive(found):
             cure = f"Stop it first: kill {found['pid']}"
             raise FedshiftError(path, f"is being trained on this machine by process {found['pid']}", cure)
         run.lock.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ def available(root: Path) -> list[str]:
 
 def load(root: Path, name: str) -> Experiment:
     """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid
-    one.
+    name.
     """
     if name not in available(root):
         if inside := [other for other in available(root) if other.startswith(f"{name}/")]:
@@ -71,15 +71,15 @@ def preset(root: Path, method: str) -> Preset:
     """
     path = root / "reference" / "presets" / f"{method}.yaml"
     where = path.relative_to(root).as_posix()
-    found = closed(Preset, read(path), where) if path.exists() else Preset()
-    for name in found.protocols:
+    loaded = closed(Preset, read(path), where) if path.exists() else Preset()
+    for name in loaded.protocols:
         if name not in protocols(root):
             raise unknown(where, "protocol", name, [*protocols(root), *Preset.model_fields])
-    for name, places in (*found.protocols.items(), *found.presets.items()):
+    for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
         for dataset in places:
             if dataset not in (known := ["*", *names("datasets")]):
                 raise unknown(f"{where}: {name}", "data set", dataset, known)
-    return found
+    return loaded
 
 
 class _Once(yaml.SafeLoader):

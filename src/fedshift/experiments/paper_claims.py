@@ -20,7 +20,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
 
 
 def paper_claim(root: Path, name: str, where: str) -> dict[str, str]:
-    """A row of reference/claims.csv. Raises FedshiftError at `where` for one that is not there."""
+    """A row of reference/claims.csv. Raises FedshiftError at `where` for an unknown id."""
     known = _read(root / "reference" / "claims.csv")
     if name not in known:
         raise unknown(where, "claim of reference/claims.csv", name, known)

@@ -19,7 +19,9 @@ OPEN = ("data.dataset", "data.target", "evaluation.keep")  # a row's own, or wha
 
 @dataclass(frozen=True)
 class Beside:
-    """One setting of one row: its value here, what was said about it, each as text, "" for nothing."""
+    """One setting of one row: its value in our run, what paper and code say about it, each as text, "" for
+    nothing.
+    """
 
     ours: str
     paper: str
@@ -71,8 +73,8 @@ def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
 
 
 def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
-    """Every setting of a headline row beside what was said; not one of which there is nothing on either
-    side.
+    """Every setting of a headline row beside what its paper and code say; settings with nothing on either
+    side are left out.
     """
 
     def of(value: Any) -> str:

@@ -229,8 +229,8 @@ class Federation:
         self.transfer.up(row, k)
         gather(progress.messages, messages)
 
-    def _aggregate(self, progress: RoundProgress, chosen: slice) -> None:
-        rows = progress.rows[chosen]
+    def _aggregate(self, progress: RoundProgress, positions: slice) -> None:
+        rows = progress.rows[positions]
         self.method.aggregate(self.server, rows, self.server.p, self._together(progress.messages))
         progress.messages.clear()
         if self.state.personal.size:

@@ -47,7 +47,7 @@ class Samples:
         self.home = device if pixels.nbytes <= resident_bytes else pixels.device
         self.host_labels = labels
         self._mean, self._deviation = (
-            torch.tensor(one, device=device)[:, None, None] for one in (mean, deviation)
+            torch.tensor(values, device=device)[:, None, None] for values in (mean, deviation)
         )
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
