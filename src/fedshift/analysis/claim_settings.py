@@ -13,6 +13,7 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Claim, Experiment
+from fedshift.workspace import Workspace
 
 
 def changes(
@@ -23,7 +24,7 @@ def changes(
 
     What a row's own entry and the axes set is what the claim speaks of, and no difference.
     """
-    if (paper := protocol(root, experiment.protocol).paper) != said["paper"]:
+    if (paper := protocol(Workspace(root), experiment.protocol).paper) != said["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {said['paper']}"]
     labels = {experiment.adapt[row].run if row in experiment.adapt else row for row in rows}
     try:
@@ -63,4 +64,4 @@ def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(root, one) for one in experiments), strict=True)]
+    return [*zip(*(expand(Workspace(root), one) for one in experiments), strict=True)]

@@ -35,6 +35,7 @@ from fedshift.analysis.select import selected
 from fedshift.errors import unknown
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.schema import Claim
+from fedshift.workspace import Workspace
 
 LEVEL = 0.05
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
@@ -213,7 +214,7 @@ def _pairs(values: pd.DataFrame, axes: list[str], left: str, right: str, metric:
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
     """Judge one claim on the selected rounds of the runs that it speaks of."""
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
-    row = paper_claim(root, name, where)
+    row = paper_claim(Workspace(root), name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
     axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
     values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed

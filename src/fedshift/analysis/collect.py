@@ -187,7 +187,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
     and contributes nothing; nor does an adaptation that has not been made.
     """
-    experiment, path = load(workspace.root, name), workspace.metrics(name)
+    experiment, path = load(workspace, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
@@ -209,7 +209,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
 
 def read(workspace: Workspace, name: str) -> Collected:
     """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
-    experiment, path = load(workspace.root, name), workspace.metrics(name)
+    experiment, path = load(workspace, name), workspace.metrics(name)
     if not all(file.exists() for file in (path, _beside(path, "statistics"), _beside(path, "runs"))):
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
@@ -219,7 +219,7 @@ def read(workspace: Workspace, name: str) -> Collected:
         what = f"was collected by other code: it has no column '{lacking[0]}'"
         raise FedshiftError(_beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
     keys = list(runs.columns[: list(runs.columns).index("digest")])
-    return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
+    return Collected(experiment, protocol(workspace, experiment.protocol), path, keys, runs)
 
 
 def planned(
@@ -229,7 +229,7 @@ def planned(
     now, or by `rerun: version`.
     """
     if plan is None:
-        return [_use_now(workspace, cell, rerun) for cell in expand(workspace.root, experiment)]
+        return [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
     if not uses:

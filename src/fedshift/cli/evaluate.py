@@ -88,8 +88,8 @@ def command(
             "fedshift evaluate", "--param, --select, --full-domain are of one evaluation", cure
         )
     images: Images = "full_domain" if full_domain else "tested"
-    if subject in available(workspace.root):
-        experiment = load(workspace.root, subject)
+    if subject in available(workspace):
+        experiment = load(workspace, subject)
         uses = planned(workspace, experiment, plan, request(workspace, (subject,), rerun=rerun).rerun)
         if evaluation is None:
             wanted = _asked(workspace, experiment, uses, plan)
@@ -112,7 +112,7 @@ def _asked(workspace: Workspace, experiment: Experiment, uses: list[Use], plan: 
     from fedshift.planning import planfile
 
     if plan is None:
-        found = [*evaluations(workspace.root, experiment).items()]
+        found = [*evaluations(workspace, experiment).items()]
         texts = {label: canonical_json(task.declared()) for label, task in found}
     else:
         planned = (one for one in planfile.evaluations(plan) if one.experiment == experiment.name)
@@ -143,7 +143,7 @@ def _named(
     from fedshift.experiments.expand import evaluations
 
     one = experiment.model_copy(update={"evaluations": [{name: params}]})
-    ((label, task),) = evaluations(workspace.root, one).items()
+    ((label, task),) = evaluations(workspace, one).items()
     task = Task(name, params, selection or task.selection, images)
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, [use for use in uses if not use.adaptation])}

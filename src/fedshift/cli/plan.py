@@ -41,7 +41,7 @@ def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Requ
     config = read(path) if path.is_file() else {}
     given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
     asked = Request.of({**config, **given}, workspace.root, path.name)
-    known = available(workspace.root)
+    known = available(workspace)
     for name in asked.experiments:
         if name not in known:
             raise unknown(workspace.experiments, "experiment", name, known)
@@ -140,7 +140,7 @@ def _uneven(workspace: Workspace, path: Path, asked: Request) -> Iterator[str]:
     for name in asked.experiments:
         uses = [use for use in planfile.cells(path) if use.experiment == name]
         values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
-        yield from uneven.warnings(load(workspace.root, name), values)
+        yield from uneven.warnings(load(workspace, name), values)
 
 
 def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:

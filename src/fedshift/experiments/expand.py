@@ -14,7 +14,6 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError, unknown
@@ -28,6 +27,7 @@ from fedshift.experiments.validate import check, check_only, check_parameters
 from fedshift.registry import get, names
 from fedshift.resolve import check_weights, resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -44,30 +44,30 @@ class Cell:
     task: Task | None = None
 
 
-def expand(root: Path, experiment: Experiment) -> list[Cell]:
+def expand(workspace: Workspace, experiment: Experiment) -> list[Cell]:
     """All runs of an experiment, in the order of its file, then those that are adapted once more.
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(root, experiment))
+    cells = list(_cells(workspace, experiment))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
-    tasks = evaluations(root, experiment)
+    tasks = evaluations(workspace, experiment)
     for label, task in tasks.items():
         for cell in cells:
             task.check(cell.spec, f"experiments/{experiment.name}.yaml: evaluations.{label}")
-    cells += list(_adapted(root, experiment, cells, tasks))
-    check(root, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
+    cells += list(_adapted(workspace, experiment, cells, tasks))
+    check(workspace, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
 
 
-def evaluations(root: Path, experiment: Experiment) -> dict[str, Task]:
+def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
     """What is computed of all runs of an experiment, by the name of its files, in the round that tables show.
 
     Raises FedshiftError for an unknown name or parameter, and for a column with the name of an axis.
     """
-    where, selection = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
     tasks = {}
     for label, (name, params) in listed(experiment.evaluations, f"{where}: evaluations").items():
         kind = get("evaluations", name, f"{where}: evaluations")
@@ -78,11 +78,13 @@ def evaluations(root: Path, experiment: Experiment) -> dict[str, Task]:
     return tasks
 
 
-def _adapted(root: Path, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]) -> Iterator[Cell]:
+def _adapted(
+    workspace: Workspace, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]
+) -> Iterator[Cell]:
     """Adaptation starts from the round that tables show, the protocol's; tasks: the evaluations of the same
     runs.
     """
-    where, selection = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
     for name, table in experiment.tables.items():
         if experiment.adapt and set(table.select) - {selection}:
             what = f"adapted rows have one round, that of the protocol's rule '{selection}'"
@@ -108,16 +110,16 @@ def _adapted(root: Path, experiment: Experiment, cells: list[Cell], tasks: dict[
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
+def _cells(workspace: Workspace, experiment: Experiment) -> Iterator[Cell]:
     """All cells of an experiment: rows by the points on its axes, each with its resolved spec."""
-    where, known = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol)
+    where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
     values = {
         name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
     }
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_only(experiment, varied, where)
-    settled = functools.cache(functools.partial(_settled, root, experiment, known))
+    settled = functools.cache(functools.partial(_settled, workspace, experiment, known))
     points = [
         (label, columns, overrides, *_subject(known, experiment, label, overrides))
         for label in experiment.methods
@@ -166,7 +168,7 @@ def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Par
 
 
 def _settled(
-    root: Path, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
+    workspace: Workspace, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
 ) -> Partial:
     """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's
     presets.
@@ -175,7 +177,7 @@ def _settled(
     parts = [
         known.settings(dataset, experiment.preset, f"experiments/{experiment.name}.yaml"),
         experiment.spec,
-        preset(root, method).settings(lineage(root, experiment.protocol), dataset, variant, path),
+        preset(workspace, method).settings(lineage(workspace, experiment.protocol), dataset, variant, path),
     ]
     return functools.reduce(merge, parts)
 

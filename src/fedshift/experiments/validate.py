@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,6 +19,7 @@ from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import FIELD, METRIC, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
@@ -71,7 +71,9 @@ def _parameters(method: str, where: str) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]) -> None:
+def check(
+    workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]
+) -> None:
     """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the
     axes and the spec of every run.
     """
@@ -84,10 +86,10 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
     _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
     check_figures(experiment, values, where)
-    check_printed(root, experiment, [(label, point) for label, point, _ in uses], where)
+    check_printed(workspace, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"
-        compared(paper_claim(root, name, place), experiment, claim, place)
+        compared(paper_claim(workspace, name, place), experiment, claim, place)
         quantity(claim.metric, f"{place}.metric")
         for axis, value in claim.where.items():
             _known(f"{place}.where", "axis", axis, values)
