@@ -48,13 +48,13 @@ PLAN: dict[str, tuple[dict[str, Any], str | None]] = {
 def declared(root: Path, protocol: str) -> RunSpec:
     """FedAvg's run under a protocol with its own number of rounds, evaluated after each."""
     spec, target = PLAN[protocol]
-    presets = load.protocol(root, protocol).presets
+    presets = load.protocol(Workspace(root), protocol).presets
     declaration: dict[str, Any] = {
         "preset": "scratch" if "scratch" in presets else "default",
         "name": f"first rounds of {protocol}", "title": protocol, "protocol": protocol, "methods": {"fedavg": None},
         "spec": spec | {"evaluation": {"every": 1}}, "axes": {"target": [target], "seed": [0]},
     }  # fmt: skip
-    (cell,) = expand(root, Experiment.model_validate(declaration))
+    (cell,) = expand(Workspace(root), Experiment.model_validate(declaration))
     return cell.spec
 
 

@@ -58,7 +58,7 @@ def declared(px: int, rounds: int) -> RunSpec:
         "federation": {"rounds": rounds},
         "evaluation": {"every": 1},
     }
-    return resolve(parse(merge(protocol(ROOT, "hfedf").spec, changes), "benchmarks/round.py"))
+    return resolve(parse(merge(protocol(Workspace(ROOT), "hfedf").spec, changes), "benchmarks/round.py"))
 
 
 def recipe(spec: RunSpec) -> Recipe:

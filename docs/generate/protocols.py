@@ -10,13 +10,14 @@ from fedshift.experiments import load
 from fedshift.experiments.protocols import Protocol, merge
 from fedshift.experiments.sources import Beside, beside, headline, text
 from fedshift.spec import parse
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
 
 def protocols() -> str:
     """The resolved settings of all protocols side by side, then one section for each."""
-    known = {name: load.protocol(ROOT, name) for name in load.protocols(ROOT)}
+    known = {name: load.protocol(Workspace(ROOT), name) for name in load.protocols(Workspace(ROOT))}
     resolved = {name: _settings(protocol) for name, protocol in known.items()}
     head = [
         "# Protocols\n",
@@ -102,7 +103,7 @@ def _protocol(name: str, protocol: Protocol, base: Protocol | None) -> str:
 
 def _headline(name: str, protocol: Protocol, base: Protocol | None) -> list[str]:
     """The settings of a protocol's headline rows beside what was said; of one that changes another, those that it changes."""
-    rows = {dataset: beside(spec, protocol) for dataset, spec in headline(ROOT, name).items()}
+    rows = {dataset: beside(spec, protocol) for dataset, spec in headline(Workspace(ROOT), name).items()}
     if not rows:
         return []
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))

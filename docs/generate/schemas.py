@@ -22,6 +22,7 @@ from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.registry import get, own
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]
@@ -106,7 +107,7 @@ def _experiment() -> Schema:
     _by_name(defs["Adapt"], "evaluations", "name", tuple(adapting))
     del keys["name"]
     definition["required"].remove("name")
-    _completed(definition, "protocol", tuple(protocols(ROOT)))
+    _completed(definition, "protocol", tuple(protocols(Workspace(ROOT))))
     keys["spec"] |= SPEC
     preset = {
         "type": "string",
@@ -198,7 +199,7 @@ def _preset() -> Schema:
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
     keys["grid"]["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
     by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
-    keys |= dict.fromkeys(protocols(ROOT), LABELLED_BY_DATA_SET | by_protocol)
+    keys |= dict.fromkeys(protocols(Workspace(ROOT)), LABELLED_BY_DATA_SET | by_protocol)
     union: dict[str, list[Schema]] = {}
     for method, inner in parameters("methods").items():
         for name, param in inner.get("properties", {}).items():

@@ -156,7 +156,7 @@ class Project:
 
     def add_all(self, accuracies: Accuracies) -> Collected:
         """All runs that the declared experiment has, with one accuracy for all; collect them."""
-        for cell in expand(self.workspace.root, load(self.workspace.root, self.name)):
+        for cell in expand(self.workspace, load(self.workspace, self.name)):
             self.add(cell.label, accuracies, spec=cell.spec, **cell.axes)
         return self.collect()
 

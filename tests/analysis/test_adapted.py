@@ -201,7 +201,7 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     ]
     paths = {run.name: next(run.evaluated.iterdir()) for run in runs}
     results = [(use, paths[use.name]) for use in uses]
-    gather(workspace, load(workspace.root, "toy"), "fedbn-adapted", TASK, results)
+    gather(workspace, load(workspace, "toy"), "fedbn-adapted", TASK, results)
     gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
     assert (
         len(gathered) == 16

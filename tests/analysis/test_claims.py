@@ -20,6 +20,7 @@ from fedshift.analysis.power import detectable, needed
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -404,11 +405,17 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
     """Rows and relations resolve, before anything is trained."""
     root = REFERENCE.parent
     for path in sorted((root / "experiments").rglob("*.yaml")):
-        experiment = load(root, path.relative_to(root / "experiments").with_suffix("").as_posix())
+        experiment = load(Workspace(root), path.relative_to(root / "experiments").with_suffix("").as_posix())
         if experiment.claims:
-            keys = ["method", *dict.fromkeys(axis for cell in expand(root, experiment) for axis in cell.axes)]
+            keys = [
+                "method",
+                *dict.fromkeys(axis for cell in expand(Workspace(root), experiment) for axis in cell.axes),
+            ]
             runs = pd.DataFrame(
-                [{"method": cell.label, **cell.axes, "state": "missing"} for cell in expand(root, experiment)]
+                [
+                    {"method": cell.label, **cell.axes, "state": "missing"}
+                    for cell in expand(Workspace(root), experiment)
+                ]
             )
             values = runs.assign(id=math.nan, ood=math.nan, all=math.nan, avg=math.nan)
             for name, claim in experiment.claims.items():

@@ -36,7 +36,7 @@ def declare(root: Path, **keys: Any) -> None:
 
 def cells(root: Path, **axes: Any) -> list[Cell]:
     declare(root, axes=axes)
-    return expand(root, load(root, "tiny"))
+    return expand(Workspace(root), load(Workspace(root), "tiny"))
 
 
 def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: P
         only={"fedprox": {"rate": [0.2], "local.precision": ["fp32"]}},
         tables={"t": {"columns": ["local.precision", "rate"]}},
     )
-    cells = expand(project, load(project, "tiny"))
+    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
     assert [
         (cell.label, *cell.axes.values(), cell.spec.local.precision, cell.spec.local.lr) for cell in cells
     ] == [

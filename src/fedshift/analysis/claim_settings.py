@@ -13,6 +13,7 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Claim, Experiment
+from fedshift.workspace import Workspace
 
 
 def changes(
@@ -23,7 +24,7 @@ def changes(
     row: the claim's row of reference/claims.csv; compared: the labels of its methods. What a method's own
     entry and the axes set is the claim's subject, and no difference.
     """
-    if (paper := protocol(root, experiment.protocol).paper) != row["paper"]:
+    if (paper := protocol(Workspace(root), experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
     labels = {experiment.adapt[label].run if label in experiment.adapt else label for label in compared}
     try:
@@ -63,4 +64,4 @@ def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(root, experiment) for experiment in experiments), strict=True)]
+    return [*zip(*(expand(Workspace(root), experiment) for experiment in experiments), strict=True)]

@@ -26,6 +26,7 @@ from fedshift.analysis.select import selected
 from fedshift.errors import unknown
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.schema import Claim
+from fedshift.workspace import Workspace
 
 Outcome = Literal["confirmed", "refuted", "undecided"]
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
@@ -66,7 +67,7 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
 def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
     """Judge one claim on the selected rounds of its runs."""
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
-    row = paper_claim(root, name, where)
+    row = paper_claim(Workspace(root), name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
     axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
     values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed

@@ -38,7 +38,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
     and contributes nothing; nor does an adaptation that has not been made.
     """
-    experiment, path = load(workspace.root, name), workspace.metrics(name)
+    experiment, path = load(workspace, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan, rerun)
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)

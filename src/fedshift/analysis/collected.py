@@ -76,7 +76,7 @@ class Collected:
 
 def read(workspace: Workspace, name: str) -> Collected:
     """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
-    experiment, path = load(workspace.root, name), workspace.metrics(name)
+    experiment, path = load(workspace, name), workspace.metrics(name)
     if not all(file.exists() for file in (path, beside(path, "statistics"), beside(path, "runs"))):
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
@@ -86,7 +86,7 @@ def read(workspace: Workspace, name: str) -> Collected:
         what = f"was collected by other code: it has no column '{lacking[0]}'"
         raise FedshiftError(beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
     keys = list(runs.columns[: list(runs.columns).index("digest")])
-    return Collected(experiment, protocol(workspace.root, experiment.protocol), path, keys, runs)
+    return Collected(experiment, protocol(workspace, experiment.protocol), path, keys, runs)
 
 
 def beside(path: Path, kind: str) -> Path:

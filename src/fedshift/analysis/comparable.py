@@ -28,6 +28,7 @@ from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
 FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many
@@ -97,12 +98,12 @@ def _of_run(root: Path, row: Row, text: str) -> list[Difference]:
 
 @functools.cache
 def _rule(root: Path, name: str) -> Rule:
-    return protocol(root, name).select
+    return protocol(Workspace(root), name).select
 
 
 @functools.cache
 def _grid(root: Path, method: str) -> dict[str, list[Any]]:
-    return preset(root, method).grid
+    return preset(Workspace(root), method).grid
 
 
 def _held_out(root: Path, printed: Published, runs: pd.DataFrame) -> Iterator[str]:

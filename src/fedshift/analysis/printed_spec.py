@@ -16,6 +16,7 @@ from fedshift.experiments.load import read
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
 from fedshift.spec import Closed, RunSpec, closed
+from fedshift.workspace import Workspace
 
 
 class Setting(Closed):
@@ -70,7 +71,7 @@ def resolved(root: Path, row: Row) -> RunSpec:
         methods={row.method: {**preset, **known.spec}},
         axes={"target": AxisValues(key=HELD_OUT, values=[target])},
     )
-    return expand(root, experiment)[0].spec
+    return expand(Workspace(root), experiment)[0].spec
 
 
 @functools.cache

@@ -43,7 +43,7 @@ def planned(
     now, or by `rerun: version`.
     """
     if plan is None:
-        return [_use_now(workspace, cell, rerun) for cell in expand(workspace.root, experiment)]
+        return [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
     if not uses:

@@ -28,7 +28,7 @@ def declared(workspace: Workspace, experiment: Experiment, uses: list[Use], plan
     is none, or where the code has changed since it was planned.
     """
     if plan is None:
-        tasks = evaluations(workspace.root, experiment)
+        tasks = evaluations(workspace, experiment)
         texts = {label: canonical_json(task.declared()) for label, task in tasks.items()}
     else:
         entries = (entry for entry in planfile.evaluations(plan) if entry.experiment == experiment.name)
@@ -50,7 +50,7 @@ def named(
 ) -> Tasks:  # fmt: skip
     """The evaluation that the caller names, of an experiment's runs."""
     alone = experiment.model_copy(update={"evaluations": [{name: params}]})
-    ((label, task),) = evaluations(workspace.root, alone).items()
+    ((label, task),) = evaluations(workspace, alone).items()
     task = Task(name, params, selection or task.selection, images)
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, _runs(uses))}

@@ -79,8 +79,8 @@ def command(
             "fedshift evaluate", "--param, --select, --full-domain are of one evaluation", cure
         )
     images: Images = "full_domain" if full_domain else "tested"
-    if subject in available(workspace.root):
-        experiment = load(workspace.root, subject)
+    if subject in available(workspace):
+        experiment = load(workspace, subject)
         uses = planned(workspace, experiment, plan, read_request(workspace, (subject,), rerun=rerun).rerun)
         if evaluation is None:
             tasks = _tasks.declared(workspace, experiment, uses, plan)

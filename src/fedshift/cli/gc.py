@@ -33,7 +33,7 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     all experiments. Going back to that code would train them again. What is being trained stays, as do all
     tables, figures and collected metrics.
     """
-    request = read_request(workspace, tuple(available(workspace.root)), rerun=rerun)
+    request = read_request(workspace, tuple(available(workspace)), rerun=rerun)
     leftovers = list(garbage(workspace, planfile.runs(plan(workspace, request))))
     sums: dict[str, list[int]] = defaultdict(list)
     for directory in leftovers:

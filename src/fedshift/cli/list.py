@@ -51,6 +51,6 @@ def _states(workspace: Workspace, name: str, width: int) -> None:
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
     if kind == "experiments":
-        names = available(workspace.root)
-        return {name: load(workspace.root, name).title for name in names}
+        names = available(workspace)
+        return {name: load(workspace, name).title for name in names}
     return {name: registry.title(kind, name) for name in registry.names(kind)}

@@ -41,7 +41,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     config = read(path) if path.is_file() else {}
     values = {key: value for key, value in {"experiments": names, **overrides}.items() if value}
     request = Request.of({**config, **values}, workspace.root, path.name)
-    known = available(workspace.root)
+    known = available(workspace)
     for name in request.experiments:
         if name not in known:
             raise unknown(workspace.experiments, "experiment", name, known)
@@ -141,7 +141,7 @@ def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]
     for name in request.experiments:
         uses = [use for use in planfile.cells(path) if use.experiment == name]
         values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
-        yield from uneven.warnings(load(workspace.root, name), values)
+        yield from uneven.warnings(load(workspace, name), values)
 
 
 def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:

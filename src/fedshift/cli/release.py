@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.errors import FedshiftError
-from fedshift.lock import alive, here, holder
+from fedshift.lock import alive, holder
 from fedshift.rundir import RunDirectory
 
 
@@ -29,7 +29,7 @@ def command(runs: tuple[Path, ...]) -> None:
         if writer is None:
             click.echo(f"{path}: nobody holds it")
             continue
-        if here(writer) and alive(writer):
+        if on_this_host(writer) and alive(writer):
             cure = f"Stop it first: kill {writer['pid']}"
             raise FedshiftError(path, f"is being trained on this machine by process {writer['pid']}", cure)
         run.lock.unlink(missing_ok=True)

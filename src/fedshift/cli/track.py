@@ -100,7 +100,7 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
     tables = [
         table
         for name in dict.fromkeys(cell.experiment for cell in uses)
-        for table in load(workspace.root, name).tables.values()
+        for table in load(workspace, name).tables.values()
     ]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in table.metrics)
     return tuple(name for name in named if not get("metrics", name).recorded)

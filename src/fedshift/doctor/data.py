@@ -18,7 +18,7 @@ def datasets(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """One line for each data set and release, and how far it has come."""
     needed: dict[tuple[str, str], list[str]] = {}
     for name in request.experiments:
-        cells = expand(workspace.root, load(workspace.root, name))
+        cells = expand(workspace, load(workspace, name))
         for images in dict.fromkeys((cell.spec.data.dataset, cell.spec.data.release) for cell in cells):
             needed.setdefault(images, []).append(name)
     for (dataset, release), users in needed.items():

@@ -104,8 +104,8 @@ def precision(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 def _precisions(workspace: Workspace, name: str) -> set[str]:
     """What an experiment trains in, by its protocol, its own settings or an axis."""
-    experiment = load(workspace.root, name)
-    spec = merge(protocol(workspace.root, experiment.protocol).spec, experiment.spec)
+    experiment = load(workspace, name)
+    spec = merge(protocol(workspace, experiment.protocol).spec, experiment.spec)
     varied = [axis.values for axis in experiment.axes.values() if axis.key == "local.precision"]
     return {spec.get("local", {}).get("precision", "fp32"), *(name for values in varied for name in values)}
 

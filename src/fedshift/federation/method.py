@@ -70,7 +70,7 @@ class Method:
 
     def model(self, model: Model) -> Model:
         """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for
-        one that it cannot change.
+        network that it cannot change.
 
         Called when a run is planned, too, with a network on the meta device: its tensors have no values to
         read.

@@ -55,7 +55,7 @@ class Samples:
         self._reader = None if resident else ThreadPoolExecutor(1, "gather")
         self.host_labels = labels
         self._mean, self._deviation = (
-            torch.tensor(one, device=device)[:, None, None] for one in (mean, deviation)
+            torch.tensor(values, device=device)[:, None, None] for values in (mean, deviation)
         )
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 

@@ -39,7 +39,7 @@ from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose
 from fedshift.models.layers.moments import BatchMoments
 
 MEASURED_ROUNDS = (
-    20  # of which every one measures its gradients; later ones cost a backward pass less but for each tenth
+    20  # each measures its gradients; later rounds cost a backward pass less but for every tenth
 )
 KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
 
@@ -161,7 +161,7 @@ def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
     combination of their directions.
 
     No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
-    updates' inner products, where they are there already. Raises FedshiftError for an update that is not
+    updates' inner products, where they are computed already. Raises FedshiftError for an update that is not
     finite.
     """
     if factors is None:
@@ -213,8 +213,8 @@ def similarity(values: Tensor, tau: float) -> Tensor:
 
 
 class Parts:
-    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: found once, since a search
-    reads every position.
+    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: computed once, since a
+    search reads every position.
     """
 
     def __init__(self, S: Server, hp: Params) -> None:

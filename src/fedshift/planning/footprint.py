@@ -98,7 +98,7 @@ def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
     return Shapes(
         layout.P, layout.size, (rules.personal(layout) | rules.local(layout)).size,
         sum(sizes.values()), sizes.get(rules.evaluates, 0), sum(sizes[name] for name in drawn),
-        sum(sizes[slot.name] for slot in rules.slots if slot.kept),
+        sum(sizes[slot.name] for slot in rules.slots if slot.saved),
     )  # fmt: skip
 
 
