@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.errors import FedshiftError
-from fedshift.lock import alive, holder
+from fedshift.lock import alive, holder, on_this_host
 from fedshift.rundir import RunDirectory
 
 
