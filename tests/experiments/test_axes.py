@@ -14,10 +14,12 @@ from fedshift.analysis.collect import collect
 from fedshift.analysis.columns import COLUMNS, RUNS
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.select import curves
+from fedshift.analysis.values import reported
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.planning import planfile
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.verbs import done, fedshift, refused
@@ -47,7 +49,8 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
     table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
-    columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *table}
+    sets = reported(collected, get("metrics", "accuracy"))
+    columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *sets, *table}
     assert columns <= COLUMNS | {"target", "seed"}
 
 
