@@ -17,8 +17,11 @@ from times import SAME_STEPS, Round, measured, noise, round_line
 
 from fedshift.experiments.load import read
 from fedshift.federation.cost import state_dict_bytes
+from fedshift.planning.footprint import footprint
 from fedshift.registry import get, own
+from fedshift.resolve import resolve
 
+MANY = 100  # clients
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from tests.methods.files import vectors_of  # noqa: E402
@@ -42,10 +45,13 @@ def methods() -> str:
             "  FedAvg has 1 / 1. Each stage of a network is an equal part of a pass. Where coins are drawn, it is their mean over these rounds.",
             "- Passes outside steps, forward / backward: in `begin` and `end`, for each image of the client's split (`train`, `val`), once a round.",
             "  The engine's own evaluation is not counted.",
+            f"- State: what a run holds with {MANY} clients that all take part, in models: the global one, what clients keep, slots, and the rows",
+            "  that the server needs at once (of FedAvg's their average alone); the best round's weights and FedDG's bank not counted. Memory takes",
+            "  some three times that (`fedshift.planning.costs`).",
             *_of_times(rounds),
             "",
-            "| method | paper | bytes up | bytes down | passes in steps | outside steps | round / FedAvg |",
-            "|---|---|---:|---:|---:|---|---:|",
+            "| method | paper | bytes up | bytes down | passes in steps | outside steps | state | round / FedAvg |",
+            "|---|---|---:|---:|---:|---|---:|---:|",
             *(_row(name, record, rounds) for name, record in played.items()),
             "",
             *(_section(name, record, rounds) for name, record in played.items()),
@@ -68,7 +74,12 @@ def _row(name: str, played: Played, rounds: dict[str, Round]) -> str:
     outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in played.outside.items())
     factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
     title = _title(name).rstrip(".").replace("|", "\\|")
-    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(played.steps)} | {outside} | {factor} |"
+    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
+
+
+def _state(played: Played) -> str:
+    spec = resolve(played.federation.spec)
+    return f"{footprint(spec, MANY, 2).checkpoint / played.federation.layout.size:,.0f}"
 
 
 def _bytes(played: Played, way: str) -> str:

@@ -2,8 +2,8 @@
 nothing is drawn or trained.
 
 A checkpoint holds the global row, what each client keeps, all slots, optimisers' memories that outlive a
-round, the rows of the round under way and the weights of the best round by either tie rule. Messages, and
-slots that grow while a run goes on (FedDG's bank), are left out.
+round, the rows of the round under way (their average, where the server needs no more) and the weights of the
+best round by either tie rule. Messages, and slots that grow while a run goes on (FedDG's bank), are left out.
 """
 
 from __future__ import annotations
