@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+import torch
 
 from tests.conftest import ROOT
+
+GPU_CHECK = [sys.executable, "benchmarks/gpu_check.py"]
 
 
 def test_none_hides_a_module_of_pythons() -> None:
     names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
     assert len(names) > 5 and not names & sys.stdlib_module_names
+
+
+@pytest.mark.slow
+def test_the_check_of_a_gpu_plays_on_a_cpu_and_can_fail(tmp_path: Path) -> None:
+    out, options = tmp_path / "report.md", ["--device", "cpu", "--methods", "fedavg", "--work", "digits"]
+    command = [*GPU_CHECK, *options, "--packs", "1", "--out", str(out), "--tolerance", "-1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    report = out.read_text()
+    assert "| fedavg | 0.0e+00 | 0.000 |" in report and "Failed: fedavg" in report
+    assert "| digits | fp32 | " in report and "digits_cnn,32,cpu,fp32," in report and "| 1 | " in report
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_so() -> None:
+    done = subprocess.run(GPU_CHECK, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "no GPU that torch can use" in done.stderr

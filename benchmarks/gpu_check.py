@@ -1,0 +1,237 @@
+"""All that only a GPU can tell, in one command: python benchmarks/gpu_check.py (make gpu-check), some 40 minutes.
+
+equality: every method, trained for 3 rounds on the CPU and on the device in fp32 (without TF32): how far the weights and accuracies are apart.
+    Accuracies further apart than --tolerance fail the check.
+steps: of each work size and precision, milliseconds of a bare step (no federation) and of a step in a round of FedAvg, the least that the device
+    could take by its roofline, images/s; the last as rows for costs.csv.
+packing: the same round in several processes on the device at once.
+
+The report goes to results/gpu-check.md. `--device cpu` plays all of it on a CPU, where it tells nothing new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import torch
+from digests import digits
+from torch.nn import functional as F
+
+from fedshift.build import method_of, model_of
+from fedshift.data.augment import Augment, Evaluate
+from fedshift.federation.loop import Federation
+from fedshift.federation.precision import arithmetic
+from fedshift.federation.samples import ClientData, Samples
+from fedshift.files import write_text
+from fedshift.planning.network import plain_step
+from fedshift.planning.roofline import devices, seconds
+from fedshift.registry import names
+from fedshift.resolve import resolve
+from fedshift.testing.launches import CLASSES, CLIENTS, EPOCHS, STEPS, WORK, Work
+from fedshift.testing.toys import finish, spec
+
+ROOT = Path(__file__).parents[1]
+PRECISIONS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32",)}
+TOLERANCE = 0.05  # of accuracy: three of the 60 images that are tested
+WARM, TIMED = 2, 5  # rounds, and as many tens of bare steps
+
+
+def trained(method: str, device: torch.device) -> tuple[torch.Tensor, dict[tuple[object, ...], float]]:
+    """The global row after 3 rounds on handwritten digits, and all accuracies of the last."""
+    run = resolve(
+        spec(method={"name": method}, local={"batch": 50, "epochs": 2, "lr": 0.01}, federation={"rounds": 3})
+    )
+    images, clients = digits("none")
+    samples = Samples(images.pixels, images.labels, images.augment, images.evaluate, device=device)
+    federation = finish(
+        Federation(run, method_of(run), lambda: model_of(run, 10), samples, clients, clients[0].test)
+    )
+    scores = {
+        (row["stage"], row["client"], row["split"]): row["value"]
+        for row in federation.records.rows
+        if row["metric"] == "accuracy" and row["round"] == 3
+    }
+    return federation.state.row.cpu(), scores
+
+
+def equality(methods: list[str], device: torch.device) -> Iterator[tuple[str, float, float]]:
+    """Of each method the relative distance of the weights, and the largest difference of an accuracy."""
+    for method in methods:
+        (ours, accuracies), (theirs, others) = trained(method, torch.device("cpu")), trained(method, device)
+        known = ours.isfinite()  # entries that stay with clients mean nothing in the server's row
+        distance = (ours - theirs)[known].norm() / ours[known].norm()
+        yield method, float(distance), max(abs(accuracies[key] - others[key]) for key in accuracies)
+
+
+def samples(work: Work, device: torch.device) -> Samples:
+    """Random images for all clients."""
+    n = CLIENTS * STEPS * work.batch
+    pixels = torch.randint(256, (n, work.px, work.px, 3), dtype=torch.uint8)
+    transforms = (
+        kind(work.px, work.input_px, "imagenet")
+        for kind in (lambda *of: Augment(work.augment, *of), Evaluate)
+    )
+    return Samples(pixels, torch.arange(n) % CLASSES, *transforms, device=device)
+
+
+def wait(device: torch.device) -> float:
+    """The time, when the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def timed(play: Callable[[], None], device: torch.device) -> float:
+    """Median seconds of what is played, after it is warm."""
+    times = []
+    for _ in range(WARM + TIMED):
+        began = wait(device)
+        play()
+        times.append(wait(device) - began)
+    return median(times[WARM:])
+
+
+def federated(name: str, precision: str, device: torch.device) -> float:
+    """Seconds of a step in a round of FedAvg."""
+    work = WORK[name]
+    run = work.run("fedavg")
+    run = run.model_copy(update={
+        "local": run.local.model_copy(update={"precision": precision}),
+        "federation": run.federation.model_copy(update={"rounds": WARM + TIMED}),
+        "evaluation": run.evaluation.model_copy(update={"every": 10**6}),
+    })  # fmt: skip
+    nobody = torch.empty(0, dtype=torch.int64)
+    parts = torch.arange(CLIENTS * STEPS * work.batch).split(STEPS * work.batch)
+    held = [ClientData(part, nobody, nobody) for part in parts]
+    federation = Federation(
+        run, method_of(run), lambda: model_of(run, CLASSES), samples(work, device), held, nobody
+    )
+    events = federation.run()
+    return timed(lambda: next(iter(event for event in events if event == "round"), None), device) / (
+        CLIENTS * STEPS * EPOCHS
+    )
+
+
+def bare(name: str, precision: str, device: torch.device) -> float:
+    """Seconds of a step of the same network on the same images, without a federation."""
+    work = WORK[name]
+    run, given = work.run("fedavg"), samples(work, device)
+    with arithmetic(precision, device):
+        model = model_of(run, CLASSES).to(device, memory_format=torch.channels_last).train()
+        if work.optimizer == "adam":
+            optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), fused=True)
+        else:
+            optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=True)
+        batches = itertools.cycle(torch.arange(len(given.labels), device=device).split(work.batch))
+
+        def ten() -> None:
+            for index in itertools.islice(batches, 10):
+                x, y = given.evaluate(given.pixels[index]), given.labels[index]
+                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                    loss = F.cross_entropy(model(x).logits.float(), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+        return timed(ten, device) / 10
+
+
+def steps(works: list[str], device: torch.device) -> Iterator[str]:
+    """Lines of the table of steps, then of costs.csv."""
+    rows = []
+    least_of = next((known for known in devices().values() if known.kind == device.type), None)
+    yield "| work | precision | bare, ms | in a round, ms | ratio | least by roofline, ms | images/s |\n|---|---|---|---|---|---|---|"
+    for name, precision in itertools.product(works, PRECISIONS[device.type]):
+        work, alone, ours = WORK[name], bare(name, precision, device), federated(name, precision, device)
+        least = (
+            seconds(plain_step(work.model, work.input_px, work.batch), least_of, precision)[0]
+            if least_of
+            else float("nan")
+        )
+        rate = work.batch / ours
+        yield f"| {name} | {precision} | {1e3 * alone:.2f} | {1e3 * ours:.2f} | {ours / alone:.2f} | {1e3 * least:.2f} | {rate:,.0f} |"
+        rows.append(
+            f'{work.model},{work.input_px},{device.type},{precision},{rate:.0f},"python benchmarks/gpu_check.py: {name} ({hardware(device)})"'
+        )
+    yield "\nRows for benchmarks/costs.csv:\n\n```\n" + "\n".join(rows) + "\n```"
+
+
+def packing(work: str, packs: list[int], device: torch.device) -> Iterator[str]:
+    """Lines of the table of several processes at once."""
+    yield "| at once | images/s each | images/s in all |\n|---|---|---|"
+    for count in packs:
+        with multiprocessing.get_context("spawn").Pool(count) as pool:
+            times = pool.starmap(federated, [(work, "fp32", device)] * count, chunksize=1)
+        rates = [WORK[work].batch / step for step in times]
+        yield f"| {count} | {median(rates):,.0f} | {sum(rates):,.0f} |"
+
+
+def hardware(device: torch.device) -> str:
+    return (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--methods", nargs="*", default=list(names("methods")))
+    parser.add_argument("--work", nargs="*", default=list(WORK), choices=list(WORK))
+    parser.add_argument("--packs", type=int, nargs="*", default=[1, 2, 4, 8])
+    parser.add_argument(
+        "--tolerance", type=float, default=TOLERANCE, help="of accuracy between CPU and device"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "gpu-check.md")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit(
+            "no GPU that torch can use: see `nvidia-smi` and `python -c 'import torch; print(torch.cuda.is_available())'`"
+        )
+    device, lines, failed = torch.device(options.device), list[str](), []
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+        lines.append(line)
+
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    tell(
+        f"# GPU check\n\nMade by `{commit or 'unknown'}` on {hardware(device)}, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}.\n"
+    )
+    tell(
+        "## CPU against device, 3 rounds in fp32\n\n| method | relative distance of weights | largest difference of an accuracy |\n|---|---|---|"
+    )
+    for method, distance, difference in equality(options.methods, device):
+        tell(f"| {method} | {distance:.1e} | {difference:.3f} |")
+        failed += [method] if difference > options.tolerance else []
+    tell("\n## Steps\n")
+    for line in steps(options.work, device):
+        tell(line)
+    tell("\n## Several runs at once\n")
+    for line in packing(options.work[0], options.packs, device):
+        tell(line)
+    tell(
+        f"\n{'Failed: ' + ', '.join(failed) if failed else 'Passed'}: accuracies within {options.tolerance} of the CPU's."
+    )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(options.out, "\n".join(lines) + "\n")
+    print(f"report: {options.out}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
