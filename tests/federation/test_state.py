@@ -89,6 +89,7 @@ def test_the_start_is_keyed_by_seed_and_module() -> None:
 def test_mean() -> None:
     rows = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
     assert mean(rows, torch.tensor([0.25, 0.75])).tolist() == [2.5, 5.0]
+    assert rows.tolist() == [[1.0, 2.0], [3.0, 6.0]]  # they are the clients'
     assert mean(rows[:1], torch.tensor([1.0])).equal(rows[0])
 
 

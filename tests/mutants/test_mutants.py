@@ -18,7 +18,7 @@ PATCHES = sorted(HERE.glob("*/*.patch"))
 FOLDERS = sorted({patch.parent.name for patch in PATCHES})
 # Whose tests those of a folder are, where it is not a method's name.
 SHARED = {"engine": ["tests/federation", "tests/contract"], "models": ["tests/models"]}
-COPIED = ("src", "tests", "reference", "experiments", "pyproject.toml", "params.yaml")
+COPIED = ("src", "tests", "benchmarks", "reference", "experiments", "pyproject.toml", "params.yaml")
 
 pytestmark = pytest.mark.mutants
 

@@ -1,0 +1,55 @@
+"""The paired difference between two values of an axis, with its interval; figures: docs/hfedf.md.
+
+    fedshift collect hfedf/precision_photo
+    python benchmarks/pairs.py hfedf/precision_photo local.precision fp32 bf16 --rules last last_third
+
+For each method, rule and metric: the left value's accuracy less the right's, in points, mean over seeds with Student's 95% interval, and the
+distance from 0 that so many seeds see with probability 0.8. A pair is the same method, target and seed, hence the same start and batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fedshift.analysis.collected import read
+from fedshift.analysis.paired import estimate
+from fedshift.analysis.select import selected
+from fedshift.workspace import Workspace
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("experiment")
+    parser.add_argument("axis")
+    parser.add_argument("left")
+    parser.add_argument("right")
+    parser.add_argument("--rules", nargs="+", default=["last"])
+    parser.add_argument("--metrics", nargs="+", default=["id", "ood"])
+    parser.add_argument("--root", type=Path, default=Path(), help="the project folder that holds the results")
+    options = parser.parse_args()
+    collected = read(Workspace(options.root.resolve()), options.experiment)
+    axes = [key for key in collected.keys if key not in ("method", options.axis)]
+    print(
+        f"| method | rule | metric | {options.left} | {options.right} | difference | 95% interval | seeds | seen with 0.8 |\n"
+        + "|---" * 9
+        + "|"
+    )
+    for rule in options.rules:
+        values = selected(collected, rule)
+        for method, runs in values.groupby("method", sort=False):
+            sides = [runs[runs[options.axis] == value] for value in (options.left, options.right)]
+            for metric in options.metrics:
+                both = sides[0][[*axes, metric]].merge(sides[1][[*axes, metric]], on=axes)
+                pairs = both[axes].assign(difference=both[f"{metric}_x"] - both[f"{metric}_y"])
+                of = estimate(pairs, options.right)
+                means = (f"{side[metric].mean():.1f}" for side in sides)
+                print(
+                    f"| {method} | {rule} | {metric} | {' | '.join(means)} | {of.mean:+.1f} | {of.low:+.1f} to {of.high:+.1f} | {of.seeds} | {of.detectable:.1f} |"
+                )
+
+
+if __name__ == "__main__":
+    main()
