@@ -338,6 +338,21 @@ def test_twins_of_tested_images_of_the_held_out_domain_go_to_no_client(
     assert (before["client"] >= 0).sum() - (after["client"] >= 0).sum() == dropped.sum()
 
 
+def test_copies_of_the_targets_images_that_clients_train_on_are_not_tested_on() -> None:
+    index = make_index(SMALL)
+    place = np.flatnonzero(index["domain"] == "D")
+    index.loc[place, "group"] = np.arange(len(place), dtype=np.int32) // 2  # all in pairs
+    few = {"index": index, "target": "D", "modify": {"few_shot_target": {"each": 5}}}
+    held, tested = {}, {}
+    for groups in ("apart", "together"):
+        table = division(SMALL, "domain_per_client", {}, groups=groups, **few)
+        held[groups] = set(index["group"][(table["client"] >= 0) & (table["domain"] == "D")])
+        tested[groups] = set(index["group"][table["split"] == "target"])
+    assert held["apart"] == held["together"]  # the same images are drawn
+    assert tested["apart"] & held["apart"]
+    assert tested["together"] == tested["apart"] - held["apart"]
+
+
 def test_of_two_held_out_domains_the_one_to_choose_on_loses_what_is_reported() -> None:
     index = twinned("CD")
     table = division(SMALL, "domain_per_client", {}, index=index, target=("D", "C"), groups="together")

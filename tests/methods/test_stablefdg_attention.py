@@ -107,6 +107,15 @@ def test_copies_of_an_image_are_no_company(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize("name", ["densenet", "digits_dg_cnn", "mobilenet", "resnet18", "vgg"])
+def test_embeddings_start_so_on_every_network(name: str) -> None:
+    build = get("models", name)
+    model, *_ = initial(lambda: method("stablefdg", d=30).model(build(7, max(32, build.min_px))), 0)
+    for theta in (model.neck.query, model.neck.key):
+        assert theta.weight.std().item() == pytest.approx((2 / 90) ** 0.5, rel=0.05)
+        assert theta.bias.eq(0).all()
+
+
 def test_embeddings_and_classifier_start_as_in_the_released_code() -> None:
     """One convolution of 3 d outputs there: normal, variance 2 / (3 d), no bias; the classifier is torch's own linear map."""
     build = get("models", "resnet18")

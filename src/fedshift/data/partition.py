@@ -108,6 +108,8 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         hp = params(kind, overrides, f"{where}: modify.{name}")
         hp.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
         kind(hp).modify(table, generator(seed, name))
+    if spec.partition.groups == "together":
+        _leave_out_copies(table, index["group"].to_numpy())
     _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
     return table
 
@@ -131,6 +133,12 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
         elsewhere = ~np.isin(domain, held_out[: place + 1])
         mask |= elsewhere & (group >= 0) & np.isin(group, tested)
     return mask
+
+
+def _leave_out_copies(table: pd.DataFrame, group: NDArray[np.int64]) -> None:
+    """No image is tested as the target's that is byte-identical to one that a modifier gave to a client."""
+    held = np.unique(group[(table["client"] >= 0) & (group >= 0)])
+    table.loc[(table["split"] == "target") & np.isin(group, held), "split"] = "unused"
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:

@@ -52,7 +52,7 @@ class DenseNet(Model):
 
     def initialise(self, module: nn.Module) -> None:
         """As torchvision's: Kaiming normal by fan-in for convolutions, a head without bias at the start."""
-        if isinstance(module, nn.Conv2d):
+        if type(module) is nn.Conv2d:  # subclasses have starts of their own
             nn.init.kaiming_normal_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

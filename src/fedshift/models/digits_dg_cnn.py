@@ -41,7 +41,7 @@ class DigitsDGCNN(Model):
         """Convolutions start as in Dassl, which Zhou et al. and StableFDG train with: Kaiming normal by
         fan-in, zero bias.
         """
-        if isinstance(module, nn.Conv2d):
+        if type(module) is nn.Conv2d:  # subclasses have starts of their own
             nn.init.kaiming_normal_(module.weight)
             assert module.bias is not None
             nn.init.zeros_(module.bias)

@@ -46,7 +46,7 @@ class MobileNet(Model):
         """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the
         head.
         """
-        if isinstance(module, nn.Conv2d):
+        if type(module) is nn.Conv2d:  # subclasses have starts of their own
             nn.init.kaiming_normal_(module.weight, mode="fan_out")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

@@ -43,7 +43,7 @@ class VGG(Model):
         """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero
         bias for the head.
         """
-        if isinstance(module, nn.Conv2d):
+        if type(module) is nn.Conv2d:  # subclasses have starts of their own
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
