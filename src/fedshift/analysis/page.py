@@ -10,9 +10,10 @@ import jinja2
 import pandas as pd
 
 from fedshift.analysis.grid import Grid, grids
+from fedshift.analysis.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
-# What a line of the table of claims holds (fedshift.analysis.claims.lines).
+# What a line of the tables of verdicts, claims and groups holds (`lines` of judge, claims, claim_groups).
 Line = tuple[str, ...]
 GROUP: Line = (
     "group",
@@ -24,6 +25,7 @@ GROUP: Line = (
     "not tested here",
     "in words",
 )
+VERDICT: Line = ("printed table", "numbers", *WORDS)
 CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
 
 
@@ -31,14 +33,20 @@ def html(
     tables: Sequence[tuple[str, pd.DataFrame]],
     notes: list[str],
     experiment: Experiment,
+    verdicts: list[Line],
     claims: list[Line],
     groups: list[Line],
 ) -> str:
     """All tables under their titles on one page: ours in each cell, the published value and the difference
-    below it; then claims and groups of them.
+    below it; then the counted verdicts, claims and groups of these.
     """
     return template("tables.html.j2").render(
-        experiment=experiment, tables=blocks(tables), notes=notes, claims=claims, groups=groups
+        experiment=experiment,
+        tables=blocks(tables),
+        notes=notes,
+        verdicts=verdicts,
+        claims=claims,
+        groups=groups,
     )
 
 
@@ -52,7 +60,8 @@ def _environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {
-        "headings": _headings, "claim_headings": CLAIM, "group_headings": GROUP, "number": number,
+        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": GROUP,
+        "number": number,
     }  # fmt: skip
     return environment
 
@@ -73,6 +82,7 @@ def markdown(
     tables: Sequence[tuple[str, pd.DataFrame]],
     notes: list[str],
     title: str = "",
+    verdicts: Sequence[Line] = (),
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
 ) -> str:
@@ -85,6 +95,8 @@ def markdown(
         for block in grids(cells):
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
+    if verdicts:
+        parts += ["## Verdicts", _piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
     if claims:
         parts += ["## Claims", _piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
         parts += ["## Claims, together", _piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claims, interactive
+from fedshift.analysis import claim_groups, claims, interactive, judge
 from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis.check import Comparison, check
@@ -69,7 +69,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
-    verdicts = claims.verdicts(workspace.root, collected)
+    found = claims.verdicts(workspace.root, collected)
     comparisons, counts = check(collected), collected.runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
@@ -84,21 +84,28 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claims.footnotes(verdicts), *notes(collected)],
-        "claims": claims.lines(verdicts),
-        "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
+        "notes": [*claims.footnotes(found), *notes(collected)],
+        "claims": claims.lines(found),
+        "groups": claim_groups.lines(claim_groups.groups(workspace.root, found)),
     }
     if not summaries:
-        return {**part, "tables": [], "figures": [], "partitions": [], "costs": [], "runs": []}
-    tables = [
-        (table.title or name, cells(workspace.root, collected, table))
-        for name, table in experiment.tables.items()
-    ]
+        return {
+            **part,
+            "tables": [],
+            "verdicts": [],
+            "figures": [],
+            "partitions": [],
+            "costs": [],
+            "runs": [],
+        }
+    tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     costs, anchor = facts.costs(collected, summaries), part["anchor"]
     return {
         **part,
-        "tables": blocks(tables),
-        "notes": [*footnotes([table for _, table in tables]), *part["notes"]],
+        "tables": blocks(titled),
+        "verdicts": judge.lines(judge.judge(workspace.root, collected, tables)),
+        "notes": [*footnotes([*tables.values()]), *part["notes"]],
         "figures": [
             _figure(figure.panels(workspace.root, collected), f"{anchor}-{name}")
             for name, figure in figures(experiment).items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claim_groups, claims, published
+from fedshift.analysis import claim_groups, claims, judge, published
 from fedshift.analysis.collect import Collected
 from fedshift.analysis.comparable import differences
 from fedshift.analysis.footnotes import footnotes
@@ -44,8 +44,8 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
     table.{csv,md,html}; return that stem.
 
-    Claims that the experiment tests stand below the tables, and in claims.csv; the groups that they are of in
-    claims_groups.csv.
+    Verdicts on the printed numbers are counted below the tables, and stand in verdicts.csv; claims that the
+    experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
@@ -54,6 +54,8 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     for (name, table), one in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
         write_text(folder / f"{name}.md", markdown([one], [*footnotes([table]), *below]))
+    judged = judge.judge(workspace.root, collected, tables)
+    write_text(folder / "verdicts.csv", _csv(judged))
     found = claims.verdicts(workspace.root, collected)
     groups = claim_groups.groups(workspace.root, found)
     if found:
@@ -61,7 +63,7 @@ def write(workspace: Workspace, collected: Collected) -> Path:
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(table=name) for name, table in tables.items()]
     below = [*footnotes([*tables.values()]), *claims.footnotes(found), *below]
-    lines = claims.lines(found), claim_groups.lines(groups)
+    lines = judge.lines(judged), claims.lines(found), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
     write_text(folder / "table.html", html(titled, below, experiment, *lines))
