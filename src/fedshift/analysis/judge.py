@@ -36,6 +36,7 @@ SPREADS = {
     "std_seeds_and_clients?": "over seeds and clients, as inferred: a constant",
 }
 Cell = dict[str, Any]
+UNKNOWN: Cell = {"mean": math.nan, "std": math.nan, "seeds": 0, "planned": 0, "differs": ""}  # not collected
 Key = tuple[str, ...]
 
 
@@ -55,6 +56,14 @@ def judge(root: Path, collected: Collected, tables: Mapping[str, pd.DataFrame]) 
     cells = _cells(collected, tables)
     rows = [row for members in printed.values() for row in _judged(root, collected, members, cells)]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def incomparable(root: Path, number: Number) -> str:
+    """Why a printed number cannot be compared, whatever is run; "" where it can be."""
+    if not number.places:
+        return number.reason
+    printed = by_uid(root)[number.uid]
+    return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
 
 
 def lines(judged: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -88,15 +97,13 @@ def _judged(root: Path, collected: Collected, members: list[Number], cells: Mapp
     rows, pairs, judged = [], [], []
     for number in members:
         place, printed = number.places[0], by_uid(root)[number.uid]
-        cell = cells[_key(place.table, place.row, place.metric, place.values)]
+        cell = cells.get(_key(place.table, place.row, place.metric, place.values), UNKNOWN)
         seeds = int(cell["seeds"])
         ours = Summary(cell["mean"], _sample(cell["std"], seeds, collected.protocol.ddof), seeds)
         theirs = _summary(root, printed)
         rows.append(_row(number, printed, ours, theirs) | {"planned": cell["planned"], "margin": points})
-        if place.differs:
-            rows[-1] |= {"verdict": "not comparable", "why": "; ".join(place.differs)}
-        elif math.isnan(printed.judged):
-            rows[-1] |= {"verdict": "not comparable", "why": printed.remark}
+        if why := cell["differs"] or incomparable(root, number):
+            rows[-1] |= {"verdict": "not comparable", "why": why}
         elif not seeds:
             rows[-1] |= {"verdict": "not run", "why": "no seed has all its runs"}
         else:

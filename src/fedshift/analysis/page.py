@@ -96,10 +96,10 @@ def markdown(
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
     if verdicts:
-        parts += ["## Verdicts", _piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
+        parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
     if claims:
-        parts += ["## Claims", _piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
-        parts += ["## Claims, together", _piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
+        parts += ["## Claims", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Claims, together", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -124,8 +124,9 @@ def _lines(block: Grid) -> str:
             lines.append(["· orientation", *(entry.orientation for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return _piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
+    return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
 
 
-def _piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+    """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
