@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,13 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         )
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
-    path = workspace.report(name) / "index.html"
+    path, card = workspace.report(name) / "index.html", workspace.scorecard
     parts = [_part(workspace, results) for results in collected]
     html = template("report.html.j2").render(
         title=title,
         version=fedshift.__version__,
         commit=facts.commit(workspace.root),
+        scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         plotly=Markup(get_plotlyjs()),
         parts=parts,
         absent=[name for name in names if name not in present],

@@ -54,14 +54,14 @@ class Scorecard:
         """The sums in a sentence, which says so where nothing was run."""
         of, claims = self.numbers[-1], self.claims[-1]
         run = sum(of.counts[word] for word in WORDS[:3])
-        none = "No printed number has runs yet. " if not run else ""
+        none = "No printed number has runs here yet. " if not run else ""
         told = f"Of {of.total:,} printed numbers {_listed(of)}. Of {claims.total:,} claims {_listed(claims)}."
         return none + told
 
 
 def write(workspace: Workspace) -> Path:
     """Write results/scorecard.html and .md of the tables that are there; return the first."""
-    path = workspace.results / "scorecard.html"
+    path = workspace.scorecard
     card = scorecard(workspace.root, workspace.results / "tables", workspace.results, FILES)
     write_text(path, template("scorecard.html.j2").render(card=card, words=WORDS, claimed=CLAIMED))
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
