@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedshift.analysis import scorecard
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 FILES = {"table": "results/{}/table.md", "runs": "results/{}/source.json"}
@@ -20,5 +21,5 @@ made a table. *not tested*: a claim that no experiment tests yet.
 
 def page() -> str:
     """The page, from files that a clone has."""
-    kept = scorecard.scorecard(ROOT, ROOT / "docs" / "results", ROOT / "docs", FILES)
+    kept = scorecard.scorecard(Workspace(ROOT), ROOT / "docs" / "results", ROOT / "docs", FILES)
     return HEAD + scorecard.markdown(kept)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import numbers
 from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge, lines
 from fedshift.analysis.printed_spec import margin
@@ -17,6 +17,7 @@ from fedshift.analysis.published import by_uid
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -26,10 +27,10 @@ OFFICE = "fdse/table1"
 
 def office(project: Project, accuracies: list[float | None], **changed: Any) -> Collected:
     """FDSE's Table 1, FedAvg on Office-Caltech10 alone, of which the paper prints 82.60 ± 3.14 and 86.26 ± 2.54."""
-    experiment = load(ROOT, OFFICE)
+    experiment = load(Workspace(ROOT), OFFICE)
     kept = experiment.model_dump(include={"title", "paper", "protocol", "spec", "tables", "published"})
     project.declare(OFFICE, **{**kept, **changed}, methods={"fedavg": None}, axes=_axes(len(accuracies)))
-    cells = expand(project.workspace.root, load(project.workspace.root, OFFICE))
+    cells = expand(project.workspace, load(project.workspace, OFFICE))
     for cell, value in zip(cells, accuracies, strict=True):
         project.add("fedavg", value and {1: accuracy((value, value))}, spec=cell.spec, **cell.axes)
     return project.collect()

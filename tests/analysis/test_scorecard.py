@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def card(results: Path) -> Scorecard:
-    return scorecard(ROOT, results / "tables", results, FILES)
+    return scorecard(Workspace(ROOT), results / "tables", results, FILES)
 
 
 def of(lines: list[Line], paper: str, item: str) -> Line:
@@ -80,7 +80,7 @@ def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
 
 def test_the_opening_says_whether_anything_was_run(card: Scorecard, tmp_path: Path) -> None:
     assert card.opening.startswith("Of 2,079 printed numbers 1 are inside, 1 are outside, 1 are undecided,")
-    nothing = scorecard(ROOT, tmp_path, tmp_path, FILES)
+    nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES)
     assert nothing.opening.startswith("No printed number has runs here yet. Of 2,079 printed numbers ")
     assert "inside" not in nothing.opening and "Of 443 claims" in nothing.opening
 

@@ -15,12 +15,13 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis import verdicts
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.printed_spec import margin, setting
 from fedshift.analysis.published import Published, by_uid
 from fedshift.analysis.verdicts import Summary, Verdict
 from fedshift.experiments.load import protocol
+from fedshift.workspace import Workspace
 
 WORDS = ("inside", "outside", "undecided", "not run", "not comparable")
 COLUMNS = [
@@ -151,7 +152,7 @@ def _summary(root: Path, printed: Published) -> Summary:
     if printed.kind not in ("std", "ci95") or not printed.n.isdigit():
         return Summary(printed.judged)
     known, n = setting(root, printed.row), int(printed.n)
-    ddof = protocol(root, known.protocol).ddof if known and printed.kind == "std" else 1
+    ddof = protocol(Workspace(root), known.protocol).ddof if known and printed.kind == "std" else 1
     return Summary(printed.judged, _sample(printed.std, n, ddof), n)
 
 

@@ -13,7 +13,7 @@ from fedshift.analysis.grid import Grid, grids
 from fedshift.analysis.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
-# What a line of the tables of verdicts, claims and groups holds (`lines` of judge, claims, claim_groups).
+# What a line of a table of verdicts, claims or groups holds (`lines` of judge, claim_lines, claim_groups).
 Line = tuple[str, ...]
 GROUP: Line = (
     "group",

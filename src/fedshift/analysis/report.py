@@ -15,11 +15,11 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claims, interactive, judge
+from fedshift.analysis import claim_groups, claim_lines, claims, interactive, judge
 from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis.check import Comparison, check
-from fedshift.analysis.collect import Collected, read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, number, template
@@ -71,7 +71,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
-    found = claims.verdicts(workspace.root, collected)
+    verdicts = claims.verdicts(workspace.root, collected)
     comparisons, counts = check(collected), collected.runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
@@ -86,9 +86,9 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claims.footnotes(found), *notes(collected)],
-        "claims": claims.lines(found),
-        "groups": claim_groups.lines(claim_groups.groups(workspace.root, found)),
+        "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
+        "claims": claim_lines.lines(verdicts),
+        "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
     }
     if not summaries:
         return {

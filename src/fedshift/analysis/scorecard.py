@@ -62,13 +62,13 @@ class Scorecard:
 def write(workspace: Workspace) -> Path:
     """Write results/scorecard.html and .md of the tables that are there; return the first."""
     path = workspace.scorecard
-    card = scorecard(workspace.root, workspace.results / "tables", workspace.results, FILES)
+    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES)
     write_text(path, template("scorecard.html.j2").render(card=card, words=WORDS, claimed=CLAIMED))
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
     return path
 
 
-def scorecard(root: Path, tables: Path, page: Path, files: Mapping[str, str]) -> Scorecard:
+def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str, str]) -> Scorecard:
     """Of what experiments have written below the folder `tables`.
 
     page: the folder that links start from; files: label -> path below it with {} for the experiment, which is
@@ -79,21 +79,21 @@ def scorecard(root: Path, tables: Path, page: Path, files: Mapping[str, str]) ->
         paths = {label: path.format(experiment) for label, path in files.items()}
         return experiment, {label: path for label, path in paths.items() if (page / path).is_file()}
 
-    verdicts = {row["uid"]: row["verdict"] for row in _rows(root, tables, "verdicts.csv")}
+    verdicts = {row["uid"]: row["verdict"] for row in _rows(workspace, tables, "verdicts.csv")}
     printed = [
         (
             (number.paper, number.table),
-            verdicts.get(number.uid, "not comparable" if incomparable(root, number) else "not run"),
+            verdicts.get(number.uid, "not comparable" if incomparable(workspace.root, number) else "not run"),
             [place.experiment for place in number.places],
         )
-        for number in numbers(root)
+        for number in numbers(workspace.root)
     ]
     tested: dict[str, list[str]] = {}
-    for name in available(root):
-        for claim in load(root, name).claims:
+    for name in available(workspace):
+        for claim in load(workspace, name).claims:
             tested.setdefault(claim, []).append(name)
-    found = _claims(_rows(root, tables, "claims.csv"))
-    with (root / "reference" / "claims.csv").open(newline="") as file:
+    found = _claims(_rows(workspace, tables, "claims.csv"))
+    with (workspace.reference / "claims.csv").open(newline="") as file:
         claims = [
             (
                 (row["paper"], row["item"]),
@@ -126,9 +126,9 @@ def _told(line: Line) -> str:
     )
 
 
-def _rows(root: Path, tables: Path, file: str) -> list[dict[str, str]]:
+def _rows(workspace: Workspace, tables: Path, file: str) -> list[dict[str, str]]:
     """The rows of that file of all experiments that have one."""
-    paths = [tables / name / file for name in available(root)]
+    paths = [tables / name / file for name in available(workspace)]
     texts = [io.StringIO(path.read_text()) for path in paths if path.is_file()]
     return [row for text in texts for row in csv.DictReader(text)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis.check import Comparison, check, write
-from fedshift.analysis.collect import read
+from fedshift.analysis.collected import read
 from fedshift.workspace import Workspace
 
 

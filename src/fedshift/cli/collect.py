@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.workspace import Workspace
 
 
@@ -23,7 +23,9 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
-    collected = collect(workspace, experiment, plan, request(workspace, (experiment,), rerun=rerun).rerun)
+    collected = collect(
+        workspace, experiment, plan, read_request(workspace, (experiment,), rerun=rerun).rerun
+    )
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )
