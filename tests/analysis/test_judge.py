@@ -11,9 +11,11 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import numbers
-from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge, lines
+from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge
 from fedshift.analysis.printed_spec import margin
 from fedshift.analysis.published import by_uid
+from fedshift.analysis.verdict_lines import counts, footnotes
+from fedshift.analysis.verdict_lines import numbers as told
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
@@ -107,11 +109,33 @@ def test_an_experiment_of_no_paper_has_no_verdicts(project: Project) -> None:
 def test_the_page_counts_them_by_printed_table(project: Project) -> None:
     collected = office(project, [0.40, 0.41, 0.42])
     stem = tables.write(project.workspace, collected)
-    assert lines(judged(project, collected).reset_index()) == [("1", "2", "0", "2", "0", "0", "0")]
+    assert counts(judged(project, collected).reset_index()) == [("1", "2", "0", "2", "0", "0", "0")]
     assert "| 1 | 2 | 0 | 2 | 0 | 0 | 0 |" in stem.with_suffix(".md").read_text()
-    assert "<h2>Verdicts</h2>" in stem.with_suffix(".html").read_text()
+    page = stem.with_suffix(".html").read_text()
+    assert "<h2>Verdicts</h2>" in page and "82.60 ± 3.51 (5)" in page and "39.6 beyond the margin" in page
+    assert "within the margin (2 points)" in page
     kept = pd.read_csv(stem.with_name("verdicts.csv"))
     assert kept["verdict"].tolist() == ["outside", "outside"] and list(kept) == COLUMNS
+
+
+def test_a_number_in_words(project: Project) -> None:
+    rows = judged(project, office(project, [0.82, 0.83, 0.84])).reset_index()
+    assert len(footnotes(rows)) == 1 and footnotes(rows[:0]) == []
+    line = told(rows)[0]
+    assert line[:6] == (
+        "fedavg",
+        "1: data.dataset office_caltech10, all",
+        "undecided",
+        "83.00 ± 1.00 (3)",
+        "82.60 ± 3.51 (5)",
+        SPREADS["std"],
+    )
+    assert line[6].startswith("+0.40 [-") and "from the margin, needs " in line[6] and line[7] == ""
+
+
+def test_one_seed_in_words(project: Project) -> None:
+    unknown = office(project, [0.82])
+    assert told(judged(project, unknown).reset_index())[0][6].startswith("-0.60, needs ")
 
 
 def test_why_a_number_cannot_be_compared() -> None:

@@ -50,9 +50,9 @@ def test_a_table_in_miniature(project: Path, tmp_path_factory: Any) -> None:
 
     paper = tmp_path_factory.mktemp("paper") / "project"  # what is printed is read once for each project
     shutil.copytree(project, paper, symlinks=True)
-    table = {"one": {**TOY["tables"]["one"]}}
-    keys = {"tables": table, "published": {"*": KEY}}
-    (paper / "experiments" / "toy.yaml").write_text(yaml.safe_dump({**TOY, **keys}))
+    shutil.rmtree(paper / "experiments")  # of other papers
+    (paper / "experiments").mkdir()
+    (paper / "experiments" / "toy.yaml").write_text(yaml.safe_dump({**TOY, "published": {"*": KEY}}))
     reference = paper / "reference"
     rows = [
         printed("fedavg", "id", ours["fedavg", "id"]),

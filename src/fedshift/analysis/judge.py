@@ -67,14 +67,6 @@ def incomparable(root: Path, number: Number) -> str:
     return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
 
 
-def lines(judged: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Of each printed table: its name, how many numbers, how many of each of WORDS; for pages."""
-    return [
-        (str(name), str(len(rows)), *(str((rows["verdict"] == word).sum()) for word in WORDS))
-        for name, rows in judged.groupby("printed_table", sort=False)
-    ]
-
-
 def _cells(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> dict[Key, Cell]:
     """The cells in the round that the protocol reports."""
     rule = collected.protocol.select

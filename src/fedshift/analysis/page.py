@@ -13,7 +13,7 @@ from fedshift.analysis.grid import Grid, grids
 from fedshift.analysis.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
-# What a line of a table of verdicts, claims or groups holds (`lines` of judge, claim_lines, claim_groups).
+# What a line of a table of verdicts, claims or groups holds (verdict_lines, claim_lines, claim_groups).
 Line = tuple[str, ...]
 GROUP: Line = (
     "group",
@@ -24,6 +24,16 @@ GROUP: Line = (
     "undecided",
     "not tested here",
     "in words",
+)
+NUMBER: Line = (
+    "method",
+    "printed table and column",
+    "verdict",
+    "ours (seeds)",
+    "paper (seeds)",
+    "paper's spread",
+    "difference [90% interval], corrected p",
+    "why",
 )
 VERDICT: Line = ("printed table", "numbers", *WORDS)
 CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
@@ -36,9 +46,10 @@ def html(
     verdicts: list[Line],
     claims: list[Line],
     groups: list[Line],
+    numbers: list[Line],
 ) -> str:
     """All tables under their titles on one page: ours in each cell, the published value and the difference
-    below it; then the counted verdicts, claims and groups of these.
+    below it; then the verdicts, counted and number by number, claims and groups of these.
     """
     return template("tables.html.j2").render(
         experiment=experiment,
@@ -47,6 +58,7 @@ def html(
         verdicts=verdicts,
         claims=claims,
         groups=groups,
+        numbers=numbers,
     )
 
 
@@ -61,7 +73,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {
         "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": GROUP,
-        "number": number,
+        "number_headings": NUMBER, "number": number,
     }  # fmt: skip
     return environment
 

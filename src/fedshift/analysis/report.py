@@ -15,7 +15,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claim_lines, claims, interactive, judge
+from fedshift.analysis import claim_groups, claim_lines, claims, interactive, judge, verdict_lines
 from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis.check import Comparison, check
@@ -95,6 +95,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
             **part,
             "tables": [],
             "verdicts": [],
+            "numbers": [],
             "figures": [],
             "partitions": [],
             "costs": [],
@@ -102,12 +103,14 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         }
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    judged = judge.judge(workspace.root, collected, tables)
     costs, anchor = facts.costs(collected, summaries), part["anchor"]
     return {
         **part,
         "tables": blocks(titled),
-        "verdicts": judge.lines(judge.judge(workspace.root, collected, tables)),
-        "notes": [*footnotes([*tables.values()]), *part["notes"]],
+        "verdicts": verdict_lines.counts(judged),
+        "numbers": verdict_lines.numbers(judged),
+        "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
         "figures": [
             _figure(figure.panels(workspace.root, collected), f"{anchor}-{name}")
             for name, figure in figures(experiment).items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claim_groups, claim_lines, claims, judge, published
+from fedshift.analysis import claim_groups, claim_lines, claims, judge, published, verdict_lines
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.comparable import differences
@@ -50,11 +50,12 @@ def write(workspace: Workspace, collected: Collected) -> Path:
         write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
-    below = [*footnotes([*tables.values()]), *claim_lines.footnotes(verdicts), *below]
-    lines = judge.lines(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
+    told = verdict_lines.footnotes(judged)
+    below = [*footnotes([*tables.values()]), *told, *claim_lines.footnotes(verdicts), *below]
+    lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
-    write_text(folder / "table.html", html(titled, below, experiment, *lines))
+    write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
     return folder / "table"
 
 
