@@ -31,8 +31,11 @@ NUMBER: Line = (
     "verdict",
     "ours (seeds)",
     "paper (seeds)",
+    "difference [90% interval]",
+    "p, corrected",
+    "seen",
+    "needed",
     "paper's spread",
-    "difference [90% interval], corrected p",
     "why",
 )
 VERDICT: Line = ("printed table", "numbers", *WORDS)

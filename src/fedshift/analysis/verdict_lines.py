@@ -11,9 +11,9 @@ from fedshift.analysis.judge import WORDS
 
 RULE = (
     "Verdicts: inside where ours is the printed number within the margin ({}), outside where it is not, each "
-    "by t tests at 5%, corrected within the printed table, else undecided. Beside each the distance from the "
-    "margin that these seeds see with probability 0.8. Standard deviations are of samples (n - 1) there, the "
-    "paper's too. All of it: verdicts.csv; the rule: docs/verdicts.md."
+    "by t tests at 5%, corrected within the printed table, else undecided. Seen: the distance from the margin "
+    "that these seeds see with probability 0.8; needed: the seeds that would see ours. Standard deviations "
+    "are of samples (n - 1) there, the paper's too. All of it: verdicts.csv; the rule: docs/verdicts.md."
 )
 
 
@@ -36,8 +36,11 @@ def numbers(judged: pd.DataFrame) -> list[tuple[str, ...]]:
             row["verdict"],
             _side(row["ours"], row["std"], str(row["seeds"])),
             _side(row["printed"], row["printed_std"], str(row["printed_seeds"])),
-            row["printed_spread"],
             _difference(row),
+            _number(row["p"], "{:.3f}"),
+            _number(row["detectable"], "{:.2f}"),
+            "more than 1000" if math.isinf(row["needed"]) else _number(row["needed"], "{:.0f}"),
+            row["printed_spread"],
             str(row["why"]),
         )
         for row in judged.to_dict("records")
@@ -59,13 +62,9 @@ def _side(mean: float, deviation: float, seeds: str) -> str:
 
 
 def _difference(row: dict[Any, Any]) -> str:
-    if math.isnan(row["difference"]):
-        return ""
-    parts = [f"{row['difference']:+.2f}"]
-    if not math.isnan(row["low"]):
-        parts[0] += f" [{row['low']:+.2f}, {row['high']:+.2f}]"
-        parts.append(f"p {row['p']:.3f}")
-        parts.append(f"they see {row['detectable']:.2f} from the margin")
-    if not math.isnan(row["needed"]):
-        parts.append(f"needs {'more than 1000' if math.isinf(row['needed']) else int(row['needed'])} seeds")
-    return ", ".join(parts)
+    interval = f" [{row['low']:+.2f}, {row['high']:+.2f}]" if not math.isnan(row["low"]) else ""
+    return _number(row["difference"], "{:+.2f}") + interval
+
+
+def _number(value: float, shown: str) -> str:
+    return "" if math.isnan(value) else shown.format(value)
