@@ -11,9 +11,10 @@ from fedshift.analysis.judge import WORDS
 
 RULE = (
     "Verdicts: inside where ours is the printed number within the margin ({}), outside where it is not, each "
-    "by t tests at 5%, corrected within the printed table, else undecided. Seen: the distance from the margin "
-    "that these seeds see with probability 0.8; needed: the seeds that would see ours. Standard deviations "
-    "are of samples (n - 1) there, the paper's too. All of it: verdicts.csv; the rule: docs/verdicts.md."
+    "by t tests at 5%, corrected within the printed table, else undecided. Seen: the distance from the "
+    "margin that these seeds see with probability 0.8; needed: the seeds that would see ours. Standard "
+    "deviations are of samples (n - 1) there, the paper's too. All of it: verdicts.csv; the rule: "
+    "docs/verdicts.md."
 )
 
 
