@@ -27,6 +27,7 @@ localrules:
     figure,
     check,
     report,
+    scorecard,
 
 
 include: "workflow/rules/data.smk"

@@ -1,4 +1,4 @@
-"""Writes what pages show of the code and of kept results: docs/coverage.md, equations.md, methods.md, protocols.md, settings.md,
+"""Writes what pages show of the code and of kept results: docs/coverage.md, equations.md, methods.md, protocols.md, results.md, settings.md,
 schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import results
+import scorecard
 from equations import equations
 from methods import methods
 from printed_numbers import coverage
@@ -26,6 +27,7 @@ PAGES = {
     "docs/equations.md": equations,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,
+    "docs/results.md": scorecard.page,
     "docs/settings.md": settings,
     "README.md": lambda: results.filled(ROOT / "README.md"),
     **{f"schemas/{kind}.json": functools.partial(schema, kind) for kind in FILES},

@@ -96,6 +96,11 @@ class Workspace:
     def figures(self, experiment: str) -> Path:
         return self.results / "figures" / experiment
 
+    @property
+    def scorecard(self) -> Path:
+        """The page that counts printed numbers and claims by verdict."""
+        return self.results / "scorecard.html"
+
     def report(self, name: str) -> Path:
         """The folder of the report of an experiment, or of all ("all")."""
         return self.results / "report" / name

@@ -65,6 +65,14 @@ def test_page_asks_for_nothing_and_may_not(written: tuple[Project, str]) -> None
     assert "http" not in links.policy
 
 
+def test_the_front_page_links_to_the_scorecard_that_is_there(written: tuple[Project, str]) -> None:
+    workspace = written[0].workspace
+    workspace.scorecard.touch()
+    for name, link in (("toy", "../../scorecard.html"), ("papers/toy", "../../../scorecard.html")):
+        page = report.write(workspace, ["toy"], name)
+        assert link in Links(page.read_text()).addresses and (page.parent / link).is_file()
+
+
 def test_plotly_is_inlined_once(written: tuple[Project, str]) -> None:
     assert written[1].count(get_plotlyjs()) == 1
     assert written[1].count("Plotly.newPlot(") == 2 + written[1].count('id="toy-clients')  # curves, costs

@@ -34,6 +34,7 @@ rule table:
     output:
         "results/tables/{experiment}/table.csv",
         "results/tables/{experiment}/table.md",
+        "results/tables/{experiment}/verdicts.csv",
         report(
             "results/tables/{experiment}/table.html",
             caption="../report/table.rst",

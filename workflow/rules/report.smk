@@ -1,10 +1,11 @@
-# One offline page for an experiment; for all of params.yaml: results/report/all/index.html.
+# One offline page for an experiment; for all of params.yaml: results/report/all/index.html, which links to the scorecard.
 
 
 rule report:
     input:
         lambda wildcards: [str(WORKSPACE.metrics(experiment)) for experiment in reported(wildcards)],
         lambda wildcards: [f"experiments/{experiment}.yaml" for experiment in reported(wildcards)],
+        lambda wildcards: [str(WORKSPACE.scorecard)] if wildcards.set == "all" else [],
         PUBLISHED,
     output:
         "results/report/{set}/scores.json",
@@ -23,3 +24,18 @@ rule report:
         shown=lambda wildcards: sha256(repr([ANALYSIS, *map(key_of, reported(wildcards))])),
     shell:
         "exec python -m fedshift report {params.names} --set {wildcards.set} > {log} 2>&1"
+
+
+rule scorecard:
+    input:
+        [str(WORKSPACE.tables(experiment) / "verdicts.csv") for experiment in REQUEST.experiments],
+        PUBLISHED,
+    output:
+        "results/scorecard.md",
+        report(str(WORKSPACE.scorecard), caption="../report/scorecard.rst", labels={"result": "scorecard"}),
+    log:
+        "logs/scorecard.log",
+    params:
+        shown=sha256(repr([ANALYSIS, *map(key_of, REQUEST.experiments)])),
+    shell:
+        "exec python -m fedshift scorecard > {log} 2>&1"

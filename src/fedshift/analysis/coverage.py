@@ -7,7 +7,7 @@ and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,12 @@ class Number:
     places: list[Place] = field(default_factory=list)
 
 
-def numbers(root: Path) -> list[Number]:
-    """Every printed number, in the order of the reference. One that is lost has a reason and no cell."""
+def numbers(root: Path, names: Iterable[str] | None = None) -> list[Number]:
+    """Every printed number, in the order of the reference, with its cells in the experiments `names` (None:
+    in all). One that is lost has a reason and no cell.
+    """
     cells: dict[tuple[str, str, str, str], list[Place]] = {}
-    for name in available(Workspace(root)):
+    for name in available(Workspace(root)) if names is None else names:
         experiment = load(Workspace(root), name)
         if any(table.printed for table in experiment.tables.values()):
             for key, metric_id, table, place in _places(root, experiment):

@@ -10,9 +10,10 @@ import jinja2
 import pandas as pd
 
 from fedshift.analysis.grid import Grid, grids
+from fedshift.analysis.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
-# What a line of the table of claims holds (fedshift.analysis.claim_lines.lines).
+# What a line of a table of verdicts, claims or groups holds (verdict_lines, claim_lines, claim_groups).
 Line = tuple[str, ...]
 GROUP: Line = (
     "group",
@@ -24,6 +25,20 @@ GROUP: Line = (
     "not tested here",
     "in words",
 )
+NUMBER: Line = (
+    "method",
+    "printed table and column",
+    "verdict",
+    "ours (seeds)",
+    "paper (seeds)",
+    "difference [90% interval]",
+    "p, corrected",
+    "seen",
+    "needed",
+    "paper's spread",
+    "why",
+)
+VERDICT: Line = ("printed table", "numbers", *WORDS)
 CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
 
 
@@ -31,14 +46,22 @@ def html(
     tables: Sequence[tuple[str, pd.DataFrame]],
     notes: list[str],
     experiment: Experiment,
+    verdicts: list[Line],
     claims: list[Line],
     groups: list[Line],
+    numbers: list[Line],
 ) -> str:
     """All tables under their titles on one page: ours in each cell, the published value and the difference
-    below it; then claims and groups of them.
+    below it; then the verdicts, counted and number by number, claims and groups of these.
     """
     return template("tables.html.j2").render(
-        experiment=experiment, tables=blocks(tables), notes=notes, claims=claims, groups=groups
+        experiment=experiment,
+        tables=blocks(tables),
+        notes=notes,
+        verdicts=verdicts,
+        claims=claims,
+        groups=groups,
+        numbers=numbers,
     )
 
 
@@ -52,7 +75,8 @@ def _environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {
-        "headings": _headings, "claim_headings": CLAIM, "group_headings": GROUP, "number": number,
+        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": GROUP,
+        "number_headings": NUMBER, "number": number,
     }  # fmt: skip
     return environment
 
@@ -73,6 +97,7 @@ def markdown(
     tables: Sequence[tuple[str, pd.DataFrame]],
     notes: list[str],
     title: str = "",
+    verdicts: Sequence[Line] = (),
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
 ) -> str:
@@ -85,9 +110,11 @@ def markdown(
         for block in grids(cells):
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
+    if verdicts:
+        parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
     if claims:
-        parts += ["## Claims", _piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
-        parts += ["## Claims, together", _piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
+        parts += ["## Claims", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Claims, together", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -112,8 +139,9 @@ def _lines(block: Grid) -> str:
             lines.append(["· orientation", *(entry.orientation for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return _piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
+    return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
 
 
-def _piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+    """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

@@ -1,24 +1,24 @@
 """Power: which difference a number of seeds would see, and how many seeds a difference needs.
 
-The interval of a mean over n seeds lies clear of a bound at distance d from the true mean with the
-probability that a noncentral t of n - 1 degrees of freedom, with parameter d sqrt(n) / s, exceeds Student's
-quantile; s is the standard deviation over seeds.
+A one-sided t test sees the distance of a true mean from a bound with the probability that a noncentral t,
+with that distance in standard errors as its parameter, exceeds Student's quantile.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 POWER = 0.8
 MOST = 1000  # seeds beyond which nobody will go
 
 
 def detectable(deviation: float, seeds: int, level: float = 0.05) -> float:
-    """The distance from the bound (in the unit of `deviation`) that so many seeds see with probability POWER;
-    NaN below two.
+    """The distance from the bound (in the unit of `deviation`, the standard deviation over seeds) that the
+    two-sided interval of the mean over so many seeds sees with probability POWER; NaN below two.
     """
-    return deviation * _multiple(seeds, level) if seeds > 1 else math.nan
+    return deviation * standard_errors(seeds - 1, level / 2) / math.sqrt(seeds) if seeds > 1 else math.nan
 
 
 def needed(distance: float, deviation: float, level: float = 0.05) -> float:
@@ -27,21 +27,30 @@ def needed(distance: float, deviation: float, level: float = 0.05) -> float:
     """
     if math.isnan(deviation) or math.isnan(distance):
         return math.nan
+    return fewest(lambda seeds: detectable(deviation, seeds, level), distance)
+
+
+def fewest(sees: Callable[[int], float], distance: float) -> float:
+    """The fewest seeds, two at least, whose `sees` is no more than a distance; infinity where MOST see less.
+
+    sees: the distance that so many seeds detect, falling.
+    """
     low, high = 2, MOST
-    if detectable(deviation, MOST, level) > distance:
+    if sees(MOST) > distance:
         return math.inf
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if detectable(deviation, middle, level) <= distance else (middle + 1, high)
+        low, high = (low, middle) if sees(middle) <= distance else (middle + 1, high)
     return low
 
 
 @functools.cache
-def _multiple(seeds: int, level: float) -> float:
-    """The detectable distance for a deviation of 1."""
+def standard_errors(freedom: int, level: float) -> float:
+    """The distance from the bound, in standard errors, that a one-sided t test of this level sees with
+    probability POWER.
+    """
     from scipy.optimize import brentq
     from scipy.stats import nct, t
 
-    quantile = float(t.ppf(1 - level / 2, seeds - 1))
-    parameter = brentq(lambda shift: float(nct.sf(quantile, seeds - 1, shift)) - POWER, 0, 10 * quantile)
-    return float(parameter) / math.sqrt(seeds)
+    quantile = float(t.ppf(1 - level, freedom))
+    return float(brentq(lambda shift: float(nct.sf(quantile, freedom, shift)) - POWER, 0, 10 * quantile))

@@ -11,6 +11,7 @@ import functools
 from pathlib import Path
 
 from fedshift.analysis.published import Row, targets
+from fedshift.errors import unknown
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import read
 from fedshift.experiments.protocols import Partial, merge
@@ -30,11 +31,19 @@ class Setting(Closed):
     adapt: str = ""
 
 
+class Margin(Closed):
+    """Percentage points by which a number of ours may differ from a paper's and be the same; why these."""
+
+    points: float
+    why: str
+
+
 class Settings(Closed):
-    """reference/published.yaml: by paper and protocol/partition; by printed network; by method and
+    """reference/published.yaml: by paper; by paper and protocol/partition; by printed network; by method and
     variant.
     """
 
+    margins: dict[str, Margin]
     protocols: dict[str, dict[str, Setting]]
     backbones: dict[str, str | None]
     variants: dict[str, dict[str, Setting]]
@@ -72,6 +81,14 @@ def resolved(root: Path, row: Row) -> RunSpec:
         axes={"target": AxisValues(key=HELD_OUT, values=[target])},
     )
     return expand(Workspace(root), experiment)[0].spec
+
+
+def margin(root: Path, paper: str) -> Margin:
+    """The declared margin of a paper. Raises FedshiftError where none is."""
+    margins = _known(root).margins
+    if paper not in margins:
+        raise unknown("reference/published.yaml: margins", "paper", paper, margins)
+    return margins[paper]
 
 
 @functools.cache

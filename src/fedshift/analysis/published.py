@@ -42,14 +42,17 @@ COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "varia
 class Published:
     """A printed accuracy (percent), a row of reference/published.csv.
 
-    value: as printed; std: the printed spread, as a standard deviation; judged: what the reference takes the
-    value for (NaN for a slip whose right value is unknown); remark, spread: what a reader must know of the
-    value and of the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out
-    domains of the paper).
+    value: as printed; std: the printed spread, as a standard deviation; kind: what the reference takes the
+    spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
+    for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
+    the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
+    paper).
     """
 
     value: float
     std: float
+    kind: str
+    n: str
     judged: float
     remark: str
     spread: str
@@ -102,13 +105,23 @@ def data_sets(root: Path) -> dict[str, str]:
 
 
 @functools.cache
+def by_uid(root: Path) -> dict[str, Published]:
+    """Every printed accuracy by its row_uid, those that a paper prints again in another table too."""
+    return {row["row_uid"]: _row(row) for row in _accuracies(root / "reference" / "published.csv")}
+
+
+@functools.cache
 def _printed(path: Path) -> dict[tuple[str, str], Published]:
-    table = pd.read_csv(path, low_memory=False)
-    table = table[table["same_as"].isna() & table["metric_id"].str.startswith("acc_", na=False)]
+    rows = [row for row in _accuracies(path) if row["same_as"] != row["same_as"]]
+    return {(row["run_key"], row["metric_id"]): _row(row) for row in rows}
+
+
+def _accuracies(path: Path) -> list[dict[Any, Any]]:
+    table = pd.read_csv(path, low_memory=False, dtype={"n_seeds": str})
+    table = table[table["metric_id"].str.startswith("acc_", na=False)]
     for column in ("mean", "std", "value_judge"):
         table[column] = pd.to_numeric(table[column])
-    table = table[table["mean"].notna()]
-    return {(row["run_key"], row["metric_id"]): _row(row) for row in table.to_dict("records")}
+    return table[table["mean"].notna()].to_dict("records")
 
 
 def _row(row: dict[Any, Any]) -> Published:
@@ -116,7 +129,10 @@ def _row(row: dict[Any, Any]) -> Published:
     std = row["std"] * (_std_of_half_width(int(n)) if kind == "ci95" else 1)
     spread = SPREADS.get(kind, "").format(n=n)
     of = Row(*(str(row[column]) for column in COLUMNS))
-    return Published(row["mean"], std, row["value_judge"], _remark(row), spread, of, str(row["target"]))
+    seeds = "" if n != n else n
+    return Published(
+        row["mean"], std, kind, seeds, row["value_judge"], _remark(row), spread, of, str(row["target"])
+    )
 
 
 def _remark(row: dict[Any, Any]) -> str:

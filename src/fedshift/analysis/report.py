@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claim_lines, claims, interactive
+from fedshift.analysis import claim_groups, claim_lines, claims, interactive, judge, verdict_lines
 from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis.check import Comparison, check
@@ -48,12 +49,13 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         )
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
-    path = workspace.report(name) / "index.html"
+    path, card = workspace.report(name) / "index.html", workspace.scorecard
     parts = [_part(workspace, results) for results in collected]
     html = template("report.html.j2").render(
         title=title,
         version=fedshift.__version__,
         commit=facts.commit(workspace.root),
+        scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         plotly=Markup(get_plotlyjs()),
         parts=parts,
         absent=[name for name in names if name not in present],
@@ -89,16 +91,26 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
     }
     if not summaries:
-        return {**part, "tables": [], "figures": [], "partitions": [], "costs": [], "runs": []}
-    tables = [
-        (table.title or name, cells(workspace.root, collected, table))
-        for name, table in experiment.tables.items()
-    ]
+        return {
+            **part,
+            "tables": [],
+            "verdicts": [],
+            "numbers": [],
+            "figures": [],
+            "partitions": [],
+            "costs": [],
+            "runs": [],
+        }
+    tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    judged = judge.judge(workspace.root, collected, tables)
     costs, anchor = facts.costs(collected, summaries), part["anchor"]
     return {
         **part,
-        "tables": blocks(tables),
-        "notes": [*footnotes([table for _, table in tables]), *part["notes"]],
+        "tables": blocks(titled),
+        "verdicts": verdict_lines.counts(judged),
+        "numbers": verdict_lines.numbers(judged),
+        "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
         "figures": [
             _figure(figure.panels(workspace.root, collected), f"{anchor}-{name}")
             for name, figure in figures(experiment).items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claim_groups, claim_lines, claims, published
+from fedshift.analysis import claim_groups, claim_lines, claims, judge, published, verdict_lines
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.comparable import differences
@@ -32,8 +32,8 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
     table.{csv,md,html}; return that stem.
 
-    Claims that the experiment tests stand below the tables, and in claims.csv; the groups that they are of in
-    claims_groups.csv.
+    Verdicts on the printed numbers are counted below the tables, and stand in verdicts.csv; claims that the
+    experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
@@ -42,17 +42,20 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     for (name, table), titled_table in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
         write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
+    judged = judge.judge(workspace.root, collected, tables)
+    write_text(folder / "verdicts.csv", _csv(judged))
     verdicts = claims.verdicts(workspace.root, collected)
     groups = claim_groups.groups(workspace.root, verdicts)
     if verdicts:
         write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
-    below = [*footnotes([*tables.values()]), *claim_lines.footnotes(verdicts), *below]
-    lines = claim_lines.lines(verdicts), claim_groups.lines(groups)
+    told = verdict_lines.footnotes(judged)
+    below = [*footnotes([*tables.values()]), *told, *claim_lines.footnotes(verdicts), *below]
+    lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
-    write_text(folder / "table.html", html(titled, below, experiment, *lines))
+    write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
     return folder / "table"
 
 

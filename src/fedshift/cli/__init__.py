@@ -31,6 +31,7 @@ VERBS = {
     "release": "Free runs whose process died with its machine.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
+    "scorecard": "Count printed numbers and claims by verdict, for every table of every paper, on one page.",
 }
 
 

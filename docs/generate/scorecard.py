@@ -1,0 +1,25 @@
+"""docs/results.md: the scorecard of the tables that are kept in docs/results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedshift.analysis import scorecard
+from fedshift.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+FILES = {"table": "results/{}/table.md", "runs": "results/{}/source.json"}
+HEAD = """# Results
+
+Made by `make docs` from the tables that are kept in `docs/results` (`python docs/generate --keep EXPERIMENT`): what has come of every printed
+number and every claim. Of your own tables `fedshift scorecard` writes the same page to `results/scorecard.html`. What the words mean and how
+often they are wrong: [verdicts.md](verdicts.md); why a number has no cell: [coverage.md](coverage.md). *runs*: the commit and the machine that
+made a table. *not tested*: a claim that no experiment tests yet.
+
+"""
+
+
+def page() -> str:
+    """The page, from files that a clone has."""
+    kept = scorecard.scorecard(Workspace(ROOT), ROOT / "docs" / "results", ROOT / "docs", FILES)
+    return HEAD + scorecard.markdown(kept)

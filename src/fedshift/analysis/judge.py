@@ -1,0 +1,153 @@
+"""Judge: every printed number of the tables that an experiment is, with the verdict on its cell.
+
+A number is "not comparable" where its cell's runs are declared otherwise than the paper's
+(fedshift.analysis.comparable) or nobody knows what was meant, "not run" where no seed has all runs of the
+cell, and else what fedshift.analysis.verdicts says of it among the numbers of its printed table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis import verdicts
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.printed_spec import margin, setting
+from fedshift.analysis.published import Published, by_uid
+from fedshift.analysis.verdicts import Summary, Verdict
+from fedshift.experiments.load import protocol
+from fedshift.workspace import Workspace
+
+WORDS = ("inside", "outside", "undecided", "not run", "not comparable")
+COLUMNS = [
+    "uid", "paper", "printed_table", "table", "method", "at", "metric", "verdict", "why",
+    "ours", "std", "seeds", "planned", "printed", "printed_std", "printed_seeds", "printed_spread",
+    "margin", "difference", "low", "high", "p", "detectable", "needed",
+]  # fmt: skip
+SPREADS = {
+    "": "none printed: a constant",
+    "std": "standard deviation over seeds",
+    "ci95": "95% half-width, as a standard deviation over seeds",
+    "unstated_in_brackets": "in brackets, not said what it is: a constant",
+    "std_seeds_and_clients?": "over seeds and clients, as inferred: a constant",
+}
+Cell = dict[str, Any]
+UNKNOWN: Cell = {"mean": math.nan, "std": math.nan, "seeds": 0, "planned": 0, "differs": ""}  # not collected
+Key = tuple[str, ...]
+
+
+def judge(root: Path, collected: Collected, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """COLUMNS of each printed number that has a cell in the experiment, in the order of the reference.
+
+    tables: the experiment's, as fedshift.analysis.tables.cells makes them. std, printed_std: of a sample
+    (n - 1); margin, difference, low, high, detectable: percentage points. Raises FedshiftError for a paper
+    without a declared margin.
+    """
+    experiment = collected.experiment
+    printed: dict[str, list[Number]] = {}
+    if any(table.printed for table in experiment.tables.values()):
+        for number in numbers(root, [experiment.name]):
+            if number.places:
+                printed.setdefault(number.table, []).append(number)
+    cells = _cells(collected, tables)
+    rows = [row for members in printed.values() for row in _judged(root, collected, members, cells)]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def incomparable(root: Path, number: Number) -> str:
+    """Why a printed number cannot be compared, whatever is run; "" where it can be."""
+    if not number.places:
+        return number.reason
+    printed = by_uid(root)[number.uid]
+    return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
+
+
+def _cells(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> dict[Key, Cell]:
+    """The cells in the round that the protocol reports."""
+    rule = collected.protocol.select
+    found = {}
+    for name, table in tables.items():
+        axes = [axis for axis in collected.keys[1:] if axis in table]
+        for cell in table.to_dict("records"):
+            if cell.get("select", rule) == rule:
+                key = _key(name, cell["method"], cell["metric"], {axis: cell[axis] for axis in axes})
+                found[key] = {str(column): value for column, value in cell.items()}
+    return found
+
+
+def _key(table: str, row: str, metric: str, values: Mapping[str, Any]) -> Key:
+    return table, row, metric, *sorted(f"{axis} {value}" for axis, value in values.items())
+
+
+def _judged(root: Path, collected: Collected, members: list[Number], cells: Mapping[Key, Cell]) -> list[Cell]:
+    """The rows of one printed table."""
+    points = margin(root, members[0].paper).points
+    rows, pairs, judged = [], [], []
+    for number in members:
+        place, printed = number.places[0], by_uid(root)[number.uid]
+        cell = cells.get(_key(place.table, place.row, place.metric, place.values), UNKNOWN)
+        seeds = int(cell["seeds"])
+        ours = Summary(cell["mean"], _sample(cell["std"], seeds, collected.protocol.ddof), seeds)
+        theirs = _summary(root, printed)
+        rows.append(_row(number, printed, ours, theirs) | {"planned": cell["planned"], "margin": points})
+        if why := cell["differs"] or incomparable(root, number):
+            rows[-1] |= {"verdict": "not comparable", "why": why}
+        elif not seeds:
+            rows[-1] |= {"verdict": "not run", "why": "no seed has all its runs"}
+        else:
+            judged.append(rows[-1])
+            pairs.append((ours, theirs))
+    for row, (ours, _), found in zip(judged, pairs, verdicts.judge(pairs, points), strict=True):
+        row |= _told(found, ours, points)
+    return rows
+
+
+def _row(number: Number, printed: Published, ours: Summary, theirs: Summary) -> Cell:
+    """What both sides are."""
+    place = number.places[0]
+    return {
+        "uid": number.uid,
+        "paper": number.paper,
+        "printed_table": number.table,
+        "table": place.table,
+        "method": place.row,
+        "at": ", ".join(f"{axis} {value}" for axis, value in place.values.items()),
+        "metric": place.metric,
+        "ours": ours.mean,
+        "std": ours.deviation,
+        "seeds": ours.n,
+        "printed": printed.judged,
+        "printed_std": theirs.deviation if theirs.sampled else printed.std,
+        "printed_seeds": printed.n,
+        "printed_spread": SPREADS[printed.kind],
+    }
+
+
+def _told(found: Verdict, ours: Summary, points: float) -> Cell:
+    """A verdict's columns."""
+    why = ""
+    if found.word == "outside":
+        why = f"{abs(found.difference) - points:.1f} beyond the margin"
+    elif not ours.sampled:
+        why = "one seed" if ours.n == 1 else "all seeds alike"
+    named = ("difference", "low", "high", "p", "detectable", "needed")
+    return {"verdict": found.word, "why": why, **{name: getattr(found, name) for name in named}}
+
+
+def _summary(root: Path, printed: Published) -> Summary:
+    """The printed number, a constant where a standard deviation over seeds, or how many, is not said."""
+    if printed.kind not in ("std", "ci95") or not printed.n.isdigit():
+        return Summary(printed.judged)
+    known, n = setting(root, printed.row), int(printed.n)
+    ddof = protocol(Workspace(root), known.protocol).ddof if known and printed.kind == "std" else 1
+    return Summary(printed.judged, _sample(printed.std, n, ddof), n)
+
+
+def _sample(deviation: float, n: int, ddof: int) -> float:
+    """The standard deviation of n values that was divided by n - ddof, divided by n - 1."""
+    return deviation * math.sqrt((n - ddof) / (n - 1)) if n > 1 else math.nan

@@ -1,0 +1,169 @@
+"""Scorecard: what has come of every printed number and every claim, counted by paper and table, on one page.
+
+It reads verdicts.csv and claims.csv, which tables write; what has none is not run. A printed number without
+a cell is not comparable: docs/coverage.md says why.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedshift.analysis.coverage import numbers
+from fedshift.analysis.judge import WORDS, incomparable
+from fedshift.analysis.page import piped, template
+from fedshift.experiments.load import available, load
+from fedshift.files import write_text
+from fedshift.workspace import Workspace
+
+CLAIMED = ("confirmed", "refuted", "undecided", "not run", "not comparable", "not tested")
+# Beside results/scorecard.*: what a line links to.
+FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
+
+
+Linked = tuple[str, dict[str, str]]  # an experiment, and what is there of it: label -> link
+Links = Callable[[str], Linked]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A table of a paper, or what claims are of: how many numbers or claims, how many of each word, and the
+    experiments that stand for it.
+    """
+
+    paper: str
+    item: str
+    total: int
+    counts: dict[str, int]
+    experiments: list[Linked]
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """Lines of printed numbers and of claims; of each the last is the sum."""
+
+    numbers: list[Line]
+    claims: list[Line]
+
+    @property
+    def opening(self) -> str:
+        """The sums in a sentence, which says so where nothing was run."""
+        of, claims = self.numbers[-1], self.claims[-1]
+        run = sum(of.counts[word] for word in WORDS[:3])
+        none = "No printed number has runs here yet. " if not run else ""
+        told = f"Of {of.total:,} printed numbers {_listed(of)}. Of {claims.total:,} claims {_listed(claims)}."
+        return none + told
+
+
+def write(workspace: Workspace) -> Path:
+    """Write results/scorecard.html and .md of the tables that are there; return the first."""
+    path = workspace.scorecard
+    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES)
+    write_text(path, template("scorecard.html.j2").render(card=card, words=WORDS, claimed=CLAIMED))
+    write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
+    return path
+
+
+def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str, str]) -> Scorecard:
+    """Of what experiments have written below the folder `tables`.
+
+    page: the folder that links start from; files: label -> path below it with {} for the experiment, which is
+    linked where it is there.
+    """
+
+    def links(experiment: str) -> Linked:
+        paths = {label: path.format(experiment) for label, path in files.items()}
+        return experiment, {label: path for label, path in paths.items() if (page / path).is_file()}
+
+    verdicts = {row["uid"]: row["verdict"] for row in _rows(workspace, tables, "verdicts.csv")}
+    printed = [
+        (
+            (number.paper, number.table),
+            verdicts.get(number.uid, "not comparable" if incomparable(workspace.root, number) else "not run"),
+            [place.experiment for place in number.places],
+        )
+        for number in numbers(workspace.root)
+    ]
+    tested: dict[str, list[str]] = {}
+    for name in available(workspace):
+        for claim in load(workspace, name).claims:
+            tested.setdefault(claim, []).append(name)
+    found = _claims(_rows(workspace, tables, "claims.csv"))
+    with (workspace.reference / "claims.csv").open(newline="") as file:
+        claims = [
+            (
+                (row["paper"], row["item"]),
+                found.get(row["id"], "not run") if row["id"] in tested else "not tested",
+                tested.get(row["id"], []),
+            )
+            for row in csv.DictReader(file)
+        ]
+    return Scorecard(_lines(printed, WORDS, links), _lines(claims, CLAIMED, links))
+
+
+def markdown(card: Scorecard) -> str:
+    """The page below its title."""
+    parts = [card.opening]
+    for title, lines, words in (("Printed numbers", card.numbers, WORDS), ("Claims", card.claims, CLAIMED)):
+        heads = ["paper", "table", title.split()[-1].lower(), *words, "results and command"]
+        rows = [
+            [line.paper, line.item, str(line.total), *(str(line.counts[word]) for word in words), _told(line)]
+            for line in lines
+        ]
+        rule = ["---", "---", *["---:"] * (len(words) + 1), "---"]
+        parts += [f"## {title}", piped([heads, *rows], rule)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _told(line: Line) -> str:
+    return "; ".join(
+        ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
+        for name, links in line.experiments
+    )
+
+
+def _rows(workspace: Workspace, tables: Path, file: str) -> list[dict[str, str]]:
+    """The rows of that file of all experiments that have one."""
+    paths = [tables / name / file for name in available(workspace)]
+    texts = [io.StringIO(path.read_text()) for path in paths if path.is_file()]
+    return [row for text in texts for row in csv.DictReader(text)]
+
+
+def _claims(rows: list[dict[str, str]]) -> dict[str, str]:
+    """Claim -> its verdict: where several experiments test it, on that of the paper's settings, then of most
+    seeds.
+    """
+    found: dict[str, tuple[tuple[bool, int], str]] = {}
+    for row in rows:
+        rank, word = (not row["differs"], int(row["seeds"])), row["verdict"]
+        word = "not comparable" if row["differs"] else word if rank[1] else "not run"
+        if row["claim"] not in found or rank > found[row["claim"]][0]:
+            found[row["claim"]] = rank, word
+    return {claim: word for claim, (_, word) in found.items()}
+
+
+def _lines(
+    members: list[tuple[tuple[str, str], str, list[str]]], words: Iterable[str], links: Links
+) -> list[Line]:
+    """One for each paper and item, then the sum; members: paper and item, word, experiments."""
+    groups: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    for of, word, experiments in members:
+        groups.setdefault(of, []).append((word, experiments))
+    everything = [(word, list[str]()) for _, word, _ in members]
+    lines = []
+    for (paper, item), group in [*groups.items(), (("all", ""), everything)]:
+        counts = Counter(word for word, _ in group)
+        names = dict.fromkeys(name for _, experiments in group for name in experiments)
+        lines.append(
+            Line(paper, item, len(group), {word: counts[word] for word in words}, [*map(links, names)])
+        )
+    return lines
+
+
+def _listed(line: Line) -> str:
+    told = [f"{line.counts[word]:,} are {word}" for word in line.counts if line.counts[word]]
+    return ", ".join(told)

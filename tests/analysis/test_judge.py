@@ -1,0 +1,174 @@
+"""Printed numbers judged: which cell stands for which, what both sides are, and why some cannot be judged."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis import tables
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.coverage import numbers
+from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge
+from fedshift.analysis.printed_spec import margin
+from fedshift.analysis.published import by_uid
+from fedshift.analysis.verdict_lines import counts, footnotes
+from fedshift.analysis.verdict_lines import numbers as told
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
+
+from .conftest import REFERENCE, Project, accuracy
+
+ROOT = REFERENCE.parent
+OFFICE = "fdse/table1"
+
+
+def office(project: Project, accuracies: list[float | None], **changed: Any) -> Collected:
+    """FDSE's Table 1, FedAvg on Office-Caltech10 alone, of which the paper prints 82.60 ± 3.14 and 86.26 ± 2.54."""
+    experiment = load(Workspace(ROOT), OFFICE)
+    kept = experiment.model_dump(include={"title", "paper", "protocol", "spec", "tables", "published"})
+    project.declare(OFFICE, **{**kept, **changed}, methods={"fedavg": None}, axes=_axes(len(accuracies)))
+    cells = expand(project.workspace, load(project.workspace, OFFICE))
+    for cell, value in zip(cells, accuracies, strict=True):
+        project.add("fedavg", value and {1: accuracy((value, value))}, spec=cell.spec, **cell.axes)
+    return project.collect()
+
+
+def _axes(seeds: int) -> dict[str, Any]:
+    return {"data.dataset": ["office_caltech10"], "seed": [2, 4388, 15, 333, 967][:seeds]}
+
+
+def judged(project: Project, collected: Collected) -> pd.DataFrame:
+    root = project.workspace.root
+    cells = {
+        name: tables.cells(root, collected, table) for name, table in collected.experiment.tables.items()
+    }
+    return judge(root, collected, cells).set_index("metric")
+
+
+def test_both_sides_of_a_number(project: Project) -> None:
+    """FDSE's standard deviations, ours and its own, divide by n; they are judged as samples'."""
+    rows = judged(project, office(project, [0.82, 0.83, 0.84]))
+    row = rows.loc["all"]
+    assert row[["paper", "printed_table", "method", "verdict"]].tolist() == [
+        "FDSE",
+        "1",
+        "fedavg",
+        "undecided",
+    ]
+    assert (row["ours"], row["std"], row["seeds"]) == pytest.approx((83, 1.0, 3))
+    assert (row["printed"], row["printed_std"]) == pytest.approx((82.60, 3.14 * math.sqrt(5 / 4)))
+    assert (row["printed_seeds"], row["printed_spread"]) == ("5", SPREADS["std"])
+    assert (row["margin"], row["difference"]) == pytest.approx((2.0, 0.4))
+    assert row["low"] < 0.4 - row["detectable"] / 3 and row["needed"] > 3
+    assert list(rows.index) == ["all", "avg"]
+
+
+def test_far_off_is_outside_and_says_by_how_much(project: Project) -> None:
+    rows = judged(project, office(project, [0.40, 0.41, 0.42]))
+    assert rows["verdict"].tolist() == ["outside", "outside"]
+    assert rows.loc["all", "why"] == "39.6 beyond the margin"  # 82.6 - 41 - 2
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict", "why"),
+    [
+        ([0.82], "undecided", "one seed"),
+        ([0.82, None, None], "undecided", "one seed"),
+        ([0.82, 0.82, 0.82], "undecided", "all seeds alike"),
+        ([None, None, None], "not run", "no seed has all its runs"),
+    ],
+)
+def test_too_few_seeds(project: Project, accuracies: list[float | None], verdict: str, why: str) -> None:
+    rows = judged(project, office(project, accuracies))
+    assert rows[["verdict", "why"]].to_numpy().tolist() == [[verdict, why]] * 2
+    assert rows["planned"].tolist() == [len(accuracies)] * 2
+
+
+def test_runs_of_another_setting_are_not_comparable(project: Project) -> None:
+    collected = office(project, [0.82, 0.83, 0.84], spec={"federation": {"rounds": 10}})
+    rows = judged(project, collected)
+    assert rows["verdict"].tolist() == ["not comparable"] * 2
+    assert rows.loc["all", "why"] == "federation.rounds 10, paper 500"
+    assert rows["difference"].isna().all()
+
+
+def test_an_experiment_of_no_paper_has_no_verdicts(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, tables={"t": {}})
+    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
+    collected = project.collect()
+    stem = tables.write(project.workspace, collected)
+    assert stem.with_name("verdicts.csv").read_text().strip() == ",".join(COLUMNS)
+    assert "## Verdicts" not in stem.with_suffix(".md").read_text()
+
+
+def test_the_page_counts_them_by_printed_table(project: Project) -> None:
+    collected = office(project, [0.40, 0.41, 0.42])
+    stem = tables.write(project.workspace, collected)
+    assert counts(judged(project, collected).reset_index()) == [("1", "2", "0", "2", "0", "0", "0")]
+    assert "| 1 | 2 | 0 | 2 | 0 | 0 | 0 |" in stem.with_suffix(".md").read_text()
+    page = stem.with_suffix(".html").read_text()
+    assert "<h2>Verdicts</h2>" in page and "82.60 ± 3.51 (5)" in page and "39.6 beyond the margin" in page
+    assert "within the margin (2 points)" in page
+    kept = pd.read_csv(stem.with_name("verdicts.csv"))
+    assert kept["verdict"].tolist() == ["outside", "outside"] and list(kept) == COLUMNS
+
+
+def test_a_number_in_words(project: Project) -> None:
+    rows = judged(project, office(project, [0.82, 0.83, 0.84])).reset_index()
+    assert len(footnotes(rows)) == 1 and footnotes(rows[:0]) == []
+    line = told(rows)[0]
+    assert line[:5] == (
+        "fedavg",
+        "1: data.dataset office_caltech10, all",
+        "undecided",
+        "83.00 ± 1.00 (3)",
+        "82.60 ± 3.51 (5)",
+    )
+    assert line[5].startswith("+0.40 [-") and line[9:] == (SPREADS["std"], "")
+    assert float(line[6]) > 0.05 and float(line[7]) > 1.6
+    assert line[8] == "more than 1000"  # of ours: the paper's five seeds alone have an error of 1.6
+
+
+def test_one_seed_in_words(project: Project) -> None:
+    unknown = office(project, [0.82])
+    assert told(judged(project, unknown).reset_index())[0][5:8] == ("-0.60", "", "")
+
+
+def test_why_a_number_cannot_be_compared() -> None:
+    found = {number.uid: number for number in numbers(ROOT, ["fedrd/table1", "stablefdg/table12"])}
+    reasons = {uid: incomparable(ROOT, number) for uid, number in found.items() if number.places}
+    assert sum("is not written down" in reason for reason in reasons.values()) == 10
+    assert sum("is a slip" in reason for reason in reasons.values()) == 10  # FedBN's row, or FedGA's
+    assert sum(not reason for reason in reasons.values()) == len(reasons) - 20
+
+
+def test_a_number_that_is_printed_twice_is_judged_in_both_tables() -> None:
+    rows = pd.read_csv(REFERENCE / "published.csv", low_memory=False)
+    again = rows[rows["same_as"].notna() & rows["metric_id"].str.startswith("acc_") & rows["mean"].notna()]
+    assert len(again) > 100 and {*again["row_uid"]} <= {*by_uid(ROOT)}
+
+
+def test_margins_are_twice_the_median_printed_deviation() -> None:
+    """What reference/published.yaml says of them: of numbers that are not printed again; hFedF's where d = 3."""
+    rows = pd.read_csv(REFERENCE / "published.csv", low_memory=False)
+    rows = rows[
+        rows["same_as"].isna() & ((rows["paper"] != "hFedF") | rows["table"].isin(["13", "16", "19"]))
+    ]
+    known = by_uid(ROOT)
+    for paper, uids in rows.groupby("paper")["row_uid"]:
+        median = pd.Series([known[uid].std for uid in uids if uid in known]).median()
+        assert margin(ROOT, str(paper)).points == pytest.approx(max(1.0, round(2 * median, 1))), paper
+
+
+def test_every_paper_has_a_margin_with_its_reason_and_every_spread_a_name() -> None:
+    papers = {printed.row.paper for printed in by_uid(ROOT).values()}
+    assert all(margin(ROOT, paper).points >= 1 and margin(ROOT, paper).why for paper in papers)
+    assert {printed.kind for printed in by_uid(ROOT).values()} == {*SPREADS}
+    with pytest.raises(FedshiftError, match="unknown paper 'FDSF'"):
+        margin(ROOT, "FDSF")
+    assert len(WORDS) == 5
