@@ -55,14 +55,14 @@ def _summary(archived: Archived) -> None:
 
 def _table(archived: Archived, name: str) -> pa.Table:
     try:
-        table = pq.read_table(io.BytesIO(archived.content[name]))
+        table = pq.ParquetFile(io.BytesIO(archived.content[name])).read()
     except (pa.ArrowException, OSError) as error:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)
     if wanted is not None and not table.schema.equals(wanted):
-        given = {field.name: str(field.type) for field in table.schema}
+        given = {field.name: field.type for field in table.schema}
         for field in wanted:
-            if given.get(field.name) != str(field.type):
+            if given.get(field.name) != field.type:
                 what = f"column '{field.name}' is {given.get(field.name, 'not there')}, not {field.type}"
                 raise _refused(archived, name, what)
         raise _refused(archived, name, f"has columns that no run records: {', '.join(given)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ RUN = RunDirectory(Path())
 SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = (
     path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)
 )
+# What zipfile raises for damaged bytes; RuntimeError where they say that a member is encrypted.
+DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 
 
@@ -149,7 +152,7 @@ def _members(path: Path, data: bytes) -> dict[str, bytes]:
             if len({*names}) < len(names):
                 raise _refused(path, "has two members of one name")
             return {name: _member(path, file, name) for name in names}
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+    except DAMAGED as error:
         raise _refused(path, f"is not a whole ZIP file: {error}") from None
 
 
@@ -159,7 +162,7 @@ def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
         raise _refused(path, "is compressed", f"{path}: {name}")
     try:
         return file.read(name)
-    except (zipfile.BadZipFile, RuntimeError):  # the latter where it says that it is encrypted
+    except DAMAGED:
         raise _refused(path, "has other bytes than when it was archived", f"{path}: {name}") from None
 
 

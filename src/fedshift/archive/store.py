@@ -65,6 +65,7 @@ def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
     folder = workspace.unpacked(archived.hash)
     name = f"{archived.digest}-{archived.code}"
     with built_once(folder) as part:
-        for member, data in archived.content.items() if part else ():
-            write_bytes(part / name / member, data)
+        if part:
+            for member, data in archived.content.items():
+                write_bytes(part / name / member, data)
     return RunDirectory(folder / name)

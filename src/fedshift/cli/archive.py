@@ -1,4 +1,4 @@
-"""`fedshift archive`: keep what finished runs measured in git, hold it against its hashes, compare with it."""
+"""`fedshift archive`: keep in git what finished runs measured, check it, compare runs with it."""
 
 from __future__ import annotations
 
