@@ -71,6 +71,10 @@ class Workspace:
         for path in sorted((self.results / "runs").glob("*/*/*/*/*/")):
             yield RunDirectory(path)
 
+    def name_of(self, run: RunDirectory) -> str:
+        """The name (`identity.run_name`) of a run below results/runs."""
+        return run.path.relative_to(self.results / "runs").as_posix()
+
     @property
     def archive(self) -> Path:
         """The folder of archived runs, which is in git (`fedshift.archive`)."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.analysis.records import of_run, statistics_of_run, write
+from fedshift.analysis.sources import OWN, with_archive
 from fedshift.errors import FedshiftError
 from fedshift.evaluations import base as evaluations
 from fedshift.evaluations._adaptation import AFTER
@@ -58,6 +59,7 @@ RUNS = pa.schema(
         "digest": pa.string(),
         "code": pa.string(),
         "installed": pa.string(),
+        "source": pa.string(),
         "run": pa.string(),
         "state": pa.string(),
         "failure": pa.string(),
@@ -102,6 +104,7 @@ ADDED = frozenset(
         "remark",
         "spread",
         "fewer",
+        "archived",
         "validation",
     }
 )
@@ -113,7 +116,8 @@ class Use(NamedTuple):
     """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
     spec (JSON).
 
-    installed: the code when this was planned; adaptation: what is adapted how, where the row is an adapted
+    installed: the code when this was planned; source: "own", or "archive" of a run that is read from there;
+    adaptation: what is adapted how, where the row is an adapted
         one (as planfile.Cell says it).
     """
 
@@ -124,6 +128,7 @@ class Use(NamedTuple):
     spec: str
     installed: str
     adaptation: str = ""
+    source: str = OWN
 
 
 @dataclass(frozen=True)
@@ -184,11 +189,12 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
-    by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
+    by `rerun: version`. In place of a run that is not finished here the archived one is taken. A run without
+    either is named in the first and the last file
     and contributes nothing; nor does an adaptation that has not been made.
     """
     experiment, path = load(workspace.root, name), workspace.metrics(name)
-    uses = planned(workspace, experiment, plan, rerun)
+    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan, rerun)]
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
@@ -290,6 +296,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
     """The run's row, or that of its adaptation."""
     run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
+    row |= {"source": use.source}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
     row |= {"precision": json.loads(use.spec)["local"]["precision"]}
     outcome = run.outcome()

@@ -7,6 +7,7 @@ What two experiments share is archived once.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived, read
@@ -21,13 +22,20 @@ def files(workspace: Workspace) -> list[Archived]:
     return [read(path) for path in sorted(workspace.archive.rglob("*.zip"))]
 
 
+def paths(workspace: Workspace, run: str) -> list[Path]:
+    """The files of a run (identity.run_name), trained by any code; they are not read."""
+    digest = run.rpartition("/")[2].partition("-")[0]
+    return sorted(workspace.archived(run).glob(f"{digest}-*.zip"))
+
+
 def found(workspace: Workspace, run: str) -> list[Archived]:
     """What is archived of a run (identity.run_name), trained by any code and on any machine; that which
     counts is the first: of the code in the name, else the newest.
     """
-    digest, _, code = run.rpartition("/")[2].partition("-")
-    paths = sorted(workspace.archived(run).glob(f"{digest}-*.zip"))
-    return sorted(map(read, paths), key=lambda one: (one.code != code, -one.index.finished, one.hash))
+    code = run.rpartition("-")[2]
+    return sorted(
+        map(read, paths(workspace, run)), key=lambda one: (one.code != code, -one.index.finished, one.hash)
+    )
 
 
 def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[Archived]]:
@@ -58,6 +66,16 @@ def superseded(archived: Iterable[Archived]) -> list[Archived]:
     """Those that another one takes the place of, as a merge may leave them."""
     everything = list(archived)
     return [one for one in everything if any(outdated(one, other) for other in everything)]
+
+
+def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
+    """The archived run, unpacked, for a run below results/runs that is not finished; None where there is
+    none. Raises FedshiftError for a file that `check` refuses.
+    """
+    for archived in found(workspace, workspace.name_of(run))[:1]:
+        check(workspace, archived)
+        return unpacked(workspace, archived)
+    return None
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:

@@ -113,7 +113,7 @@ def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
 
     compared = failed = 0
     for run in finished:
-        name = run.path.relative_to(workspace.results / "runs").as_posix()
+        name = workspace.name_of(run)
         for archived in store.found(workspace, name):
             result = compare(run, archived)
             compared, failed = compared + 1, failed + (not result.passed)

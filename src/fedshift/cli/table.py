@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import tables
-from fedshift.analysis.collect import read
+from fedshift.cli._collected import collected
 from fedshift.experiments.quantity import quantity
 from fedshift.workspace import Workspace
 
@@ -23,14 +23,14 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
     """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print
-    them.
+    them. In a fresh clone they are made of the archive (docs/archive.md).
     """
     for metric in metrics:
         quantity(metric, "--metric")
-    collected = read(workspace, experiment)
+    of = collected(workspace, experiment)
     if metrics:
-        click.echo(tables.with_metrics(workspace, collected, list(metrics)))
+        click.echo(tables.with_metrics(workspace, of, list(metrics)))
         return
-    stem = tables.write(workspace, collected)
+    stem = tables.write(workspace, of)
     click.echo(stem.with_suffix(".md").read_text())
     click.echo(stem.with_suffix(".html"))
