@@ -14,6 +14,7 @@ from fedshift.workspace import Workspace
 from tests.archive.conftest import rewritten, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
+from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
 
@@ -63,7 +64,9 @@ def test_a_run_by_other_code_declared_alike_counts(clone: Workspace, monkeypatch
     collected = collect(clone, "tiny")
     assert not collected.missing and {*collected.runs["source"]} == {"archive"}
     assert (collected.runs["code"] != collected.runs["installed"]).all()
-    assert "rerun: version" not in done(fedshift(clone.root, "table", "tiny"))
+    told = done(fedshift(clone.root, "table", "tiny"))
+    assert "; 2 of them by other code than is installed, declared alike." in told
+    assert "rerun: version" not in told
 
 
 def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> None:
@@ -113,6 +116,10 @@ def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
     assert f"not the newest of its run: {old.path}" in done(fedshift(here.root, "archive", "--check"))
     assert f"removed   {old.path}" in done(fedshift(here.root, "archive", "tiny"))
     assert not old.path.exists() and one.path.exists()
+
+
+def test_the_projects_own_archive_is_whole() -> None:
+    done(fedshift(ROOT, "archive", "--check"))
 
 
 def test_arguments_that_make_no_sense_are_refused(here: Workspace) -> None:
