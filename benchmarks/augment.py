@@ -74,10 +74,12 @@ def main() -> None:
             batch, source = images(options.batch, px)
             augment = Augment(name, px, options.input_px, options.normalise)
             draws = augment.draw(len(batch), torch.Generator().manual_seed(0)).to(options.device)
-            there = batch.to(options.device)
+            on_device = batch.to(options.device)
 
-            def ours(augment: Augment = augment, there: Tensor = there, draws: Tensor = draws) -> Tensor:
-                return augment(there, draws)
+            def ours(
+                augment: Augment = augment, on_device: Tensor = on_device, draws: Tensor = draws
+            ) -> Tensor:
+                return augment(on_device, draws)
 
             transform = torchvision_transform(name, options.input_px, options.normalise)
 

@@ -98,15 +98,15 @@ class Bare:
         self.model.train()
         running = torch.zeros(())
         for _ in range(recipe.epochs):
-            for chosen in rows[torch.randperm(len(rows), generator=self.rng)].split(recipe.batch):
-                x = self.augment(self.pixels[chosen], self.augment.draw(len(chosen), self.rng))
+            for batch in rows[torch.randperm(len(rows), generator=self.rng)].split(recipe.batch):
+                x = self.augment(self.pixels[batch], self.augment.draw(len(batch), self.rng))
                 with torch.autocast("cpu", torch.bfloat16):
                     logits = self.model(x).logits
-                loss = F.cross_entropy(logits.float(), self.labels[chosen])
+                loss = F.cross_entropy(logits.float(), self.labels[batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                running += loss.detach() * len(chosen)
+                running += loss.detach() * len(batch)
         return running.item() / (recipe.epochs * len(rows))
 
     @torch.no_grad()
@@ -114,10 +114,10 @@ class Bare:
         """Accuracy and mean cross entropy."""
         self.model.eval()
         right, loss = torch.zeros(()), torch.zeros(())
-        for chosen in rows.split(EVALUATION_BATCH):
+        for batch in rows.split(EVALUATION_BATCH):
             with torch.autocast("cpu", torch.bfloat16):
-                logits = self.model(self.transform(self.pixels[chosen])).logits
-            y = self.labels[chosen]
+                logits = self.model(self.transform(self.pixels[batch])).logits
+            y = self.labels[batch]
             right += (logits.argmax(1) == y).sum()
             loss += F.cross_entropy(logits.float(), y, reduction="sum")
         return right.item() / len(rows), loss.item() / len(rows)

@@ -48,25 +48,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, nargs="+", default=[6000])
     parser.add_argument("--rounds", type=int, default=20)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     print(
         "| runs | records | MB | sets with statistics | MB | collect, s (CPU) | table | peak MB |\n|"
         + "---|" * 8
     )
-    for runs in chosen.runs:
+    for runs in options.runs:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            text = EXPERIMENT.format(rounds=chosen.rounds, seeds=list(range(runs // METHODS)))
+            text = EXPERIMENT.format(rounds=options.rounds, seeds=list(range(runs // METHODS)))
             Checkout.made(root, {"scale": text}, "experiments: [scale]\n")
             plan = root / subprocess.check_output(PLAN, cwd=root, env=environment(), text=True).strip()
             planned = planfile.runs(plan)
-            one = min(planned, key=lambda run: (run.method, run.seed))
-            for verb, made in (("prepare", one.prepared), ("partition", one.partition)):
-                fedshift(root, verb, "/".join(Path(made).with_suffix("").parts[2:]), "--plan", str(plan))
-            fedshift(root, "train", one.digest, "--plan", str(plan))
-            done = root / one.directory
+            trained = min(planned, key=lambda run: (run.method, run.seed))
+            for verb, path_of in (("prepare", trained.prepared), ("partition", trained.partition)):
+                fedshift(root, verb, "/".join(Path(path_of).with_suffix("").parts[2:]), "--plan", str(plan))
+            fedshift(root, "train", trained.digest, "--plan", str(plan))
+            done = root / trained.directory
             for run in planned:
-                if run != one:
+                if run != trained:
                     (root / run.directory).mkdir(parents=True)
                     for name in ("summary.json", "metrics.parquet", "statistics.parquet"):
                         shutil.copyfile(done / name, root / run.directory / name)

@@ -69,12 +69,12 @@ def digest(method: str, augmentation: str, optimizer: str) -> str:
     )
     samples, clients = digits(augmentation)
     nobody = torch.empty(0, dtype=torch.int64)
-    made = Federation(run, method_of(run), lambda: model_of(run, 10), samples, clients, nobody)
-    found = hashlib.sha256()
-    for name, tensor in sorted(tensors(finish(made)).items()):
-        found.update(name.encode())
-        found.update(tensor.contiguous().numpy().tobytes())
-    return found.hexdigest()
+    federation = Federation(run, method_of(run), lambda: model_of(run, 10), samples, clients, nobody)
+    sha256 = hashlib.sha256()
+    for name, tensor in sorted(tensors(finish(federation)).items()):
+        sha256.update(name.encode())
+        sha256.update(tensor.contiguous().numpy().tobytes())
+    return sha256.hexdigest()
 
 
 def digests(methods: list[str], augmentations: list[str]) -> Iterator[tuple[str, str]]:
@@ -95,8 +95,8 @@ def other(revision: str, options: list[str]) -> dict[str, str]:
             done = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    by_name: dict[str, str] = json.loads(done.stdout)
+    return by_name
 
 
 def main() -> int:
@@ -111,17 +111,17 @@ def main() -> int:
     torch.set_num_threads(1)
     before = {}
     if options.against:
-        chosen = ["--methods", *options.methods, "--augment", *options.augment]
-        before = other(options.against, chosen)
-    found = {}
+        arguments = ["--methods", *options.methods, "--augment", *options.augment]
+        before = other(options.against, arguments)
+    by_name = {}
     for name, value in digests(options.methods, options.augment):
-        found[name] = value
+        by_name[name] = value
         if not options.json:
-            said = "" if not before else "same" if before[name] == value else "DIFFERENT"
-            print(f"{name:24} {value[:16]} {said}", flush=True)
+            comparison = "" if not before else "same" if before[name] == value else "DIFFERENT"
+            print(f"{name:24} {value[:16]} {comparison}", flush=True)
     if options.json:
-        print(json.dumps(found))
-    return int(bool(before) and before != found)
+        print(json.dumps(by_name))
+    return int(bool(before) and before != by_name)
 
 
 if __name__ == "__main__":

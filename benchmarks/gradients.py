@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Collected, read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.select import choose, curves
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
@@ -35,18 +35,18 @@ def main() -> None:
     )
     parser.add_argument("experiment")
     parser.add_argument("--root", type=Path, default=Path(), help="the project folder that holds the results")
-    asked = parser.parse_args()
-    workspace = Workspace(asked.root.resolve())
-    collected = read(workspace, asked.experiment)
-    by, found = [*collected.keys, "round"], ratios(collected)
+    options = parser.parse_args()
+    workspace = Workspace(options.root.resolve())
+    collected = read(workspace, options.experiment)
+    by, by_client = [*collected.keys, "round"], ratios(collected)
     rounds = curves(collected).merge(
-        found.groupby(by)["ratio"].agg(["median", "min", "max"]).reset_index(), on=by, how="left"
+        by_client.groupby(by)["ratio"].agg(["median", "min", "max"]).reset_index(), on=by, how="left"
     )
-    path = workspace.tables(asked.experiment) / "rounds.csv"
+    path = workspace.tables(options.experiment) / "rounds.csv"
     write_text(path, rounds.to_csv(index=False, float_format="%.6g"))
-    chosen = choose(rounds, collected.keys, collected.protocol.select)
-    for run, own in found.groupby(collected.keys)["ratio"]:
-        best = chosen[(chosen[collected.keys] == list(run)).all(axis=1)].iloc[0]
+    reported = choose(rounds, collected.keys, collected.protocol.select)
+    for run, own in by_client.groupby(collected.keys)["ratio"]:
+        best = reported[(reported[collected.keys] == list(run)).all(axis=1)].iloc[0]
         print(
             f"{dict(zip(collected.keys, run, strict=True))}: ratio {own.median():.1e} ({own.min():.1e} to {own.max():.1e}); "
             f"round {best['round']:.0f}, validation ALL {best['val']:.1f}, ALL {best['all']:.1f}, AVG {best['avg']:.1f}"

@@ -21,7 +21,7 @@ from fedshift.files import write_text
 from fedshift.planning.rates import ESTIMATED_FOR, image_seconds, measured
 from fedshift.planning.roofline import devices, seconds
 from fedshift.registry import names
-from fedshift.testing.launches import WORK, asked, bare
+from fedshift.testing.launches import WORK, bare, demand
 from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "launches.csv"
@@ -30,26 +30,26 @@ FIELDS = ("launches", "mb", "gflop")
 
 def rows(methods: list[str], works: list[str]) -> dict[tuple[str, str], dict[str, str]]:
     """(work, method) -> row."""
-    found = {}
+    by_work = {}
     for work in works:
-        found[work, "bare"] = row(work, "bare", bare(WORK[work]), Count())
+        by_work[work, "bare"] = row(work, "bare", bare(WORK[work]), Count())
         for method in methods:
             try:
-                one = asked(method, WORK[work])
+                counted = demand(method, WORK[work])
             except FedshiftError as error:
                 print(f"{work}, {method}: {error}")
                 continue
-            found[work, method] = row(work, method, one.step, one.rest)
-            print(work, method, found[work, method]["step_launches"], flush=True)
-    return found
+            by_work[work, method] = row(work, method, counted.step, counted.rest)
+            print(work, method, by_work[work, method]["step_launches"], flush=True)
+    return by_work
 
 
 def row(work: str, method: str, step: Count, rest: Count) -> dict[str, str]:
     """A line of the file."""
-    return {"work": work, "method": method, **told("step", step), **told("rest", rest)}
+    return {"work": work, "method": method, **columns("step", step), **columns("rest", rest)}
 
 
-def told(part: str, count: Count) -> dict[str, str]:
+def columns(part: str, count: Count) -> dict[str, str]:
     """A count as it is written."""
     values = (f"{count.launches:.1f}", f"{count.bytes / 1e6:.2f}", f"{count.flops / 1e9:.4f}")
     return {f"{part}_{field}": value for field, value in zip(FIELDS, values, strict=True)}
@@ -60,12 +60,12 @@ def known(path: Path = OUT) -> dict[tuple[str, str], dict[str, str]]:
     if not path.exists():
         return {}
     with path.open(newline="") as file:
-        return {(one["work"], one["method"]): one for one in csv.DictReader(file)}
+        return {(row["work"], row["method"]): row for row in csv.DictReader(file)}
 
 
-def write(found: dict[tuple[str, str], dict[str, str]]) -> None:
+def write(rows: dict[tuple[str, str], dict[str, str]]) -> None:
     """Put rows in place of those of the same work and method."""
-    every = known() | found
+    every = known() | rows
     order = {work: place for place, work in enumerate(WORK)}
     first = {"bare": 0, "fedavg": 1}
     keys = sorted(every, key=lambda key: (order[key[0]], first.get(key[1], 2), key[1]))
@@ -79,8 +79,8 @@ def write(found: dict[tuple[str, str], dict[str, str]]) -> None:
 def estimates() -> None:
     """Milliseconds of a step of every row in fp32, by device, with what bounds it."""
     print(f"{'work':14} {'method':12} " + " ".join(f"{name:>16}" for name in devices()))
-    for (work, method), one in known().items():
-        launches, megabytes, gflop = (float(one[f"step_{field}"]) for field in FIELDS)
+    for (work, method), row in known().items():
+        launches, megabytes, gflop = (float(row[f"step_{field}"]) for field in FIELDS)
         step = Count(launches, 1e6 * megabytes, 1e9 * gflop)
         cells = (seconds(step, device, "fp32") for device in devices().values())
         print(f"{work:14} {method:12} " + " ".join(f"{1e3 * time:7.2f} {bound:>8}" for time, bound in cells))

@@ -64,15 +64,15 @@ class Clock:
 
 
 def images(
-    device: torch.device, clients: int, each: int, px: int, copies: int
+    device: torch.device, clients: int, size: int, px: int, copies: int
 ) -> tuple[Samples, list[ClientData]]:
     """Noise with seven classes; a tenth of each client's samples are for validation, each other one is trained on `copies` times."""
     rng = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (clients * each, px, px, 3), generator=rng, dtype=torch.uint8)
-    labels = torch.randint(0, 7, (clients * each,), generator=rng)
+    pixels = torch.randint(0, 256, (clients * size, px, px, 3), generator=rng, dtype=torch.uint8)
+    labels = torch.randint(0, 7, (clients * size,), generator=rng)
     held = []
-    for part in torch.arange(clients * each).split(each):
-        train, val = part.split([each - each // 10, each // 10])
+    for part in torch.arange(clients * size).split(size):
+        train, val = part.split([size - size // 10, size // 10])
         domains = (f"domain{len(held)}",)
         held.append(ClientData(train.repeat_interleave(copies), val, val[:0], domains))
     augment, evaluate = Augment("none", px, px, "unit"), Evaluate(px, px, "unit")
@@ -93,9 +93,9 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
     copies = rendering.copies if (rendering := rendering_of(spec)) else 1
     samples, held = images(device, options.clients, options.each, options.px, copies)
     nobody = torch.empty(0, dtype=torch.int64)
-    made = Federation(spec, method_of(spec), lambda: model_of(spec, 7), samples, held, nobody)
-    made.evaluator.start = lambda: None  # type: ignore[method-assign]
-    return made
+    built = Federation(spec, method_of(spec), lambda: model_of(spec, 7), samples, held, nobody)
+    built.evaluator.start = lambda: None  # type: ignore[method-assign]
+    return built
 
 
 def timed_round(federation: Federation, clock: Clock) -> float:
@@ -137,35 +137,37 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.count:
-        return write([{**one, **passes(one["method"])} for one in known(OUT).values()], OUT)
+        return write([{**row, **passes(row["method"])} for row in known(OUT).values()], OUT)
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
     wanted = ["fedavg", *(name for name in options.methods if name != "fedavg")]
-    made = {}
+    federations = {}
     for name in wanted:
         try:
-            made[name] = federation(name, options, device)
+            federations[name] = federation(name, options, device)
         except FedshiftError as error:
             print(f"left out: {error}")
-    wanted = [*made]
+    wanted = [*federations]
     clocks = {name: Clock(device) for name in wanted}
     for name in wanted:
-        timed_round(made[name], clocks[name])  # warm
-        watched(made[name], clocks[name])
+        timed_round(federations[name], clocks[name])  # warm
+        watched(federations[name], clocks[name])
     seconds: dict[str, list[float]] = {name: [] for name in wanted}
     for _ in range(options.rounds):
         for name in wanted:
-            seconds[name].append(timed_round(made[name], clocks[name]))
-    trained = {name: images_trained(made[name]) / images_trained(made["fedavg"]) for name in wanted}
+            seconds[name].append(timed_round(federations[name], clocks[name]))
+    trained = {
+        name: images_trained(federations[name]) / images_trained(federations["fedavg"]) for name in wanted
+    }
     rows = [row(name, seconds, trained[name], clocks[name]) for name in wanted]
     show(rows)
     if options.csv:
-        write([one for one in rows if one["method"] in options.methods], OUT)
+        write([row for row in rows if row["method"] in options.methods], OUT)
 
 
 def images_trained(federation: Federation) -> int:
     """Images of the last round's steps."""
-    return int([one["value"] for one in federation.records.rows if one["metric"] == "images"][-1])
+    return int([record["value"] for record in federation.records.rows if record["metric"] == "images"][-1])
 
 
 def row(name: str, seconds: dict[str, list[float]], images: float, clock: Clock) -> dict[str, Any]:
@@ -219,9 +221,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     hooks = (*HOOKS, "rest")
     titles = f"{'method':12} {'s/round':>8} {'factor':>7} {'images':>7} {'spread':>7}"
     print(f"{titles}  " + " ".join(f"{hook:>9}" for hook in hooks))
-    for one in rows:
-        facts = f"{one['seconds']:8.3f} {one['factor']:7.2f} {one['images']:7.2f} {one['spread']:7.1%}"
-        print(f"{one['method']:12} {facts}  " + " ".join(f"{one[hook]:9.1%}" for hook in hooks))
+    for row in rows:
+        facts = f"{row['seconds']:8.3f} {row['factor']:7.2f} {row['images']:7.2f} {row['spread']:7.1%}"
+        print(f"{row['method']:12} {facts}  " + " ".join(f"{row[hook]:9.1%}" for hook in hooks))
     print("rest: backward, optimiser, batches; loss: forward and what the method adds to it")
 
 

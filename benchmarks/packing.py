@@ -43,19 +43,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     layouts = {
         "one job a run, one after the other": (1, 1, 1),
         "one job a run, two jobs at once": (1, 1, 2),
-        "one pack, one run at a time": (chosen.runs, 1, 1),
-        "one pack, two at once": (chosen.runs, 2, 2),
-        "one pack, four at once": (chosen.runs, 4, 4),
+        "one pack, one run at a time": (options.runs, 1, 1),
+        "one pack, two at once": (options.runs, 2, 2),
+        "one pack, four at once": (options.runs, 4, 4),
     }
     with tempfile.TemporaryDirectory() as folder:
-        text = EXPERIMENT.format(rounds=chosen.rounds, seeds=list(range(chosen.runs)))
+        text = EXPERIMENT.format(rounds=options.rounds, seeds=list(range(options.runs)))
         checkout = Checkout.made(Path(folder, "project"), {"demo": text}, "experiments: [demo]\n")
         checkout.run("partitions")
-        print(f"{chosen.runs} runs of {chosen.rounds} rounds | seconds\n---|---")
+        print(f"{options.runs} runs of {options.rounds} rounds | seconds\n---|---")
         for name, (pack, parallel, cores) in layouts.items():
             print(f"{name} | {measure(checkout, pack, parallel, cores):.1f}", flush=True)
 

@@ -70,25 +70,25 @@ class Watch(threading.Thread):
 
     def __init__(self, group: int) -> None:
         super().__init__(daemon=True)
-        self.group, self.one, self.all, self.shared = group, 0.0, 0.0, 0.0
+        self.group, self.largest, self.total, self.shared = group, 0.0, 0.0, 0.0
         self.start()
 
     def run(self) -> None:
         while held := [self._memory(pid) for pid in self._members()]:
-            self.one = max(self.one, *(anon for anon, _ in held))
-            self.all = max(self.all, sum(anon for anon, _ in held))
+            self.largest = max(self.largest, *(anon for anon, _ in held))
+            self.total = max(self.total, sum(anon for anon, _ in held))
             self.shared = max(self.shared, *(shared for _, shared in held))
             time.sleep(0.2)
 
     def _members(self) -> list[int]:
-        found = []
+        members = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 if os.getpgid(int(path.name)) == self.group:
-                    found.append(int(path.name))
+                    members.append(int(path.name))
             except ProcessLookupError:
                 continue
-        return found
+        return members
 
     def _memory(self, pid: int) -> tuple[float, float]:
         return memory(Path(f"/proc/{pid}/status"))
@@ -130,8 +130,8 @@ def batches(folder: Path, px: int, count: int, size: int) -> tuple[float, float,
     rng = torch.Generator().manual_seed(0)
     began = time.perf_counter()
     for _ in range(count):
-        chosen, _ = samples.take(torch.randint(len(labels), (size,), generator=rng))
-        samples.augment(chosen, samples.augment.draw(size, rng))
+        images, _ = samples.take(torch.randint(len(labels), (size,), generator=rng))
+        samples.augment(images, samples.augment.draw(size, rng))
     seconds, after = time.perf_counter() - began, memory()
     return count * size / seconds, after[0] - before[0], after[1] - before[1]
 
@@ -143,13 +143,13 @@ def main() -> None:
     parser.add_argument("--px", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder for tree and results; a temporary one by default")
-    told = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
-        base = told.keep or Path(temporary)
+        base = options.keep or Path(temporary)
         began = time.perf_counter()
-        tree(base / "tree", told.images, told.side)
-        print(f"{told.images:,} images made in {time.perf_counter() - began:.0f} s", flush=True)
+        tree(base / "tree", options.images, options.side)
+        print(f"{options.images:,} images made in {time.perf_counter() - began:.0f} s", flush=True)
         workspace = Workspace(base / "project")
         began = time.perf_counter()
         if not workspace.raw("folder", "many").exists():
@@ -157,16 +157,16 @@ def main() -> None:
         verified(workspace, "folder", "many")
         print(f"taken in and verified in {time.perf_counter() - began:.0f} s", flush=True)
         folder = workspace.prepared(
-            prepared_name(Source(dataset="folder", release="many", prepare=Prepare(px=told.px)))
+            prepared_name(Source(dataset="folder", release="many", prepare=Prepare(px=options.px)))
         )
         progress = folder.with_name(f".{folder.name}.part") / "progress.json"
         began = time.perf_counter()
-        process = start(workspace, told.px, told.jobs)
+        process = start(workspace, options.px, options.jobs)
         watch = Watch(process.pid)
-        done = kill_when_half(process, progress, told.images)
+        done = kill_when_half(process, progress, options.images)
         first = time.perf_counter() - began
         began = time.perf_counter()
-        process = start(workspace, told.px, told.jobs)
+        process = start(workspace, options.px, options.jobs)
         again = Watch(process.pid)
         process.wait()
         second = time.perf_counter() - began
@@ -174,13 +174,13 @@ def main() -> None:
         size = (folder / "images.npy").stat().st_size / 1e6 if whole else 0
         print(f"killed when {done:,} were noted, after {first:.1f} s ({done / first:.0f} images/s)")
         print(
-            f"the rest in {second:.1f} s ({(told.images - done) / second:.0f} images/s), {size:.0f} MB, whole: {whole}"
+            f"the rest in {second:.1f} s ({(options.images - done) / second:.0f} images/s), {size:.0f} MB, whole: {whole}"
         )
         peak = max(watch.all, again.all)
         print(
-            f"peak anonymous memory: {peak:.0f} MB in all, {max(watch.one, again.one):.0f} MB in one process"
+            f"peak anonymous memory: {peak:.0f} MB in all, {max(watch.largest, again.largest):.0f} MB in one process"
         )
-        speed, anon, shared = batches(folder, told.px, 500, 64)
+        speed, anon, shared = batches(folder, options.px, 500, 64)
         print(
             f"batches of 64 from the map: {speed:.0f} images/s, anonymous {anon:+.0f} MB, mapped {shared:+.0f} MB"
         )

@@ -48,13 +48,13 @@ PLAN: dict[str, tuple[dict[str, Any], str | None]] = {
 def declared(root: Path, protocol: str) -> RunSpec:
     """FedAvg's run under a protocol with its own number of rounds, evaluated after each."""
     spec, target = PLAN[protocol]
-    presets = load.protocol(root, protocol).presets
-    told: dict[str, Any] = {
+    presets = load.protocol(Workspace(root), protocol).presets
+    declaration: dict[str, Any] = {
         "preset": "scratch" if "scratch" in presets else "default",
         "name": f"first rounds of {protocol}", "title": protocol, "protocol": protocol, "methods": {"fedavg": None},
         "spec": spec | {"evaluation": {"every": 1}}, "axes": {"target": [target], "seed": [0]},
     }  # fmt: skip
-    (cell,) = expand(root, Experiment.model_validate(told))
+    (cell,) = expand(Workspace(root), Experiment.model_validate(declaration))
     return cell.spec
 
 
@@ -81,7 +81,7 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
         (point.name, point.round): point.value
         for point in points(pa.Table.from_pylist(federation.records.rows, SCHEMA))
     }
-    sizes = [len(one.train) for one in federation.evaluated_clients]
+    sizes = [len(client.train) for client in federation.evaluated_clients]
     return {
         "protocol": protocol,
         "images": f"{spec.data.dataset}, {spec.data.input_px} px",
@@ -120,7 +120,7 @@ def _known() -> dict[str, dict[str, Any]]:
     if not OUT.is_file():
         return {}
     with OUT.open(newline="") as file:
-        return {one["protocol"]: one for one in csv.DictReader(file)}
+        return {row["protocol"]: row for row in csv.DictReader(file)}
 
 
 def _write(rows: list[dict[str, Any]]) -> None:

@@ -51,14 +51,14 @@ Events = Iterator[tuple[int, dict[str, float]] | None]
 
 def declared(px: int, rounds: int) -> RunSpec:
     """The protocol hfedf on PACS, evaluated after every round."""
-    here = {
+    changes = {
         "data": {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}},
         "method": {"name": "fedavg"},
         "local": {"precision": "bf16"},
         "federation": {"rounds": rounds},
         "evaluation": {"every": 1},
     }
-    return resolve(parse(merge(protocol(ROOT, "hfedf").spec, here), "benchmarks/round.py"))
+    return resolve(parse(merge(protocol(Workspace(ROOT), "hfedf").spec, changes), "benchmarks/round.py"))
 
 
 def recipe(spec: RunSpec) -> Recipe:
@@ -104,10 +104,10 @@ def processes(*settings: Any) -> Iterator[dict[str, Connection]]:
     """Both sides, started and waiting."""
     context, pipes, started = get_context("spawn"), {}, []
     for side in SIDES:
-        pipes[side], there = context.Pipe()
-        started.append(context.Process(target=serve, args=(there, side, *settings), daemon=True))
+        pipes[side], child = context.Pipe()
+        started.append(context.Process(target=serve, args=(child, side, *settings), daemon=True))
         started[-1].start()
-        there.close()
+        child.close()
     try:
         yield pipes
     finally:
@@ -129,7 +129,7 @@ class Round:
 def play(pipes: dict[str, Connection], order: tuple[str, ...]) -> dict[str, Round]:
     """One round of both sides, client by client in turn."""
     pair = {side: Round() for side in SIDES}
-    while not all(one.images for one in pair.values()):
+    while not all(outcome.images for outcome in pair.values()):
         for side in order:
             pipes[side].send(True)
             wall, cpu, event = pipes[side].recv()
@@ -147,10 +147,12 @@ def compare(pipes: dict[str, Connection], rounds: int) -> None:
     for turn in range(rounds):
         pair = play(pipes, SIDES if turn % 2 == 0 else SIDES[::-1])
         pairs.append(pair)
-        shown = ", ".join(f"{side} {one.wall:.2f} s (CPU {one.cpu:.2f})" for side, one in pair.items())
+        seconds = ", ".join(
+            f"{side} {outcome.wall:.2f} s (CPU {outcome.cpu:.2f})" for side, outcome in pair.items()
+        )
         wall, cpu = (getattr(pair["ours"], unit) / getattr(pair["bare"], unit) for unit in ("wall", "cpu"))
         load = os.getloadavg()[0]
-        print(f"pair {turn + 1}: {shown}, ratio {wall:.3f} (CPU {cpu:.3f}), load {load:.1f}", flush=True)
+        print(f"pair {turn + 1}: {seconds}, ratio {wall:.3f} (CPU {cpu:.3f}), load {load:.1f}", flush=True)
     assert pair["bare"].images == pair["ours"].images, "the sides trained on different numbers of images"
     print("\n| | wall s/round, median | least | CPU s/round, median | images/round | last accuracies |")
     print("|---|---|---|---|---|---|")

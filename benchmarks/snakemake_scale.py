@@ -90,23 +90,23 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[1000, 6000])
     parser.add_argument("--packs", type=int, nargs="+", default=[1, 10])
     parser.add_argument("--first", action="store_true", help="time until the first trained pack")
-    chosen = parser.parse_args()
-    last = "first pack after, s" if chosen.first else "snakemake -n, s (CPU) | MB"
+    options = parser.parse_args()
+    last = "first pack after, s" if options.first else "snakemake -n, s (CPU) | MB"
     print(f"| runs | pack | plan, s (CPU) | {last} |\n|---|---|---|{'---|' * last.count('|')}---|")
-    for runs in chosen.runs:
-        for pack in chosen.packs:
+    for runs in options.runs:
+        for pack in options.packs:
             with tempfile.TemporaryDirectory() as folder:
                 root = Path(folder)
                 text = EXPERIMENT.format(seeds=list(range(runs // METHODS)))
                 Checkout.made(root, {"scale": text}, f"experiments: [scale]\npack: {pack}\n")
                 plan = measure(PLAN, root)
-                if chosen.first:
-                    told = f"{first_output(root):.1f}"
+                if options.first:
+                    cells = f"{first_output(root):.1f}"
                 else:
                     dry = measure([*SNAKEMAKE, "--dry-run", "--", "metrics"], root)
                     assert "Nothing to be done" not in (root / "output").read_text()
-                    told = f"{dry.wall:.1f} ({dry.cpu:.1f}) | {dry.memory}"
-                print(f"| {runs:,} | {pack} | {plan.wall:.1f} ({plan.cpu:.1f}) | {told} |", flush=True)
+                    cells = f"{dry.wall:.1f} ({dry.cpu:.1f}) | {dry.memory}"
+                print(f"| {runs:,} | {pack} | {plan.wall:.1f} ({plan.cpu:.1f}) | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ def diagnostics(declared: tuple[Diagnostic, ...], clients: int, rounds: int) -> 
     """MB, ms a round and numbers a round of a method's diagnostics."""
     rng, table, seconds = np.random.default_rng(0), DiagnosticsTable(clients), 0.0
     sizes = {**SIZES, "K": clients, "N": clients, "dimension": 1 + clients // 4}
-    shapes = {one.name: one.shape if one.owner == "server" else ("K", *one.shape) for one in declared}
+    shapes = {
+        diagnostic.name: diagnostic.shape if diagnostic.owner == "server" else ("K", *diagnostic.shape)
+        for diagnostic in declared
+    }
     with tempfile.TemporaryDirectory() as folder:
         for finished in range(rounds):
             drawn = {
@@ -69,22 +72,22 @@ def main() -> None:
     for name, default in (("classes", 345), ("clients", 100), ("rounds", 500), ("samples", 490)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--diagnostics", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.diagnostics:
+    options = parser.parse_args()
+    if options.diagnostics:
         for name in own("methods"):
             if declared := get("methods", name).diagnostics:
-                size, ms, numbers = diagnostics(declared, chosen.clients, chosen.rounds)
+                size, ms, numbers = diagnostics(declared, options.clients, options.rounds)
                 print(f"{name}: {numbers} numbers a round, {size:.2f} MB, {ms:.1f} ms a round")
         return
     rng, table, seconds = np.random.default_rng(0), StatisticsTable(), 0.0
-    share = rng.dirichlet(np.full(chosen.classes, 0.5))
+    share = rng.dirichlet(np.full(options.classes, 0.5))
     held = [
-        rng.multinomial(chosen.samples, (share + rng.dirichlet(np.full(chosen.classes, 0.3))) / 2)
-        for _ in range(chosen.clients)
+        rng.multinomial(options.samples, (share + rng.dirichlet(np.full(options.classes, 0.3))) / 2)
+        for _ in range(options.clients)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        for finished in range(chosen.rounds):
-            progress = 1 - np.exp(-5 * finished / chosen.rounds)
+        for finished in range(options.rounds):
+            progress = 1 - np.exp(-5 * finished / options.rounds)
             for client, n in enumerate(held):
                 of = predicted(rng, n, progress)
                 began = time.perf_counter()
@@ -112,7 +115,7 @@ def main() -> None:
         + ", ".join(f"{name} {part / 1e6:.1f}" for name, part in parts.items() if part > 1e5)
     )
     print(
-        f"recorded and written in {1000 * seconds / chosen.rounds:.1f} ms a round; n and correct read in {reading:.1f} s"
+        f"recorded and written in {1000 * seconds / options.rounds:.1f} ms a round; n and correct read in {reading:.1f} s"
     )
 
 

@@ -51,33 +51,33 @@ SUMMARY = {
     "environment": {"device": "cpu"},
     "policy": {"bn": "none"},
 }
-Told = tuple[float, float, float]
+Times = tuple[float, float, float]
 
 barrier: Barrier
 
 
-def prepare(given: Barrier) -> None:
+def prepare(shared: Barrier) -> None:
     global barrier
-    barrier = given
+    barrier = shared
 
 
 # ---- a writer
 
 
-def write(directory: Path, given: argparse.Namespace, k: int) -> Told:
+def write(directory: Path, options: argparse.Namespace, k: int) -> Times:
     """One run; returns its wall seconds, those of them not asleep, and its CPU seconds."""
     barrier.wait()
     records, first, asleep = Records(), 1, 0.0
     began, cpu = time.monotonic(), time.process_time()
-    saved = began - given.segment * k / given.writers
-    for finished in range(1, given.rounds + 1):
+    saved = began - options.segment * k / options.writers
+    for finished in range(1, options.rounds + 1):
         rest = time.monotonic()
-        time.sleep(given.pause)
+        time.sleep(options.pause)
         asleep += time.monotonic() - rest
-        for _ in range(given.spin):
+        for _ in range(options.spin):
             pass
-        add(records, finished, k, given)
-        if time.monotonic() - saved >= given.segment or finished == given.rounds:
+        add(records, finished, k, options)
+        if time.monotonic() - saved >= options.segment or finished == options.rounds:
             write_bytes(directory / "segments" / f"{first:06d}-{finished:06d}.parquet", records.pack())
             records.rows, first, saved = [], finished + 1, time.monotonic()
     segments = [pq.read_table(path) for path in sorted(directory.glob("segments/*.parquet"))]
@@ -88,31 +88,31 @@ def write(directory: Path, given: argparse.Namespace, k: int) -> Told:
     return wall, wall - asleep, time.process_time() - cpu
 
 
-def add(records: Records, finished: int, k: int, given: argparse.Namespace) -> None:
+def add(records: Records, finished: int, k: int, options: argparse.Namespace) -> None:
     """A round's rows, as the round loop records them."""
     value = k + 1 / finished
     scores = {"accuracy": value, "loss": -value}
-    for client in range(given.clients):
+    for client in range(options.clients):
         records.add(finished, "train", "", client, "train", {"loss": value + client}, n=1)
     records.add(finished, "cost", "", -1, "", {"bytes_down": value, "bytes_up": value, "images": value})
-    for client, split in itertools.product(range(given.clients), ("val", "test")):
+    for client, split in itertools.product(range(options.clients), ("val", "test")):
         records.add(finished, "post_agg", "global", client, split, scores, n=1)
     records.add(finished, "post_agg", "global", -1, "target", scores, n=1)
-    records.add(finished, "machine", "", -1, "", {"seconds": given.pause, "peak_memory_mb": value})
+    records.add(finished, "machine", "", -1, "", {"seconds": options.pause, "peak_memory_mb": value})
 
 
 # ---- one measurement
 
 
-def planned(root: Path, given: argparse.Namespace) -> tuple[Path, list[Run]]:
+def planned(root: Path, options: argparse.Namespace) -> tuple[Path, list[Run]]:
     """A plan of runs that nobody trains: the follower reads it."""
     runs = [
         Run(**{
             **dict.fromkeys(Run._fields, 0),
             "digest": f"{k:016x}", "code": "0" * 8, "directory": f"results/runs/{k}", "dataset": "digits", "method": "fedavg",
-            "target": "plain", "seed": k, "spec": "{}", "pack": "0" * 16, "rounds": given.rounds,
+            "target": "plain", "seed": k, "spec": "{}", "pack": "0" * 16, "rounds": options.rounds,
         })
-        for k in range(given.writers)
+        for k in range(options.writers)
     ]  # fmt: skip
     cells = [Cell("benchmark", "fedavg", json.dumps({"seed": run.seed}), run.digest) for run in runs]
     planfile.write(root / "plan.db", {}, runs, cells, [])
@@ -153,25 +153,27 @@ def look(database: Path, after: int) -> list[tuple[Any, ...]]:
         return []  # not there yet, or being restored after a kill
 
 
-def measure(given: argparse.Namespace, root: Path) -> dict[str, Any]:
+def measure(options: argparse.Namespace, root: Path) -> dict[str, Any]:
     """Play writers, and follower and server where asked for."""
-    plan, runs = planned(root, given)
-    served = given.mode != "alone" and given.store == "server"
+    plan, runs = planned(root, options)
+    served = options.mode != "alone" and options.store == "server"
     context = get_context("forkserver")
     context.set_forkserver_preload(["tracking"])
-    together = context.Barrier(given.writers + 1)
+    together = context.Barrier(options.writers + 1)
     with (
         Server(root) if served else nullcontext() as server,
-        context.Pool(given.writers, prepare, (together,)) as pool,
+        context.Pool(options.writers, prepare, (together,)) as pool,
     ):
         uri = server.uri if server else f"sqlite:///{root}/mlflow.db"
-        follower = start_follower(root, plan, uri) if given.mode != "alone" else None
+        follower = start_follower(root, plan, uri) if options.mode != "alone" else None
         pending = pool.starmap_async(
-            write, [(root / run.directory, given, run.seed) for run in runs], chunksize=1
+            write, [(root / run.directory, options, run.seed) for run in runs], chunksize=1
         )
         together.wait()
         kill_at = (
-            time.monotonic() + given.rounds * given.pause / 2 if given.mode == "killed" else float("inf")
+            time.monotonic() + options.rounds * options.pause / 2
+            if options.mode == "killed"
+            else float("inf")
         )
         start_at = float("inf")
         seen: list[tuple[Any, ...]] = []
@@ -179,18 +181,18 @@ def measure(given: argparse.Namespace, root: Path) -> dict[str, Any]:
             time.sleep(0.5)
             if time.monotonic() > kill_at and server:
                 server.kill()
-                kill_at, start_at = float("inf"), time.monotonic() + given.away
+                kill_at, start_at = float("inf"), time.monotonic() + options.away
             if time.monotonic() > start_at and server:
                 server.launch()
                 start_at = float("inf")
             if follower:
                 now = time.time()
                 seen += [(now, *row) for row in look(root / "mlflow.db", seen[-1][1] if seen else 0)]
-        told = pending.get()
+        times = pending.get()
     writers = {
-        "wall": [one[0] for one in told],
-        "busy": [one[1] for one in told],
-        "cpu": [one[2] for one in told],
+        "wall": [seconds[0] for seconds in times],
+        "busy": [seconds[1] for seconds in times],
+        "cpu": [seconds[2] for seconds in times],
     }
     return {**writers, **(arrived(root, runs, seen) if follower else {})}
 
@@ -201,17 +203,17 @@ def arrived(root: Path, runs: list[Run], seen: list[tuple[Any, ...]]) -> dict[st
     closed: dict[tuple[str, int], float] = {}
     for run in runs:
         table = pq.read_table(root / run.directory / "metrics.parquet")
-        shown = [*points(table), *final_points(SUMMARY, table)]
-        wanted.update((run.digest, one.name, one.round, one.time, one.value) for one in shown)
+        points_of = [*points(table), *final_points(SUMMARY, table)]
+        wanted.update((run.digest, point.name, point.round, point.time, point.value) for point in points_of)
         for path in (root / run.directory / "segments").iterdir():
             first, last = map(int, path.stem.split("-"))
             closed |= {(run.digest, finished): path.stat().st_mtime for finished in range(first, last + 1)}
-    there = Counter(tuple(row) for _, _, *row in seen)
-    rounds = [one for one in seen if not one[3].startswith("final/")]
+    seen_points = Counter(tuple(row) for _, _, *row in seen)
+    rounds = [point for point in seen if not point[3].startswith("final/")]
     return {
-        "points": there.total(),
+        "points": seen_points.total(),
         "wanted": wanted.total(),
-        "each_once": there == wanted and max(there.values()) == 1,
+        "each_once": seen_points == wanted and max(seen_points.values()) == 1,
         "tried_again": (root / "track.log").read_text().count("will try again"),
         "since_record": spread([now - ms / 1000 for now, _, _, _, _, ms, _ in rounds]),
         "since_segment": spread([now - closed[digest, step] for now, _, digest, _, step, _, _ in rounds]),
@@ -262,15 +264,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--store", choices=["sqlite", "server"], default="server")
     parser.add_argument("--away", type=float, default=25.0, help="seconds until it is started again")
-    given = parser.parse_args()
-    if given.mode == "killed" and given.store != "server":
+    options = parser.parse_args()
+    if options.mode == "killed" and options.store != "server":
         parser.error("there is no server to kill in --store sqlite")
-    if given.mode == "summary":
-        summary([json.loads(line) for line in given.file.read_text().splitlines()])
+    if options.mode == "summary":
+        summary([json.loads(line) for line in options.file.read_text().splitlines()])
         return
     with TemporaryDirectory() as folder:
-        line = {"mode": given.mode, **measure(given, Path(folder)), "load": os.getloadavg()[0]}
-    with open(given.file, "a") as file:
+        line = {"mode": options.mode, **measure(options, Path(folder)), "load": os.getloadavg()[0]}
+    with open(options.file, "a") as file:
         file.write(json.dumps(line) + "\n")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.select import selected

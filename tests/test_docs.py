@@ -82,14 +82,14 @@ def test_vectors_are_found_wherever_they_are_read() -> None:
 
 
 def test_hooks_are_told_beyond_the_spread() -> None:
-    from times import Round, told
+    from times import Round, round_line
 
     base = Round(1.0, 0.05, {"loss": 0.4, "rest": 0.6})
-    assert told("ditto", {"fedavg": base, "ditto": Round(2.0, 0.2, {"loss": 0.3, "rest": 0.7})}) == (
+    assert round_line("ditto", {"fedavg": base, "ditto": Round(2.0, 0.2, {"loss": 0.3, "rest": 0.7})}) == (
         "One round: 2.00 of FedAvg's (spread 20%): rest +0.80."
     )  # loss +0.20 is less than 20% of two rounds
     rounds = {"fedavg": base, "local": Round(0.9, None, {"loss": 0.5, "rest": 0.5})}
-    assert told("local", rounds) == "One round: 0.90 of FedAvg's: rest -0.15."  # loss +0.05 is not
+    assert round_line("local", rounds) == "One round: 0.90 of FedAvg's: rest -0.15."  # loss +0.05 is not
 
 
 def test_rendered_images_are_trained_on_in_the_benchmark() -> None:

@@ -33,6 +33,7 @@ from fedshift.resolve import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
+from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
 from tests.evaluations.test_contract import restored
@@ -140,7 +141,7 @@ def test_the_experiment_that_the_methods_page_prints_is_planned(project: Path) -
     block = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)
     assert block is not None
     (project / "experiments" / "mine.yaml").write_text(block[1])
-    cells = expand(project, load(project, "mine"))
+    cells = expand(Workspace(project), load(Workspace(project), "mine"))
     assert [(cell.label, cell.spec.data.target) for cell in cells] == [
         ("fedavg", "texture"),
         ("fedprox", "texture"),

@@ -25,6 +25,7 @@ from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
 
@@ -181,7 +182,7 @@ def test_the_examples_of_the_page_run(project: Path) -> None:
         (project / path).parent.mkdir(exist_ok=True)
         (project / path).write_text(text)
     done(fedshift(project, "plan"))  # what params.yaml names
-    cells = expand(project, load(project, "proximal"))
+    cells = expand(Workspace(project), load(Workspace(project), "proximal"))
     assert len(cells) == 4 * 2 * 2 * (2 + 1 + 2)
     tuned = next(cell.spec for cell in cells if cell.label == "fedprox-tuned")
     assert (tuned.method.params, tuned.local.weight_decay, tuned.local.momentum) == (
@@ -190,7 +191,7 @@ def test_the_examples_of_the_page_run(project: Path) -> None:
         0.5,
     )
     assert Cluster.read(project).resources == {"slurm_partition": "gpu", "slurm_account": "vision"}
-    assert protocol(project, "small_batches").seeds == [0, 1, 2]
+    assert protocol(Workspace(project), "small_batches").seeds == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -206,12 +207,12 @@ def test_the_examples_of_the_page_run(project: Path) -> None:
 def test_a_mistake_in_a_preset_is_named(project: Path, text: str, message: str) -> None:
     (project / "reference" / "presets" / "fedprox.yaml").write_text(text)
     with pytest.raises(FedshiftError, match=message):
-        preset(project, "fedprox")
+        preset(Workspace(project), "fedprox")
 
 
 def test_a_digest_is_of_what_differs_from_the_defaults_alone() -> None:
     """Descriptions, limits and files' first lines name no run anew."""
-    spec = expand(ROOT, load(ROOT, "demo"))[0].spec
+    spec = expand(Workspace(ROOT), load(Workspace(ROOT), "demo"))[0].spec
     assert spec.model_dump(mode="json", exclude_defaults=True) == {
         "data": {"dataset": "digits", "target": "plain", "normalise": "half"},
         "model": {"name": "digits_cnn"},

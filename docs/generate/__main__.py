@@ -40,15 +40,15 @@ def main() -> None:
     parser.add_argument(
         "--keep", metavar="EXPERIMENT", help="first copy its tables and figures from results/ to docs/results"
     )
-    asked = parser.parse_args()
-    if asked.keep:
-        results.keep(asked.keep)
-    stale = results.stale() if asked.check else []
+    options = parser.parse_args()
+    if options.keep:
+        results.keep(options.keep)
+    stale = results.stale() if options.check else []
     for page, make in PAGES.items():
         path, text = ROOT / page, make()
-        if asked.check and (not path.exists() or path.read_text() != text):
+        if options.check and (not path.exists() or path.read_text() != text):
             stale.append(page)
-        elif not asked.check:
+        elif not options.check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
     if stale:

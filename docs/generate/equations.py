@@ -48,10 +48,10 @@ def _functions() -> list[Callable[..., Any]]:
     for kind in KINDS:
         for name in own(kind):
             get(kind, name)
-    found: dict[tuple[str, str], Callable[..., Any]] = {}
+    functions: dict[tuple[str, str], Callable[..., Any]] = {}
     for module in list(sys.modules.values()):
         if isinstance(module, ModuleType) and module.__name__.startswith("fedshift."):
             for value in vars(module).values():
                 if hasattr(value, "equation") and inspect.isfunction(value):
-                    found[value.__module__, value.__name__] = value
-    return list(found.values())
+                    functions[value.__module__, value.__name__] = value
+    return list(functions.values())

@@ -13,7 +13,7 @@ from typing import Any
 
 from play import FIRST, LAST, Pair, Played, play
 from protocols import flat
-from times import SAME_STEPS, Round, measured, noise, told
+from times import SAME_STEPS, Round, measured, noise, round_line
 
 from fedshift.experiments.load import read
 from fedshift.federation.cost import state_dict_bytes
@@ -46,9 +46,9 @@ def methods() -> str:
             "",
             "| method | paper | bytes up | bytes down | passes in steps | outside steps | round / FedAvg |",
             "|---|---|---:|---:|---:|---|---:|",
-            *(_row(name, one, rounds) for name, one in played.items()),
+            *(_row(name, record, rounds) for name, record in played.items()),
             "",
-            *(_section(name, one, rounds) for name, one in played.items()),
+            *(_section(name, record, rounds) for name, record in played.items()),
         ]
     )
     return re.sub(r"\n{3,}", "\n\n", text)
@@ -59,22 +59,22 @@ def _of_times(rounds: dict[str, Round]) -> Iterator[str]:
     yield "  `python benchmarks/methods.py --csv` (`digits_cnn` at 32 px, 3 clients of 600 images, 2 epochs, bf16, one CPU thread). Making rendered"
     yield "  images is not in it. Spread: how far a method's rounds lie apart, over their median. Below each method: where the difference to"
     yield "  FedAvg's round goes, by hook, where it is more than the spread; `rest` is backward, optimiser and batches."
-    if any(one.spread is None for one in rounds.values()):
+    if any(timed.spread is None for timed in rounds.values()):
         yield f"  Where no spread was recorded, {noise(rounds):.2f} is taken: the difference of `{SAME_STEPS}`, whose steps are FedAvg's."
 
 
-def _row(name: str, one: Played, rounds: dict[str, Round]) -> str:
-    up, down = (_bytes(one, way) for way in ("up", "down"))
-    outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in one.outside.items())
+def _row(name: str, played: Played, rounds: dict[str, Round]) -> str:
+    up, down = (_bytes(played, way) for way in ("up", "down"))
+    outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in played.outside.items())
     factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
     title = _title(name).rstrip(".").replace("|", "\\|")
-    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(one.steps)} | {outside} | {factor} |"
+    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(played.steps)} | {outside} | {factor} |"
 
 
-def _bytes(one: Played, way: str) -> str:
-    if one.federation.method.clients == "pooled":
+def _bytes(played: Played, way: str) -> str:
+    if played.federation.method.clients == "pooled":
         return "–"  # one client, which is where the images are
-    later, once = one.bytes[way]
+    later, once = played.bytes[way]
     return f"{later:,}" + (f" (once: {once:,})" if once else "")
 
 
@@ -86,13 +86,13 @@ def _number(part: Fraction) -> str:
     return f"{float(part):.2f}".rstrip("0").rstrip(".")
 
 
-def _section(name: str, one: Played, rounds: dict[str, Round]) -> str:
+def _section(name: str, played: Played, rounds: dict[str, Round]) -> str:
     kind = get("methods", name)
     rest = _doc(name).partition("\n")[2]
     lines = [f"## {name}\n", f"{_title(name)}\n", rest.strip(), ""]
-    lines += [*_options(kind), *_presets(name), *_travels(one), *_records(one)]
+    lines += [*_options(kind), *_presets(name), *_travels(played), *_records(played)]
     if name in rounds and name != "fedavg":
-        lines += [told(name, rounds), ""]
+        lines += [round_line(name, rounds), ""]
     if vectors := vectors_of(name):
         lines += ["Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in vectors) + "."]
     return "\n".join(lines) + "\n"
@@ -136,31 +136,32 @@ def _presets(name: str) -> Iterator[str]:
     yield ""
 
 
-def _records(one: Played) -> Iterator[str]:
+def _records(played: Played) -> Iterator[str]:
     """What the method records by round; of K clients that take part in it, of N in all."""
-    if declared := one.federation.method.diagnostics:
+    if declared := played.federation.method.diagnostics:
         yield "Records (`docs/add-a-diagnostic.md`):\n"
         yield from (
-            f"- `{told.name}`{str(told).removeprefix(told.name)}: {told.meaning}" for told in declared
+            f"- `{diagnostic.name}`{str(diagnostic).removeprefix(diagnostic.name)}: {diagnostic.meaning}"
+            for diagnostic in declared
         )
         yield ""
 
 
-def _travels(one: Played) -> Iterator[str]:
-    state, chosen = one.federation.state, one.federation.method
-    shared = "generated for each client" if chosen.generates else "shared"
+def _travels(played: Played) -> Iterator[str]:
+    state, method = played.federation.state, played.federation.method
+    shared = "generated for each client" if method.generates else "shared"
     classes = {shared: state.shared, "personal": state.personal, "local": state.local}
     sizes = ", ".join(f"{name} {index.size:,}" for name, index in classes.items() if index.size)
-    if chosen.clients == "pooled":
+    if method.clients == "pooled":
         yield "One client holds everybody's images: nothing travels.\n"
     else:
         yield f"Entries of `digits_cnn` by class (floats): {sizes}.\n"
     how = {"": "", "down": ", travels down", "once": ", travels down once"}
-    for slot in chosen.slots:
+    for slot in method.slots:
         shape = tuple(state.slots[slot.name].shape)
         yield f"- slot `{slot.name}` of the {slot.owner}, {shape}{how[slot.travels]}"
-    for message in chosen.messages:
-        yield f"- message `{message.name}`, {message.way}, {_sent(one.floats.get((message.name, message.way), {}))}"
+    for message in method.messages:
+        yield f"- message `{message.name}`, {message.way}, {_sent(played.floats.get((message.name, message.way), {}))}"
     yield ""
 
 

@@ -38,14 +38,14 @@ def _meanings(params: type) -> dict[str, str]:
     text = " ".join(" ".join(inspect.cleandoc(part.__doc__ or "").split()) for part in parts)
     name = rf"`?(?:{'|'.join(names)})\b`?(?: \([^)]*\))?"
     pieces = re.split(rf"(?:^|(?<=[;.:] ))({name}(?:(?:, | and ){name})*): ", text) if names else []
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for group, meaning in zip(pieces[1::2], pieces[2::2], strict=True):
         for word in re.findall(r"\w+", re.sub(r"\([^)]*\)", "", group)):
-            found.setdefault(word, _sentence(meaning))
+            meanings.setdefault(word, _sentence(meaning))
     for clause in re.split(r"[;.] ", text):
         for word in re.findall(r"`(\w+)`", clause):
-            found.setdefault(word, re.sub(rf"^{name}(?:, {name})*: ", "", clause).rstrip(" ;."))
-    return {word: meaning for word, meaning in found.items() if word in names}
+            meanings.setdefault(word, re.sub(rf"^{name}(?:, {name})*: ", "", clause).rstrip(" ;."))
+    return {word: meaning for word, meaning in meanings.items() if word in names}
 
 
 def _sentence(meaning: str) -> str:

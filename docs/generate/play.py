@@ -53,7 +53,7 @@ class Passes:
         self._where, self._outside = STEPS, False
         splits = ("train", "val", "test")
         self.engine = cost.Passes()  # the federation's, once it is made
-        self._split = {int(i): name for one in held for name in splits for i in one.split(name)}
+        self._split = {int(i): name for client in held for name in splits for i in client.split(name)}
 
     def watch(self, model: Model) -> Model:
         """Count what goes through a network from now on."""
@@ -119,23 +119,23 @@ def play(name: str) -> Played:
         method={"name": name}, local={"batch": 4, "lr": 0.01},
         federation={"rounds": LAST + 1}, evaluation={"every": LAST + 1, "keep": "none"},
     )  # fmt: skip
-    chosen, (samples, plain, target) = method(name), images()
-    copies = made.copies if (made := rendering_of(run)) else 1
-    held = [replace(one, train=one.train.repeat_interleave(copies)) for one in plain]
-    passes, change = Passes(held), chosen.model
-    chosen.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
+    algorithm, (samples, plain, target) = method(name), images()
+    copies = rendering.copies if (rendering := rendering_of(run)) else 1
+    held = [replace(client, train=client.train.repeat_interleave(copies)) for client in plain]
+    passes, change = Passes(held), algorithm.model
+    algorithm.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
     for hook in ("begin", "end"):
-        setattr(chosen, hook, passes.outside(getattr(chosen, hook)))
-    federation = Federation(run, chosen, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
+        setattr(algorithm, hook, passes.outside(getattr(algorithm, hook)))
+    federation = Federation(run, algorithm, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
     passes.notice(samples)
     passes.engine = federation.worker.passes
     floats = _rounds(federation, passes)
     rounds = LAST - FIRST + 1
-    sizes = {split: sum(len(one.split(split)) for one in held) for split in ("train", "val", "test")}
+    sizes = {split: sum(len(client.split(split)) for client in held) for split in ("train", "val", "test")}
     outside = {split: passes.of(split, rounds * size) for split, size in sizes.items()}
     return Played(
         federation=federation,
-        steps=passes.of(STEPS, rounds * sum(len(one.train) for one in plain)),
+        steps=passes.of(STEPS, rounds * sum(len(client.train) for client in plain)),
         outside={split: pair for split, pair in outside.items() if any(pair)},
         bytes={way: _bytes(federation, f"bytes_{way}") for way in ("up", "down")},
         copies=copies,
@@ -160,8 +160,8 @@ def _rounds(federation: Federation, passes: Passes) -> dict[tuple[str, str], dic
 
 def _bytes(federation: Federation, metric: str) -> tuple[int, int]:
     rows = federation.records.rows
-    each = [int(row["value"]) // len(federation.clients) for row in rows if row["metric"] == metric]
-    later = each[FIRST - 1]
-    if any(value != later for value in each[FIRST - 1 :]):
+    by_round = [int(row["value"]) // len(federation.clients) for row in rows if row["metric"] == metric]
+    later = by_round[FIRST - 1]
+    if any(value != later for value in by_round[FIRST - 1 :]):
         raise ValueError(f"{federation.method.name}: {metric} differ between rounds {FIRST} and {LAST}")
-    return later, sum(value - later for value in each[: FIRST - 1])
+    return later, sum(value - later for value in by_round[: FIRST - 1])

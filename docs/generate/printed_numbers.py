@@ -32,5 +32,5 @@ def _row(paper: str, table: str, members: list[Number]) -> str:
     alike = [number for number in cells if not number.places[0].differs]
     why = Counter(number.reason for number in members if number.reason)
     why.update(text for number in cells for text in number.places[0].differs)
-    told = "; ".join(f"{count}: {text}" for text, count in why.most_common())
-    return f"| {paper} | {table} | {len(members)} | {len(cells)} | {len(alike)} | {told} |"
+    reasons = "; ".join(f"{count}: {text}" for text, count in why.most_common())
+    return f"| {paper} | {table} | {len(members)} | {len(cells)} | {len(alike)} | {reasons} |"

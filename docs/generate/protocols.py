@@ -10,14 +10,15 @@ from fedshift.experiments import load
 from fedshift.experiments.protocols import Protocol, merge
 from fedshift.experiments.sources import Beside, beside, headline, text
 from fedshift.spec import parse
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
 
 def protocols() -> str:
     """The resolved settings of all protocols side by side, then one section for each."""
-    known = {name: load.protocol(ROOT, name) for name in load.protocols(ROOT)}
-    resolved = {name: _settings(one) for name, one in known.items()}
+    known = {name: load.protocol(Workspace(ROOT), name) for name in load.protocols(Workspace(ROOT))}
+    resolved = {name: _settings(protocol) for name, protocol in known.items()}
     head = [
         "# Protocols\n",
         "Made by `make docs` from `reference/protocols`. An experiment names a protocol and, where it has some, one of its presets",
@@ -29,14 +30,14 @@ def protocols() -> str:
         f"| setting | {' | '.join(known)} |",
         "|---" * (len(known) + 1) + "|",
     ]
-    rows = [_row(key, *(one[key] for one in resolved.values())) for key in resolved["fdse"]]
+    rows = [_row(key, *(values[key] for values in resolved.values())) for key in resolved["fdse"]]
     return "\n".join(
         [
             *head,
             *rows,
             "",
             *_first_rounds(),
-            *(_protocol(name, one, known.get(one.base)) for name, one in known.items()),
+            *(_protocol(name, protocol, known.get(protocol.base)) for name, protocol in known.items()),
         ]
     )
 
@@ -53,18 +54,18 @@ def _first_rounds() -> list[str]:
         "| protocol | images | network | clients a round | samples a client trains on | images by round | loss by round | accuracy in, out of domain |",
         "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {one['protocol']} | {one['images']} | {one['network']} | {one['clients']} | {one['held']} | {one['trained']} "
-            f"| {one['loss']} | {one['in']}, {one['out'] or '-'} |"
-            for one in rows
+            f"| {row['protocol']} | {row['images']} | {row['network']} | {row['clients']} | {row['held']} | {row['trained']} "
+            f"| {row['loss']} | {row['in']}, {row['out'] or '-'} |"
+            for row in rows
         ),
         "",
     ]
 
 
-def _settings(one: Protocol) -> dict[str, str]:
+def _settings(protocol: Protocol) -> dict[str, str]:
     """Setting -> value as text, of a run with data set and method left open."""
     open_choices = {"data": {"dataset": "digits"}, "method": {"name": "fedavg"}}
-    run = parse(merge(one.settings("", "default", "docs"), open_choices), one.title)
+    run = parse(merge(protocol.settings("", "default", "docs"), open_choices), protocol.title)
     values: dict[str, Any] = {
         f"{block}.{key}": value
         for block in ("data", "partition", "model", "local", "federation", "evaluation")
@@ -73,7 +74,11 @@ def _settings(one: Protocol) -> dict[str, str]:
     prepare = values.pop("data.prepare")
     del values["data.dataset"], values["data.release"], values["data.target"]
     values = {"data.prepare.px": prepare.px, **values}
-    values |= {"select": one.select, "seeds": one.seeds or "the experiment's", "ddof": one.ddof}
+    values |= {
+        "select": protocol.select,
+        "seeds": protocol.seeds or "the experiment's",
+        "ddof": protocol.ddof,
+    }
     return {key: text(value) for key, value in values.items()}
 
 
@@ -81,28 +86,30 @@ def _row(*entries: str) -> str:
     return f"| {' | '.join(entry.replace('|', '/') for entry in entries)} |"
 
 
-def _protocol(name: str, one: Protocol, base: Protocol | None) -> str:
-    lines = [f"## {name}\n", f"{one.title}.\n", *(f"- {note}" for note in one.notes), ""]
+def _protocol(name: str, protocol: Protocol, base: Protocol | None) -> str:
+    lines = [f"## {name}\n", f"{protocol.title}.\n", *(f"- {note}" for note in protocol.notes), ""]
     if base is None:
-        lines += [f"On `{dataset}`: {flat(part)}.\n" for dataset, part in one.datasets.items()]
-        for preset, parts in one.presets.items():
-            told = (f"{flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items())
-            lines.append(f"Preset `{preset}`: {'; '.join(told)}.\n")
+        lines += [f"On `{dataset}`: {flat(part)}.\n" for dataset, part in protocol.datasets.items()]
+        for preset, parts in protocol.presets.items():
+            parts_by_dataset = (
+                f"{flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items()
+            )
+            lines.append(f"Preset `{preset}`: {'; '.join(parts_by_dataset)}.\n")
     else:
-        lines.append(f"All else, data sets and presets too, as in [{one.base}](#{one.base}).\n")
-    lines += _headline(name, one, base)
+        lines.append(f"All else, data sets and presets too, as in [{protocol.base}](#{protocol.base}).\n")
+    lines += _headline(name, protocol, base)
     return "\n".join(lines) + "\n"
 
 
-def _headline(name: str, one: Protocol, base: Protocol | None) -> list[str]:
+def _headline(name: str, protocol: Protocol, base: Protocol | None) -> list[str]:
     """The settings of a protocol's headline rows beside what was said; of one that changes another, those that it changes."""
-    rows = {dataset: beside(spec, one) for dataset, spec in headline(ROOT, name).items()}
+    rows = {dataset: beside(spec, protocol) for dataset, spec in headline(Workspace(ROOT), name).items()}
     if not rows:
         return []
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     if base is not None:
-        keys = [key for key in keys if one.sources.get(key) != base.sources.get(key)]
-    head = f"Headline rows: {', '.join(one.headline)} on {', '.join(rows)}.\n"
+        keys = [key for key in keys if protocol.sources.get(key) != base.sources.get(key)]
+    head = f"Headline rows: {', '.join(protocol.headline)} on {', '.join(rows)}.\n"
     table = [
         _row(key, *(_by_dataset(rows, key, field) for field in ("ours", "paper", "at", "code", "why")))
         for key in keys
@@ -115,7 +122,7 @@ def _by_dataset(rows: dict[str, dict[str, Beside]], key: str, field: str) -> str
     values = {dataset: getattr(row[key], field) for dataset, row in rows.items() if key in row}
     if len({*values.values()}) == 1:
         return next(iter(values.values()))
-    alike = {value: [name for name, one in values.items() if one == value] for value in values.values()}
+    alike = {value: [name for name, entry in values.items() if entry == value] for value in values.values()}
     return "; ".join(f"{', '.join(names)}: {value}" for value, names in alike.items() if value)
 
 

@@ -23,10 +23,10 @@ BLOCK = re.compile(r"(<!-- results: ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 def filled(page: Path) -> str:
     """The text of a page whose blocks hold the kept tables, each with the commit and the machine that made it."""
-    return BLOCK.sub(lambda block: f"{block[1]}{_shown(block[2])}\n{block[3]}", page.read_text())
+    return BLOCK.sub(lambda block: f"{block[1]}{_with_source(block[2])}\n{block[3]}", page.read_text())
 
 
-def _shown(name: str) -> str:
+def _with_source(name: str) -> str:
     source = json.loads((KEPT / Path(name).parent / "source.json").read_text())
     lines = (KEPT / f"{name}.md").read_text().splitlines()
     table = "\n".join(line for line in lines if line.startswith("|"))

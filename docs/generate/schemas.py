@@ -22,6 +22,7 @@ from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.registry import get, own
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]
@@ -38,7 +39,7 @@ ALL = {"const": "all", "description": "every domain of the run's data set; the s
 
 def schema(kind: str) -> str:
     """The text of schemas/<kind>.json."""
-    made = {
+    definition = {
         "experiment": _experiment,
         "protocol": _protocol,
         "preset": _preset,
@@ -46,7 +47,7 @@ def schema(kind: str) -> str:
         "cluster": _cluster,
     }[kind]()
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": f"fedshift: {kind}"}
-    return json.dumps(head | _draft7(made), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(head | _draft7(definition), indent=1, ensure_ascii=False) + "\n"
 
 
 def settings() -> dict[str, Schema]:
@@ -100,13 +101,13 @@ def _completed(block: Schema, key: str, names: tuple[str, ...]) -> None:
 
 
 def _experiment() -> Schema:
-    made = Experiment.model_json_schema()
-    defs, keys = {**made.pop("$defs"), **_spec()}, made["properties"]
+    definition = Experiment.model_json_schema()
+    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
     adapting = [name for name in own("evaluations") if get("evaluations", name).adapts]
     _by_name(defs["Adapt"], "evaluations", "name", tuple(adapting))
     del keys["name"]
-    made["required"].remove("name")
-    _completed(made, "protocol", tuple(protocols(ROOT)))
+    definition["required"].remove("name")
+    _completed(definition, "protocol", tuple(protocols(Workspace(ROOT))))
     keys["spec"] |= SPEC
     preset = {
         "type": "string",
@@ -142,7 +143,7 @@ def _experiment() -> Schema:
     }
     defs["Table"]["properties"]["metrics"]["items"] |= quantity
     defs["Claim"]["properties"]["metric"] |= quantity
-    return {**made, "$defs": defs}
+    return {**definition, "$defs": defs}
 
 
 def _listed(block: Schema, kind: str) -> None:
@@ -180,25 +181,25 @@ def _axes() -> Schema:
 
 
 def _protocol() -> Schema:
-    made = Protocol.model_json_schema()
-    defs, keys = {**made.pop("$defs"), **_spec()}, made["properties"]
+    definition = Protocol.model_json_schema()
+    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
     keys["spec"] |= SPEC
     keys["datasets"] |= LABELLED_BY_DATA_SET
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
     keys["headline"]["propertyNames"] = {"enum": [*own("methods")]}
     words = [*settings(), "select", "seeds", "ddof"]
     keys["sources"]["propertyNames"] = {"anyOf": [{"enum": words}, {"pattern": OPEN_KEYS}]}
-    made["required"].remove("spec")
-    return {**made, "anyOf": [{"required": ["spec"]}, {"required": ["base"]}], "$defs": defs}
+    definition["required"].remove("spec")
+    return {**definition, "anyOf": [{"required": ["spec"]}, {"required": ["base"]}], "$defs": defs}
 
 
 def _preset() -> Schema:
-    made = Preset.model_json_schema()
-    defs, keys = _spec(), made["properties"]
+    definition = Preset.model_json_schema()
+    defs, keys = _spec(), definition["properties"]
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
     keys["grid"]["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
     by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
-    keys |= dict.fromkeys(protocols(ROOT), LABELLED_BY_DATA_SET | by_protocol)
+    keys |= dict.fromkeys(protocols(Workspace(ROOT)), LABELLED_BY_DATA_SET | by_protocol)
     union: dict[str, list[Schema]] = {}
     for method, inner in parameters("methods").items():
         for name, param in inner.get("properties", {}).items():
@@ -210,13 +211,13 @@ def _preset() -> Schema:
         "properties": {name: {"anyOf": several} for name, several in union.items()},
         "additionalProperties": False,
     }
-    return {**made, "additionalProperties": False, "$defs": defs}
+    return {**definition, "additionalProperties": False, "$defs": defs}
 
 
 def _params() -> Schema:
-    made = TypeAdapter(Request).json_schema()
-    made["properties"]["experiments"]["minItems"] = 1
-    return {**made, "additionalProperties": False}
+    definition = TypeAdapter(Request).json_schema()
+    definition["properties"]["experiments"]["minItems"] = 1
+    return {**definition, "additionalProperties": False}
 
 
 def _cluster() -> Schema:

@@ -37,11 +37,11 @@ def noise(rounds: dict[str, Round]) -> float:
     return abs(rounds[SAME_STEPS].factor - 1)
 
 
-def told(name: str, rounds: dict[str, Round]) -> str:
+def round_line(name: str, rounds: dict[str, Round]) -> str:
     """One line: a round over FedAvg's, its spread, and by how many of FedAvg's rounds hooks differ, where that is more than the spread."""
-    one, base = rounds[name], rounds["fedavg"]
-    spread = noise(rounds) if one.spread is None else one.spread
-    recorded = "" if one.spread is None else f" (spread {one.spread:.0%})"
-    more = {hook: share * one.factor - base.hooks[hook] for hook, share in one.hooks.items()}
-    hooks = [f"{hook} {extra:+.2f}" for hook, extra in more.items() if abs(extra) > spread * one.factor]
-    return f"One round: {one.factor:.2f} of FedAvg's{recorded}" + (f": {', '.join(hooks)}." if hooks else ".")
+    own, base = rounds[name], rounds["fedavg"]
+    spread = noise(rounds) if own.spread is None else own.spread
+    recorded = "" if own.spread is None else f" (spread {own.spread:.0%})"
+    more = {hook: share * own.factor - base.hooks[hook] for hook, share in own.hooks.items()}
+    hooks = [f"{hook} {extra:+.2f}" for hook, extra in more.items() if abs(extra) > spread * own.factor]
+    return f"One round: {own.factor:.2f} of FedAvg's{recorded}" + (f": {', '.join(hooks)}." if hooks else ".")

@@ -132,7 +132,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file. Raises FedshiftError for one that is torn."""
+    """The JSON object in a file, None where there is no file. Raises FedshiftError for a torn file."""
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_whole(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; one that a crash of the machine tore counts as never written."""
+    """The JSON object in a file; a file that a crash of the machine tore counts as never written."""
     return read_json(path) if is_whole(path) else None
 
 

@@ -192,10 +192,10 @@ def fingerprint(*modules: str) -> str:
 @functools.cache
 def _source(name: str) -> Path | None:
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError:
         return None
-    return Path(found.origin) if found and found.origin else None
+    return Path(spec.origin) if spec and spec.origin else None
 
 
 @functools.cache
@@ -209,12 +209,12 @@ def _tree_hash(name: str) -> str:
 def _imports(name: str) -> frozenset[str]:
     path, packages = _source(name), {name.partition(".")[0], "fedshift"}
     assert path is not None
-    found = set()
+    imports = set()
     for node in ast.walk(ast.parse(path.read_text())):
         for target in _targets(node, name, path.name == "__init__.py"):
             if target.partition(".")[0] in packages and _source(target):
-                found.add(target)
-    return frozenset(found)
+                imports.add(target)
+    return frozenset(imports)
 
 
 def _targets(node: ast.AST, name: str, is_package: bool) -> Iterator[str]:

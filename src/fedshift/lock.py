@@ -80,8 +80,8 @@ def holder(path: Path) -> Holder | None:
         return None
 
 
-def here(holder: Holder) -> bool:
-    """Whether the lock's process is one of this machine."""
+def on_this_host(holder: Holder) -> bool:
+    """Whether the lock's process runs on this machine."""
     return holder.get("host") == socket.gethostname()
 
 
@@ -94,7 +94,7 @@ def alive(holder: Holder) -> bool:
     """
     if "unreadable" in holder:
         return time.time() - float(holder["unreadable"]) < PAUSE
-    if here(holder):
+    if on_this_host(holder):
         return _born(holder["pid"]) is not None and holder.get("born") in (None, _born(holder["pid"]))
     if holder["job"] is None:
         return True

@@ -22,11 +22,11 @@ class PackStamp:
     path: Path
 
     def finished(self) -> dict[str, Summary]:
-        """Summaries by `<digest>-<code>`; none where the stamp is not there."""
+        """Summaries by `<digest>-<code>`; none where the stamp is absent."""
         return (read_whole(self.path) or {}).get("finished", {})
 
     def failed(self) -> dict[str, Failure]:
-        """Failures by `<digest>-<code>`; none where the stamp is not there."""
+        """Failures by `<digest>-<code>`; none where the stamp is absent."""
         return (read_whole(self.path) or {}).get("failed", {})
 
     def names(self) -> set[str]:

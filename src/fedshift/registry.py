@@ -1,5 +1,5 @@
 """Finds methods, models, data sets, partition schemes and figures: one file each, by name, without importing
-what is not asked for.
+anything else.
 
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
@@ -62,16 +62,16 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def plugin_sources() -> list[Path]:
-    """The files of all packages and modules that add something to this one, found without importing it."""
+    """The files of all packages and modules that add something to this package, located without import."""
     files: list[Path] = []
     roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
-    for found in map(importlib.util.find_spec, sorted(roots)):
-        if found and found.submodule_search_locations:
+    for spec in map(importlib.util.find_spec, sorted(roots)):
+        if spec and spec.submodule_search_locations:
             files += sorted(
-                path for folder in found.submodule_search_locations for path in Path(folder).rglob("*.py")
+                path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py")
             )
-        elif found and found.origin:
-            files.append(Path(found.origin))
+        elif spec and spec.origin:
+            files.append(Path(spec.origin))
     return files
 
 
@@ -99,7 +99,7 @@ def _class(path: str, name: str) -> Any:
 
 def title(kind: str, name: str) -> str:
     """The first line of the module's docstring, read without importing it."""
-    found = importlib.util.find_spec(module(kind, name))
-    assert found is not None and found.origin is not None
-    tree = ast.parse(Path(found.origin).read_text())
+    spec = importlib.util.find_spec(module(kind, name))
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text())
     return " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())

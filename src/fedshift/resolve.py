@@ -30,10 +30,10 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     method = get("methods", spec.method.name, f"{where}: method.name")
     blocks = {
         "model": spec.model.model_copy(
-            update={"params": _chosen(model, spec.model.params, f"{where}: model.params")}
+            update={"params": _overrides(model, spec.model.params, f"{where}: model.params")}
         ),
         "method": spec.method.model_copy(
-            update={"params": _chosen(method, spec.method.params, f"{where}: method.params")}
+            update={"params": _overrides(method, spec.method.params, f"{where}: method.params")}
         ),
     }
     spec = spec.model_copy(update=blocks)
@@ -72,17 +72,17 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
     modify = {
-        name: _chosen(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
+        name: _overrides(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
         for name, change in changes.items()
     }
-    chosen = _chosen(scheme, spec.partition.params, f"{where}: partition.params")
+    scheme_params = _overrides(scheme, spec.partition.params, f"{where}: partition.params")
     if dataset.domains:
         sources = len(dataset.domains) - len(spec.data.held_out)
-        params(scheme, chosen).check(sources, f"{where}: partition.params")
+        params(scheme, scheme_params).check(sources, f"{where}: partition.params")
         for name, change in changes.items():
-            made = params(change, modify[name])
-            made.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
-    partition = spec.partition.model_copy(update={"params": chosen, "modify": modify})
+            hp = params(change, modify[name])
+            hp.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
+    partition = spec.partition.model_copy(update={"params": scheme_params, "modify": modify})
     return spec.model_copy(update={"partition": partition})
 
 
@@ -90,28 +90,28 @@ def check_weights(spec: RunSpec, where: str) -> None:
     """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method
     weighs its clients otherwise.
     """
-    kind, asked = get("methods", spec.method.name), spec.federation.weights
+    kind, weights = get("methods", spec.method.name), spec.federation.weights
     method = kind(params(kind, spec.method.params))
-    if method.weights not in (None, asked):
+    if method.weights not in (None, weights):
         what = (
-            f"'{asked}' would have no effect: {method.name} weighs its clients by a rule of its own, "
+            f"'{weights}' would have no effect: {method.name} weighs its clients by a rule of its own, "
             f"'{method.weights}'"
         )
         own = any(field.name == "weights" for field in dataclasses.fields(kind.Params))
         cure = (
-            f"Set method.params.weights to '{asked}'." if own else "Leave it out, or choose another method."
+            f"Set method.params.weights to '{weights}'." if own else "Leave it out, or choose another method."
         )
         raise FedshiftError(f"{where}: federation.weights", what, cure)
 
 
-def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
-    """The plug-in's frozen `Params` with `chosen` filled in, values converted to the declared types."""
+def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
+    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types."""
     valid = [field.name for field in dataclasses.fields(plugin.Params)]
-    for key in chosen:
+    for key in overrides:
         if key not in valid:
             raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
     try:
-        made = _adapter(plugin.Params).validate_python(chosen)
+        filled = _adapter(plugin.Params).validate_python(overrides)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -120,11 +120,11 @@ def params(plugin: Any, chosen: dict[str, Any], where: str = "params") -> Any:
             f"'{key}' of {plugin.name}: {first['msg'].removeprefix('Value error, ')}",
             f"Got {first['input']!r}.",
         ) from None
-    for field in dataclasses.fields(made):
-        value = getattr(made, field.name)
+    for field in dataclasses.fields(filled):
+        value = getattr(filled, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             raise FedshiftError(where, f"'{field.name}' of {plugin.name} is not finite", f"Got {value!r}.")
-    return made
+    return filled
 
 
 @functools.cache
@@ -132,9 +132,9 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _chosen(plugin: Any, given: dict[str, Any], where: str) -> dict[str, Any]:
-    made, default = params(plugin, given, where), plugin.Params()
-    pairs = ((field.name, getattr(made, field.name)) for field in dataclasses.fields(made))
+def _overrides(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
+    filled, default = params(plugin, overrides, where), plugin.Params()
+    pairs = ((field.name, getattr(filled, field.name)) for field in dataclasses.fields(filled))
     return {name: value for name, value in pairs if value != getattr(default, name)}
 
 
@@ -143,12 +143,12 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor
     has values.
     """
-    import torch
+    from fedshift.shapes import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
     kind = get("methods", changed.name)
     try:
-        with torch.device("meta"):
+        with shapes_only():
             kind(params(kind, changed.params)).model(get("models", network.name)(2, px, **network.params))
     except FedshiftError as error:
         return error
@@ -160,11 +160,11 @@ def complete(spec: RunSpec) -> RunSpec:
     too; `resolve` drops them again.
     """
 
-    def every(kind: str, name: str, chosen: dict[str, Any]) -> dict[str, Any]:
-        return dataclasses.asdict(params(get(kind, name), chosen))
+    def every(kind: str, name: str, overrides: dict[str, Any]) -> dict[str, Any]:
+        return dataclasses.asdict(params(get(kind, name), overrides))
 
     partition, model, method = spec.partition, spec.model, spec.method
-    changes = {name: every("modifiers", name, chosen) for name, chosen in partition.modify.items()}
+    changes = {name: every("modifiers", name, overrides) for name, overrides in partition.modify.items()}
     return spec.model_copy(
         update={
             "partition": partition.model_copy(
@@ -177,10 +177,11 @@ def complete(spec: RunSpec) -> RunSpec:
 
 
 def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
-    import torch
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    with torch.device("meta"):
+    from fedshift.shapes import shapes_only
+
+    with shapes_only():
         return any(
             isinstance(part, _BatchNorm) for part in model(2, max(spec.data.input_px, model.min_px)).modules()
         )

@@ -28,7 +28,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The directory of one run, whether or not it is there.
+    """The directory of one run, whether or not it exists.
 
     path: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>-<code>
     """
@@ -137,8 +137,8 @@ class RunDirectory:
 
     def writer(self) -> Holder | None:
         """The process that trains the run now: its host, pid, birth and Slurm job; None where none lives."""
-        found = holder(self.lock)
-        return found if found and alive(found) else None
+        process = holder(self.lock)
+        return process if process and alive(process) else None
 
     def state(self) -> State:
         """How far the run is. May ask Slurm whether the process that holds the lock lives."""

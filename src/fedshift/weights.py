@@ -52,8 +52,8 @@ class WeightsFile:
         """Where it lies or should lie."""
         import torch
 
-        chosen = os.environ.get(FOLDER)
-        return (Path(chosen) if chosen else Path(torch.hub.get_dir()) / "checkpoints") / self.name
+        folder = os.environ.get(FOLDER)
+        return (Path(folder) if folder else Path(torch.hub.get_dir()) / "checkpoints") / self.name
 
     @property
     def cure(self) -> str:
@@ -63,20 +63,20 @@ class WeightsFile:
         return f"put the file with SHA-256 {self.sha256} there (its folder: {FOLDER}, else torch's cache)"
 
     def require(self) -> None:
-        """Raise FedshiftError, which no retry mends, where the file is not there."""
+        """Raise FedshiftError, which no retry mends, where the file is absent."""
         if not self.path.is_file():
             what = f"the published weights of {self.owner} are not there: it cannot run here"
             raise FedshiftError(self.path, what, f"To get them: {self.cure}. Without them {self.instead}")
 
     def check(self) -> str:
-        """The SHA-256 of the file. Raises FedshiftError where it is not there or is another one."""
+        """The SHA-256 of the file. Raises FedshiftError where it is absent or another file."""
         self.require()
-        found = sha256_file(self.path)
-        if not found.startswith(self.sha256):
-            said = "is" if len(self.sha256) == len(found) else "begins with"
-            what = f"is another file: its SHA-256 {said} {found[: len(self.sha256)]}, not {self.sha256}"
+        actual = sha256_file(self.path)
+        if not actual.startswith(self.sha256):
+            verb = "is" if len(self.sha256) == len(actual) else "begins with"
+            what = f"is another file: its SHA-256 {verb} {actual[: len(self.sha256)]}, not {self.sha256}"
             raise FedshiftError(self.path, what, f"Remove it, then: {self.cure}. Without it {self.instead}")
-        return found
+        return actual
 
 
 def of_model(model: type[Model], init: str) -> WeightsFile:
@@ -92,16 +92,17 @@ def of_model(model: type[Model], init: str) -> WeightsFile:
 def known() -> dict[str, list[WeightsFile]]:
     """All published files by who reads them: models, then renderings."""
     models = {name: get("models", name) for name in names("models")}
-    found = {name: [of_model(model, init) for init in model.weights] for name, model in models.items()}
+    published = {name: [of_model(model, init) for init in model.weights] for name, model in models.items()}
     kinds = {name: get("renderings", name) for name in names("renderings")}
-    found |= {name: list(kind(kind.Params()).weights) for name, kind in kinds.items()}
-    return {name: files for name, files in found.items() if files}
+    published |= {name: list(kind(kind.Params()).weights) for name, kind in kinds.items()}
+    return {name: files for name, files in published.items() if files}
 
 
 def fetch_weights(
     owners: Iterable[str], sources: Sequence[Path] = (), say: Callable[[str], None] = print
 ) -> None:
-    """Bring the published files of `owners` to their folder; one that is there is checked and left alone.
+    """Bring the published files of `owners` to their folder; a file that is present is checked and left
+    alone.
 
     `sources`: files, known by their content, and folders, in which they are looked for by name; what is taken
     is copied, and nothing is downloaded. Raises FedshiftError for what cannot be got or is another file by
@@ -143,18 +144,18 @@ def _import(
         for path in ([source / file.name for file in wanted] if source.is_dir() else [source])
         if path.is_file()
     ]
-    found: dict[WeightsFile, Path] = {}
+    origins: dict[WeightsFile, Path] = {}
     for path in paths:
         content = sha256_file(path)
-        file = next((one for one in wanted if content.startswith(one.sha256)), None)
+        file = next((candidate for candidate in wanted if content.startswith(candidate.sha256)), None)
         if file is None:
-            what = f"is none of {', '.join(one.name for one in wanted)}: its SHA-256 is {content}"
+            what = f"is none of {', '.join(candidate.name for candidate in wanted)}: its SHA-256 is {content}"
             raise FedshiftError(path, what, "Get it again.")
-        found.setdefault(file, path)
-    if absent := [file.name for file in wanted if file not in found and (every or not found)]:
+        origins.setdefault(file, path)
+    if absent := [file.name for file in wanted if file not in origins and (every or not origins)]:
         cure = "Name files, or folders in which they have these names."
         raise FedshiftError(", ".join(map(str, sources)), f"no {', '.join(absent)} there", cure)
-    for file, path in found.items():
+    for file, path in origins.items():
         if not file.path.exists():
             with atomic_path(file.path) as temporary:
                 shutil.copyfile(path, temporary)

@@ -67,7 +67,7 @@ class Workspace:
         return RunDirectory(self.results / "runs" / name)
 
     def runs(self) -> Iterator[RunDirectory]:
-        """The directories of all runs that are here, in order."""
+        """The directories of all runs that exist, in order."""
         for path in sorted((self.results / "runs").glob("*/*/*/*/*/")):
             yield RunDirectory(path)
 
@@ -96,7 +96,7 @@ class Workspace:
         return PackStamp(self.results / "packs" / f"{pack}.json")
 
     def packs(self) -> list[PackStamp]:
-        """The stamps that are here."""
+        """The stamps that exist."""
         return [PackStamp(path) for path in sorted((self.results / "packs").glob("*.json"))]
 
     def metrics(self, experiment: str) -> Path:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collect import Collected, collect
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import Collected
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable
@@ -155,7 +156,7 @@ class Project:
 
     def add_all(self, accuracies: Accuracies) -> Collected:
         """All runs that the declared experiment has, with one accuracy for all; collect them."""
-        for cell in expand(self.workspace.root, load(self.workspace.root, self.name)):
+        for cell in expand(self.workspace, load(self.workspace, self.name)):
             self.add(cell.label, accuracies, spec=cell.spec, **cell.axes)
         return self.collect()
 

@@ -16,13 +16,14 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims import verdicts
-from fedshift.analysis.collect import Collected, Use
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import evaluated, gather
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
 from fedshift.analysis.panels import table
 from fedshift.analysis.report import write as write_report
 from fedshift.analysis.restore import restore
+from fedshift.analysis.uses import Use
 from fedshift.evaluations.base import read
 from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.load import load
@@ -200,7 +201,7 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     ]
     paths = {run.name: next(run.evaluated.iterdir()) for run in runs}
     results = [(use, paths[use.name]) for use in uses]
-    gather(workspace, load(workspace.root, "toy"), "fedbn-adapted", TASK, results)
+    gather(workspace, load(workspace, "toy"), "fedbn-adapted", TASK, results)
     gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
     assert (
         len(gathered) == 16

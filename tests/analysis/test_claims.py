@@ -12,14 +12,15 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from fedshift.analysis import claim_groups, claims, tables
+from fedshift.analysis import claim_groups, claim_lines, claims, paired, tables
 from fedshift.analysis.claims import Verdict, verdicts
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import CLAIMS
 from fedshift.analysis.power import detectable, needed
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -55,7 +56,7 @@ def judged(
 
 def told(verdict: Verdict) -> str:
     """What pages say of our differences."""
-    return claims.lines([verdict])[0][4]
+    return claim_lines.lines([verdict])[0][4]
 
 
 def test_a_claim_may_be_of_any_metric(project: Project) -> None:
@@ -63,7 +64,7 @@ def test_a_claim_may_be_of_any_metric(project: Project) -> None:
     verdict = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(1, 2, 3)}, metric="loss.ood")
     (against,) = verdict.differences
     assert (against.mean, against.seeds) == (0, 3)
-    assert verdict.said.endswith(", loss.ood")
+    assert verdict.statement.endswith(", loss.ood")
 
 
 def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(project: Project) -> None:
@@ -81,7 +82,7 @@ def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(pr
     assert (against.low, against.high) == pytest.approx((library.low, library.high))
     assert against.pairs == pytest.approx({"a": 6, "b": -2, "c": -2, "d": 2})
     assert math.isnan(against.pairs_low) and math.isnan(against.pairs_high)
-    assert (one.verdict, one.said) == ("confirmed", "hfedf > fedavg, ood")
+    assert (one.verdict, one.statement) == ("confirmed", "hfedf > fedavg, ood")
     assert told(one) == "fedavg +1.0 [+0.5, +1.5], 3 seeds"
     assert (one.orientation, one.differs) == (
         pytest.approx(54.6 - 51.3),
@@ -104,7 +105,7 @@ def test_one_seed_decides_nothing_on_however_many_targets(project: Project, axes
     assert (against.pairs_low, against.pairs_high) == pytest.approx((3 - half, 3 + half))
     pairs = "(a +3.0, b +2.0, c +4.0, d +3.0) [+1.7, +4.3] over these 4"
     assert told(one) == f"fedavg +3.0 {pairs}, 1 seed; no interval over seeds"
-    row = claims.table([one]).iloc[0]
+    row = claim_lines.table([one]).iloc[0]
     assert row["pairs"] == "a +3.0, b +2.0, c +4.0, d +3.0"
     assert (row["pairs_low"], row["pairs_high"]) == (against.pairs_low, against.pairs_high)
 
@@ -167,7 +168,7 @@ def test_one_equal_method_leaves_the_best_undecided(project: Project) -> None:
     one = judged(project, "HF-C01.2", {"hfedf": HFEDF, **less, "fedgma": less_by(-1, 1, 1)})
     assert [each.right for each in one.differences] == [*less, "fedgma"]
     assert one.verdict == "undecided"
-    assert one.said == "hfedf > each of 5, ood"
+    assert one.statement == "hfedf > each of 5, ood"
 
 
 MANY = ("fedprox", "pfedhn", "fedsr", "fedgma")
@@ -216,7 +217,7 @@ def test_comparable_to_several_means_as_good_as_the_best(
     """FDSE-C09.1: without adaptation FDSE is comparable to the best of FedAvg and adapted FedBN."""
     ood = {"fdse": HFEDF, "fedavg": less_by(*fedavg), "fedbn": less_by(*fedbn)}
     one = judged(project, "FDSE-C09.1", ood, rows=ROWS, margin=2.0)
-    assert (one.verdict, one.said) == (verdict, "fdse ~ the best of 2, ood")
+    assert (one.verdict, one.statement) == (verdict, "fdse ~ the best of 2, ood")
 
 
 def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(project: Project) -> None:
@@ -227,7 +228,7 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
     assert against.detectable == pytest.approx(detectable(1, 3))
     assert against.needed == 10
     assert told(one) == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; they see {detectable(1, 3):.1f}, ours needs 10"
-    row = claims.table([one]).iloc[0]
+    row = claim_lines.table([one]).iloc[0]
     assert (row["detectable"], row["needed"]) == (against.detectable, 10)
 
 
@@ -352,15 +353,17 @@ def test_a_printed_difference_of_another_experiment_is_for_orientation(
     assert one.differs == reasons
     shown, apart = (one.orientation, one.printed) if reasons else (one.printed, one.orientation)
     assert shown == pytest.approx(54.6 - 51.3) and math.isnan(apart)
-    assert claims.lines([one])[0][2] == ("orientation: +3.3" if reasons else "+3.3")
-    assert [reason in line for reason in reasons for line in claims.footnotes([one])] == [True] * len(reasons)
+    assert claim_lines.lines([one])[0][2] == ("orientation: +3.3" if reasons else "+3.3")
+    assert [reason in line for reason in reasons for line in claim_lines.footnotes([one])] == [True] * len(
+        reasons
+    )
 
 
 def test_pairs_are_named_by_the_axes_that_vary() -> None:
     pairs = pd.DataFrame({"d": 1, "target": ["a", "b"], "seed": 0, "difference": [10.0, 20.0]})
-    assert claims.difference(pairs, "fedavg").pairs == {"a": 10, "b": 20}
-    assert claims.difference(pairs[:1], "fedavg").pairs == {"1, a": 10}
-    assert claims.difference(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
+    assert paired.estimate(pairs, "fedavg").pairs == {"a": 10, "b": 20}
+    assert paired.estimate(pairs[:1], "fedavg").pairs == {"1, a": 10}
+    assert paired.estimate(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
 
 
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
@@ -402,11 +405,17 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
     """Rows and relations resolve, before anything is trained."""
     root = REFERENCE.parent
     for path in sorted((root / "experiments").rglob("*.yaml")):
-        experiment = load(root, path.relative_to(root / "experiments").with_suffix("").as_posix())
+        experiment = load(Workspace(root), path.relative_to(root / "experiments").with_suffix("").as_posix())
         if experiment.claims:
-            keys = ["method", *dict.fromkeys(axis for cell in expand(root, experiment) for axis in cell.axes)]
+            keys = [
+                "method",
+                *dict.fromkeys(axis for cell in expand(Workspace(root), experiment) for axis in cell.axes),
+            ]
             runs = pd.DataFrame(
-                [{"method": cell.label, **cell.axes, "state": "missing"} for cell in expand(root, experiment)]
+                [
+                    {"method": cell.label, **cell.axes, "state": "missing"}
+                    for cell in expand(Workspace(root), experiment)
+                ]
             )
             values = runs.assign(id=math.nan, ood=math.nan, all=math.nan, avg=math.nan)
             for name, claim in experiment.claims.items():

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import records as module
-from fedshift.analysis.collect import collect, read
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import read
 from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
 from fedshift.federation.records import SCHEMA, STATISTICS

@@ -17,6 +17,7 @@ from fedshift.experiments.load import load, protocol, read
 from fedshift.experiments.protocols import Protocol, merge
 from fedshift.files import canonical_json
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -28,7 +29,7 @@ OFFICE = Row(
 
 def reasons(name: str, method: str, metric: str = "ood", **values: Any) -> list[str]:
     """Why the runs of a cell of an experiment are not the printed row's."""
-    experiment = load(ROOT, name)
+    experiment = load(Workspace(ROOT), name)
     printed = find(ROOT, experiment, method, values, metric)
     assert printed is not None
     runs = pd.DataFrame(
@@ -36,10 +37,10 @@ def reasons(name: str, method: str, metric: str = "ood", **values: Any) -> list[
             "spec": cell.spec.model_dump_json(),
             "adaptation": canonical_json(cell.task.declared()) if cell.task else None,
         }
-        for cell in expand(ROOT, experiment)
+        for cell in expand(Workspace(ROOT), experiment)
         if cell.label == method and all(cell.axes[axis] == value for axis, value in values.items())
     )
-    return differences(ROOT, protocol(ROOT, experiment.protocol), printed, runs)
+    return differences(ROOT, protocol(Workspace(ROOT), experiment.protocol), printed, runs)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_ten_rounds_of_five_hundred_are_not(project: Project) -> None:
     found = reasons("fdse/office_quick", "fedavg", "all")
     assert "federation.rounds 10, paper 500" in found
     assert "local.precision bf16, paper fp32" in found
-    experiment = load(ROOT, "fdse/office_quick")
+    experiment = load(Workspace(ROOT), "fdse/office_quick")
     project.declare(
         "fdse/office_quick", **experiment.model_dump(include={"title", "protocol", "spec", "axes", "tables", "published"}), methods={"fedavg": None}
     )  # fmt: skip
@@ -147,28 +148,30 @@ def test_a_searched_value_may_be_another_of_the_grid() -> None:
 
 
 def test_an_average_over_fewer_domains_is_not_the_papers() -> None:
-    experiment = load(ROOT, "hfedf/table2")
+    experiment = load(Workspace(ROOT), "hfedf/table2")
     printed = find(ROOT, experiment, "fedavg", {"d": 1}, "ood")
     assert printed is not None
     specs = [
         cell.spec.model_dump_json()
-        for cell in expand(ROOT, experiment)
+        for cell in expand(Workspace(ROOT), experiment)
         if cell.label == "fedavg" and cell.axes["d"] == 1 and cell.axes["target"] in ("photo", "sketch")
     ]
     runs = pd.DataFrame({"spec": specs, "adaptation": None})
-    (reason,) = differences(ROOT, protocol(ROOT, "hfedf"), printed, runs)
+    (reason,) = differences(ROOT, protocol(Workspace(ROOT), "hfedf"), printed, runs)
     assert reason == "data.target photo, sketch, paper art_painting, cartoon, photo, sketch"
 
 
 def test_another_rule_for_the_round_and_a_missing_adaptation_are_told() -> None:
-    experiment = load(ROOT, "fdse/table2_office")
+    experiment = load(Workspace(ROOT), "fdse/table2_office")
     printed = find(ROOT, experiment, "fdse-adapted", {"target": "webcam"}, "ood")
     assert printed is not None
     cells = [
-        cell for cell in expand(ROOT, experiment) if cell.label == "fdse" and cell.axes["target"] == "webcam"
+        cell
+        for cell in expand(Workspace(ROOT), experiment)
+        if cell.label == "fdse" and cell.axes["target"] == "webcam"
     ]
     runs = pd.DataFrame({"spec": [cell.spec.model_dump_json() for cell in cells], "adaptation": None})
-    rule: Protocol = protocol(ROOT, "fdse_unseen").model_copy(update={"select": "last"})
+    rule: Protocol = protocol(Workspace(ROOT), "fdse_unseen").model_copy(update={"select": "last"})
     assert differences(ROOT, rule, printed, runs) == [
         "adapted by nothing, paper fdse",
         "select last, paper best_first",

@@ -8,6 +8,7 @@ import pytest
 
 from fedshift.analysis.coverage import LOST, REASONS, Number, numbers
 from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 
@@ -39,4 +40,6 @@ def test_rows_come_in_the_papers_order(printed: list[Number]) -> None:
             rows.setdefault((number.table, place.experiment), []).append(place.row)
     for (table, name), met in rows.items():
         order = [*dict.fromkeys(met)]
-        assert order == [row for row in load(ROOT, name).rows if row in order], f"{name}, table {table}"
+        assert order == [row for row in load(Workspace(ROOT), name).rows if row in order], (
+            f"{name}, table {table}"
+        )

@@ -218,7 +218,7 @@ def test_a_name_that_is_none_is_refused_before_anything_is_trained(
         methods={"fedavg": None}, axes={"target": ["plain"]}, tables={"main": {"metrics": [text]}}
     )
     with pytest.raises(FedshiftError, match=r"experiments/toy.yaml: tables.main.metrics"):
-        list(expand(project.workspace.root, load(project.workspace.root, "toy")))
+        list(expand(project.workspace, load(project.workspace, "toy")))
 
 
 def test_the_size_that_the_page_states(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
 
 from fedshift.analysis import interactive, report
-from fedshift.analysis.collect import read
+from fedshift.analysis.collected import read
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.report_charts import against_costs
 from fedshift.analysis.report_facts import costs, summaries, unfinished
@@ -124,7 +124,7 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
         axes={"seed": [0]},
         spec={"model": {"name": "digits_cnn"}},
     )  # fmt: skip
-    for cell in expand(project.workspace.root, load(project.workspace.root, "toy")):
+    for cell in expand(project.workspace, load(project.workspace, "toy")):
         directory = project.add(cell.label, {1: accuracy((0.5, 0.7))}, spec=cell.spec, **cell.axes)
         summary = json.loads((directory / "summary.json").read_text())
         passes = 2e9 if cell.label == "ditto" else 1e9

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import published, tables
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import notes
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
@@ -35,7 +36,7 @@ def targets_and_seeds(project: Project, missing: tuple[str, int] | None = None, 
 
 
 def build(project: Project, collected: Collected, **table: Any) -> pd.DataFrame:
-    spec = load(project.workspace.root, "toy").tables["t"].model_copy(update=table)
+    spec = load(project.workspace, "toy").tables["t"].model_copy(update=table)
     return tables.cells(project.workspace.root, collected, spec)
 
 
@@ -131,7 +132,7 @@ def test_methods_keep_the_order_of_the_file(project: Project) -> None:
 def test_published_values(
     name: str, method: str, values: dict[str, Any], metric: str, value: float, std: float | None
 ) -> None:
-    found = published.find(ROOT, load(ROOT, name), method, values, metric)
+    found = published.find(ROOT, load(Workspace(ROOT), name), method, values, metric)
     assert found is not None
     assert found.value == value
     assert found.std == std or (std is None and math.isnan(found.std))
@@ -140,12 +141,12 @@ def test_published_values(
 
 @pytest.mark.parametrize("values", [{"target": "photo"}, {"d": 9, "target": "photo"}])
 def test_no_published_value_for_an_average_or_an_unknown_cell(values: dict[str, Any]) -> None:
-    assert published.find(ROOT, load(ROOT, "hfedf/table2"), "fedavg", values, "ood") is None
+    assert published.find(ROOT, load(Workspace(ROOT), "hfedf/table2"), "fedavg", values, "ood") is None
 
 
 def test_every_published_template_finds_a_number() -> None:
     for name, values in (("hfedf/table2", {"d": 3}), ("fdse/table1_office", {})):
-        experiment: Experiment = load(ROOT, name)
+        experiment: Experiment = load(Workspace(ROOT), name)
         metrics = next(iter(experiment.tables.values())).metrics
         for method in experiment.methods:
             assert all(published.find(ROOT, experiment, method, values, metric) for metric in metrics), method
@@ -157,7 +158,7 @@ def domains_per_client(*values: int) -> dict[str, Any]:
 
 
 def hfedf(project: Project) -> Collected:
-    keys = load(ROOT, "hfedf/table2").model_dump(include={"tables", "title", "protocol", "spec"})
+    keys = load(Workspace(ROOT), "hfedf/table2").model_dump(include={"tables", "title", "protocol", "spec"})
     project.declare(
         "hfedf/table2",
         methods={"fedavg": None},
@@ -165,7 +166,7 @@ def hfedf(project: Project) -> Collected:
         published={"*": "pacs/cnn32/lodo/d{d}/{method}/default/{target}"},
         **keys,
     )
-    cells = expand(project.workspace.root, load(project.workspace.root, "hfedf/table2"))
+    cells = expand(project.workspace, load(project.workspace, "hfedf/table2"))
     for cell, ood in zip(cells, (0.55, 0.57), strict=True):
         project.add("fedavg", {1: accuracy((0.7, 0.6), ood=ood)}, spec=cell.spec, **cell.axes)
     return project.collect()
@@ -310,7 +311,7 @@ def test_columns_come_in_the_order_of_the_file(project: Project) -> None:
 
 def printed(project: Project, name: str, method: str, **axes: Any) -> tuple[pd.DataFrame, str]:
     """Cells and text of an experiment of ours, cut to one method and to some values on its axes; all its runs reach 50%."""
-    one = load(ROOT, name)
+    one = load(Workspace(ROOT), name)
     table = {"metrics": ["ood"], "columns": ["d"] if "d" in axes else []}
     keys = one.model_dump(include={"protocol", "spec", "title"}) | {"tables": {"t": table}}
     project.declare(
@@ -332,14 +333,14 @@ def test_what_is_printed_is_shown_and_what_it_is_taken_for_is_told(project: Proj
 def test_a_slip_without_a_right_value_has_no_difference(project: Project) -> None:
     cells, _ = printed(project, "fedrd/table2", "fedavg", target=["sketch"])
     assert (cells["published"].fillna(cells["orientation"]) == 64.64).all()  # the average's, over one domain
-    found = published.find(ROOT, load(ROOT, "fedrd/table2"), "fedavg", {"target": "sketch"}, "ood")
+    found = published.find(ROOT, load(Workspace(ROOT), "fedrd/table2"), "fedavg", {"target": "sketch"}, "ood")
     assert found is not None and found.value == 54.83 and math.isnan(found.judged)
     assert found.remark.startswith("the printed 54.83 is a slip, and no difference is shown")
 
 
 def test_a_printed_half_width_becomes_a_standard_deviation(project: Project) -> None:
     """StableFDG's Table 10: 82.97 with a 95% half-width of 0.36 over three runs."""
-    found = published.find(ROOT, load(ROOT, "stablefdg/table10"), "no-style", {}, "ood")
+    found = published.find(ROOT, load(Workspace(ROOT), "stablefdg/table10"), "no-style", {}, "ood")
     assert found is not None
     assert (found.value, found.std) == (82.97, pytest.approx(0.36 * math.sqrt(3) / 4.302653))
     cells, text = printed(project, "stablefdg/table10", "no-style")

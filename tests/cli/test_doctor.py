@@ -44,7 +44,7 @@ def command(folder: Path, name: str, printed: str) -> None:
 def test_missing_images_are_wrong_for_the_experiments_that_need_them(project: Path) -> None:
     (pacs,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert (pacs.part, pacs.state, pacs.cure) == ("data pacs", "wrong", "fedshift fetch pacs")
-    assert "needed by hfedf/table2" in pacs.found
+    assert "needed by hfedf/table2" in pacs.text
     (digits,) = data.datasets(Workspace(project), Request(("demo",)))
     assert digits.state == "ok"
 
@@ -57,7 +57,7 @@ def test_unverified_and_verified_images_are_told_apart(project: Path) -> None:
     stamp = {"hash": json.loads((project / "reference/datasets/pacs.json").read_text())["hash"]}
     raw.with_name("original.verified.json").write_text(json.dumps(stamp))
     (found,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
-    assert (found.state, found.found) == ("ok", "verified, 9,991 files")
+    assert (found.state, found.text) == ("ok", "verified, 9,991 files")
     raw.with_name("original.verified.json").write_text(json.dumps({"hash": "other"}))
     (found,) = data.datasets(Workspace(project), Request(("hfedf/table2",)))
     assert found.state == "absent"
@@ -74,14 +74,14 @@ def test_profile_is_held_against_the_cluster(project: Path) -> None:
     command(project, "sinfo", "long*|up|infinite|64000+|(null)")
     command(project, "scontrol", "AccountingStorageType = accounting_storage/none")
     (wrong,) = cluster.check(workspace, asked)
-    assert "'short' is not on this cluster" in wrong.found and "one of: long" in wrong.cure
+    assert "'short' is not on this cluster" in wrong.text and "one of: long" in wrong.cure
     command(project, "sinfo", "short|up|infinite|64000|(null)")
     assert states() == ["ok", "wrong"]  # no GPU there
     command(project, "sinfo", "short|up|infinite|64000|gpu:2")
     assert states() == ["ok"]
     command(project, "scontrol", "AccountingStorageEnforce = associations,limits")
     *_, account = cluster.check(workspace, asked)
-    assert "names none" in account.found
+    assert "names none" in account.text
 
 
 def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
@@ -97,7 +97,7 @@ def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
         command(project, "sinfo", f"only*|{limits}")
         _, *wrong = cluster.check(workspace, asked)
         assert len(wrong) == len(told)
-        assert all(part in finding.found for part, finding in zip(told, wrong, strict=True))
+        assert all(part in finding.text for part, finding in zip(told, wrong, strict=True))
 
 
 @pytest.mark.parametrize(("given", "minutes"), [("infinite", None), ("30:00", 30), ("2-01:30:00", 2970)])
@@ -119,7 +119,7 @@ def test_remote_that_is_not_there_is_told(project: Path) -> None:
     assert [finding.state for finding in services.dvc(workspace, asked)] == ["wrong"]  # no DVC project
     (project / ".dvc").mkdir()
     (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n")
-    assert "no remote" in next(iter(services.dvc(workspace, asked))).found
+    assert "no remote" in next(iter(services.dvc(workspace, asked))).text
     (project / ".dvc" / "config").write_text("[core]\nno_scm = true\n['remote \"store\"']\nurl = ../store\n")
     (missing,) = services.dvc(workspace, asked)
     assert (missing.state, "dvc push" in missing.cure) == ("absent", True)
@@ -130,10 +130,10 @@ def test_remote_that_is_not_there_is_told(project: Path) -> None:
 def test_disk_is_held_against_what_is_to_be_done(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, asked = Workspace(project), Request(("demo",))
     (before,) = machine.disk(workspace, asked)
-    assert "fedshift plan" in before.found
+    assert "fedshift plan" in before.text
     plan(workspace, asked)
     (planned,) = machine.disk(workspace, asked)
-    assert (planned.state, "56 runs to do need up to 0.2 GB" in planned.found) == ("ok", True)
+    assert (planned.state, "56 runs to do need up to 0.2 GB" in planned.text) == ("ok", True)
     monkeypatch.setattr(machine, "SPARE_GB", 1e9)
     assert [finding.state for finding in machine.disk(workspace, asked)] == ["wrong"]
 
@@ -144,7 +144,7 @@ def test_precision_is_measured_in_a_second(project: Path) -> None:
     began = time.perf_counter()
     (found,) = machine.precision(workspace, asked)
     assert time.perf_counter() - began < 3
-    assert found.found.startswith(("bf16 is", "fp32 is"))
+    assert found.text.startswith(("bf16 is", "fp32 is"))
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_a_tf32_that_is_not_here_is_wrong_for_the_experiments_that_need_it(proje
     kept = "\n".join(line for line in demo if not line.startswith(key))
     (project / "experiments" / "rounded.yaml").write_text(f"{kept}\n{asks}\n")
     measured, wrong = machine.precision(Workspace(project), Request(("demo", "rounded")))
-    assert "no tf32, which GPUs have" in measured.found
-    assert (wrong.state, wrong.found) == ("wrong", "no tf32, needed by rounded")
+    assert "no tf32, which GPUs have" in measured.text
+    assert (wrong.state, wrong.text) == ("wrong", "no tf32, needed by rounded")
     assert "local.precision to fp32" in wrong.cure
 
 

@@ -30,7 +30,7 @@ def test_profile_against_a_live_cluster(
     plan(workspace, asked)
 
     def told() -> list[tuple[str, str]]:
-        return [(finding.state, finding.found) for finding in slurm_cluster.check(workspace, asked)]
+        return [(finding.state, finding.text) for finding in slurm_cluster.check(workspace, asked)]
 
     assert told() == [("ok", "partitions gpu; jobs go to gpu")]
     config.write_text("slurm-status-command: sacct\n")

@@ -17,6 +17,7 @@ from fedshift.experiments.protocols import merge
 from fedshift.experiments.task import Task
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
@@ -106,7 +107,7 @@ def test_a_model_without_batch_normalisation_is_refused_before_it_is_trained(pro
 
 def test_adapted_cells_follow_the_methods_and_start_from_the_round_shown(project: Path) -> None:
     declared(project)
-    cells = expand(project, load(project, "tiny"))
+    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
     assert [(cell.label, cell.task) for cell in cells] == [
         ("fedbn", None),
         ("fdse", None),
@@ -124,7 +125,7 @@ def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
     declared(project, evaluations=["confusion", {"features": {"images": 20}}])
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     assert [run.name for run in planfile.runs(path)] == [run.name for run in before]
-    tasks = evaluations(project, load(project, "tiny"))
+    tasks = evaluations(Workspace(project), load(Workspace(project), "tiny"))
     assert [*tasks.items()] == [
         ("confusion", Task("confusion", {}, "last")),
         ("features-20", Task("features", {"images": 20}, "last")),
@@ -137,8 +138,8 @@ def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
 
 def test_the_published_table_is_complete(project: Path) -> None:
     """FDSE, Table 2 on Office-Caltech10: 12 runs, of which 8 are adapted from the best round, on the test tenth."""
-    experiment = load(ROOT, "fdse/table2_office")
-    cells = expand(ROOT, experiment)
+    experiment = load(Workspace(ROOT), "fdse/table2_office")
+    cells = expand(Workspace(ROOT), experiment)
     assert experiment.rows == ["fedavg", "fedbn", "fedbn-adapted", "fdse", "fdse-adapted"]
     assert len(cells) == 20 and sum(cell.task is None for cell in cells) == 12
     assert {cell.axes["target"] for cell in cells} == {"caltech", "amazon", "dslr", "webcam"}

@@ -10,13 +10,16 @@ import pytest
 import yaml
 
 from fedshift.analysis import claims, report, static, tables
-from fedshift.analysis.collect import COLUMNS, RUNS, collect
+from fedshift.analysis.collect import collect
+from fedshift.analysis.columns import COLUMNS, RUNS
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.select import curves
+from fedshift.analysis.values import reported
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.planning import planfile
+from fedshift.registry import get
 from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.verbs import done, fedshift, refused
@@ -35,7 +38,7 @@ def declare(root: Path, **keys: Any) -> None:
 
 def cells(root: Path, **axes: Any) -> list[Cell]:
     declare(root, axes=axes)
-    return expand(root, load(root, "tiny"))
+    return expand(Workspace(root), load(Workspace(root), "tiny"))
 
 
 def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
@@ -46,7 +49,8 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
     table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
-    columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *table}
+    sets = reported(collected, get("metrics", "accuracy"))
+    columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *sets, *table}
     assert columns <= COLUMNS | {"target", "seed"}
 
 
@@ -62,7 +66,7 @@ def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: P
         only={"fedprox": {"rate": [0.2], "local.precision": ["fp32"]}},
         tables={"t": {"columns": ["local.precision", "rate"]}},
     )
-    cells = expand(project, load(project, "tiny"))
+    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
     assert [
         (cell.label, *cell.axes.values(), cell.spec.local.precision, cell.spec.local.lr) for cell in cells
     ] == [

@@ -30,7 +30,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(root)
 
 
-@pytest.mark.parametrize("name", available(ROOT))
+@pytest.mark.parametrize("name", available(Workspace(ROOT)))
 def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -> None:
     found = collect(workspace, name)
     assert not found.runs.duplicated(found.keys).any()
@@ -52,4 +52,4 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
 
 def test_the_docs_count_the_runs_of_each_paper() -> None:
     assert {name.partition("/")[0] for name in COUNTED} == {"fdse", "fedrd", "hfedf", "stablefdg"}
-    assert set(COUNTED) <= set(available(ROOT))
+    assert set(COUNTED) <= set(available(Workspace(ROOT)))

@@ -35,7 +35,7 @@ def declare(root: Path, **keys: Any) -> None:
 
 def names(root: Path, **keys: Any) -> list[str]:
     declare(root, **keys)
-    return [*figures(load(root, "tiny"))]
+    return [*figures(load(Workspace(root), "tiny"))]
 
 
 def test_files_are_named_by_the_figure_and_its_parameters(project: Path) -> None:

@@ -43,7 +43,7 @@ EXPERIMENT: dict[str, Any] = {
 
 def declared(project: Path, **keys: Any) -> list[Cell]:
     (project / "experiments" / "lodo.yaml").write_text(yaml.safe_dump({**EXPERIMENT, **keys}))
-    return expand(project, load(project, "lodo"))
+    return expand(Workspace(project), load(Workspace(project), "lodo"))
 
 
 def test_from_the_experiment_to_the_table(project: Path) -> None:
@@ -78,7 +78,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     collected = collect(workspace, "lodo")
     text = write(workspace, collected).with_suffix(".md").read_text()
     assert "select = held_out" in text and "select = oracle" in text
-    shown = load(project, "lodo").tables["rules"]
+    shown = load(Workspace(project), "lodo").tables["rules"]
     assert shown.select == ["last", "held_out", "oracle"]
     rules = pq.read_table(workspace.metrics("lodo")).column_names
     assert {"target", "validation"} <= set(rules)

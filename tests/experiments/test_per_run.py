@@ -13,6 +13,7 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
@@ -21,7 +22,7 @@ OFFICE, PACS = "office_caltech10", "pacs"
 
 def cells(**keys: Any) -> list[Cell]:
     told = {"name": "tried", "title": "Tried", "protocol": "fdse", "axes": {"seed": [2]}, **keys}
-    return expand(ROOT, Experiment.model_validate(told))
+    return expand(Workspace(ROOT), Experiment.model_validate(told))
 
 
 def settings(spec: RunSpec) -> tuple[str, int, float, Any]:

@@ -111,10 +111,12 @@ class Seen:
 def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
     path = project / "experiments" / "tried.yaml"
     held_out = [None] if protocol == "fdse" else ["outline"]
-    scratch = {"preset": "scratch"} if "scratch" in load.protocol(project, protocol).presets else {}
+    scratch = (
+        {"preset": "scratch"} if "scratch" in load.protocol(Workspace(project), protocol).presets else {}
+    )
     told = {"title": "Tried", "protocol": protocol, **scratch, "spec": SMALL, "methods": {"fedavg": None}}
     path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
-    return expand(project, load.load(project, "tried"))
+    return expand(Workspace(project), load.load(Workspace(project), "tried"))
 
 
 def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
@@ -230,7 +232,7 @@ def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest
 
 
 def test_every_protocol_is_run_here() -> None:
-    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(load.protocols(ROOT))
+    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(load.protocols(Workspace(ROOT)))
 
 
 @pytest.mark.parametrize(
@@ -269,8 +271,8 @@ def test_imagenet_is_the_papers_start_and_scratch_differs_in_nothing_else(
 
 
 def test_every_paper_is_trained_in_fp32() -> None:
-    for name in load.protocols(ROOT):
-        known = load.protocol(ROOT, name)
+    for name in load.protocols(Workspace(ROOT)):
+        known = load.protocol(Workspace(ROOT), name)
         if known.paper:
             assert known.spec["local"]["precision"] == "fp32"
             assert known.sources["local.precision"].why
@@ -293,7 +295,7 @@ def test_every_paper_is_trained_in_fp32() -> None:
 def test_a_data_set_changes_what_the_paper_changes_for_it(
     protocol: str, preset: str, dataset: str, place: tuple[str, str], value: object
 ) -> None:
-    settings = load.protocol(ROOT, protocol).settings(dataset, preset, "test")
+    settings = load.protocol(Workspace(ROOT), protocol).settings(dataset, preset, "test")
     assert settings[place[0]][place[1]] == value
 
 
@@ -304,7 +306,7 @@ def test_mistakes_are_named(project: Path) -> None:
     (project / "reference" / "protocols" / "a.yaml").write_text("{title: A, base: b}")
     (project / "reference" / "protocols" / "b.yaml").write_text("{title: B, base: a}")
     with pytest.raises(FedshiftError, match="is based on itself"):
-        load.protocol(project, "a")
+        load.protocol(Workspace(project), "a")
     with pytest.raises(FedshiftError, match="where the protocol names seeds"):
         declared(project, "digits", axes={"target": ["ink"], "seed": "all"})
 
@@ -323,27 +325,28 @@ def test_presets_of_methods_hold_for_protocols_that_build_on_theirs(project: Pat
 
 
 def test_sources_are_told_of_settings_that_exist() -> None:
-    for name in load.protocols(ROOT):
-        known = load.protocol(ROOT, name)
-        for spec in headline(ROOT, name).values():
+    for name in load.protocols(Workspace(ROOT)):
+        known = load.protocol(Workspace(ROOT), name)
+        for spec in headline(Workspace(ROOT), name).values():
             assert known.sources.keys() <= settings(spec, known).keys(), name
 
 
 @pytest.mark.parametrize(
-    "protocol", [name for name in load.protocols(ROOT) if load.protocol(ROOT, name).headline]
+    "protocol",
+    [name for name in load.protocols(Workspace(ROOT)) if load.protocol(Workspace(ROOT), name).headline],
 )
 def test_no_headline_row_differs_from_its_paper_without_a_reason(protocol: str) -> None:
     """Every setting of a run of the paper's tables is what the paper says, else what its code says, else explained."""
-    known = load.protocol(ROOT, protocol)
-    for dataset, spec in headline(ROOT, protocol).items():
+    known = load.protocol(Workspace(ROOT), protocol)
+    for dataset, spec in headline(Workspace(ROOT), protocol).items():
         told = beside(spec, known)
         assert len(told) > 35  # the protocol's, and the method's own
         assert {key: one for key, one in told.items() if one.unexplained} == {}, dataset
 
 
 def test_a_setting_that_is_not_the_papers_stands_out() -> None:
-    known = load.protocol(ROOT, "fdse")
-    spec = headline(ROOT, "fdse")["office_caltech10"]
+    known = load.protocol(Workspace(ROOT), "fdse")
+    spec = headline(Workspace(ROOT), "fdse")["office_caltech10"]
     for block, key, value in (("local", "epochs", 5), ("federation", "rounds", 10)):
         changed = getattr(spec, block).model_copy(update={key: value})
         told = beside(spec.model_copy(update={block: changed}), known)
@@ -351,7 +354,7 @@ def test_a_setting_that_is_not_the_papers_stands_out() -> None:
 
 
 def test_every_paper_has_headline_rows_on_the_data_sets_of_its_tables() -> None:
-    rows = {name: load.protocol(ROOT, name).headline for name in load.protocols(ROOT)}
+    rows = {name: load.protocol(Workspace(ROOT), name).headline for name in load.protocols(Workspace(ROOT))}
     assert {name: one for name, one in rows.items() if one} == {
         "fdse": {"fdse": ["domainnet10", "office_caltech10", "pacs"]},
         "fdse_unseen": {"fdse": ["domainnet10", "office_caltech10"]},
@@ -401,7 +404,7 @@ def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> 
     everyone: dict[str, Any] = dict.fromkeys(own("methods"))
     cells = declared(project, "unified", methods=everyone)
     assert [cell.label for cell in cells] == list(own("methods"))
-    table = load.load(ROOT, "unified/pacs")
+    table = load.load(Workspace(ROOT), "unified/pacs")
     assert {
         value["method"]["name"] if value else label for label, value in table.methods.items()
     } == everyone.keys()

@@ -12,6 +12,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.schema import Claim
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
@@ -104,14 +105,14 @@ def test_names_that_are_there_pass(project: Path) -> None:
         "expect": {"ood": 2, "exempt": ["fedprox"]},
     }
     done(plan(project, **keys))
-    cells = expand(project, load(project, "tiny"))
+    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
     assert [cell.label for cell in cells].count("fedavg") == 4
     assert [cell.axes for cell in cells if cell.label == "fedprox"] == [{"target": "ink", "seed": 1}]
 
 
 def test_a_claim_says_its_rows() -> None:
-    experiment = load(ROOT, "fdse/table1_office")
-    said = paper_claim(ROOT, "FDSE-C01.3", "here")
+    experiment = load(Workspace(ROOT), "fdse/table1_office")
+    said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")
     rows = compared(said, experiment, Claim(metric="all"), "here")
     assert rows[0] == "fdse"
     assert set(rows) == set(experiment.methods)  # max over all the others

@@ -16,7 +16,7 @@ from fedshift.federation import evaluator, loop
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.federation.samples import Samples
+from fedshift.federation.samples import Batch, Samples
 from fedshift.federation.server import Server
 from fedshift.federation.worker import Role, Worker
 from fedshift.registry import get, names
@@ -84,19 +84,19 @@ class Played:
             self._within = before
 
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
-        take, train, batches, network = Samples.take, loop.train, Client.batches, Worker.network
+        send, train, batches, network = Samples._send, loop.train, Client.batches, Worker.network
         evaluate = evaluator.evaluate
 
         def training(client: Client, hooks: Method) -> Tensor:
             self._training = True
-            with self._step(False):  # until the first batch is taken
+            with self._step(False):  # until the first batch is sent
                 result = train(client, hooks)
             self._training = False
             return result
 
-        def taking(samples: Samples, index: Tensor) -> tuple[Tensor, Tensor]:
+        def sending(samples: Samples, batch: Batch) -> Batch:
             self._within |= self._training
-            return take(samples, index)
+            return send(samples, batch)
 
         def passing(client: Client) -> Iterator[tuple[Tensor, Tensor]]:
             for batch in batches(client):
@@ -113,7 +113,7 @@ class Played:
             return scored
 
         patch.setattr(loop, "train", training)
-        patch.setattr(Samples, "take", taking)
+        patch.setattr(Samples, "_send", sending)
         patch.setattr(Client, "batches", passing)
         patch.setattr(Worker, "network", building)
         patch.setattr(evaluator, "evaluate", testing)

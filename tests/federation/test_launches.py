@@ -11,7 +11,7 @@ from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import chunks
 from fedshift.federation.launches import Count, Tally
 from fedshift.federation.samples import Samples
-from fedshift.testing.launches import WORK, asked, bare
+from fedshift.testing.launches import WORK, bare, demand
 from tests.conftest import ROOT
 
 ROWS = {
@@ -23,7 +23,7 @@ CURE = "Run `python benchmarks/launches.py` if this is meant"
 
 @pytest.mark.parametrize("name", ["fedavg", "fedbn", "scaffold", "ditto"])
 def test_the_file_says_what_a_step_asks_for(name: str) -> None:
-    row, counted = ROWS["digits", name], asked(name, WORK["digits"])
+    row, counted = ROWS["digits", name], demand(name, WORK["digits"])
     for part, count in (("step", counted.step), ("rest", counted.rest)):
         told = (f"{count.launches:.1f}", f"{count.bytes / 1e6:.2f}", f"{count.flops / 1e9:.4f}")
         assert tuple(row[f"{part}_{field}"] for field in ("launches", "mb", "gflop")) == told, CURE

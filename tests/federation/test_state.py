@@ -65,6 +65,14 @@ def test_index_sets() -> None:
     assert (bn | ~bn).size == layout.size
     row = torch.arange(float(layout.size))
     assert row[bn.at].tolist() == [float(i) for i in bn.mask.nonzero().flatten()]
+    assert (layout.nothing | bn) is bn
+    assert (bn | layout.nothing) is bn
+    first, second, third = layout.entries[:3]
+    adjoining = layout.select(lambda entry: entry in (first, second))
+    assert adjoining.at == slice(0, second.slice.stop)
+    scattered = layout.select(lambda entry: entry in (first, third))
+    assert row[scattered.at].equal(torch.cat([row[first.slice], row[third.slice]]))
+    assert layout.select(lambda entry: False).size == 0
 
 
 def test_the_start_is_keyed_by_seed_and_module() -> None:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from fedshift.errors import FedshiftError
+from fedshift.methods._fdse_aggregation import consensus, similarity
+from fedshift.methods._fdse_consistency import consistency, depth_weights, moments, running
 from fedshift.methods._min_norm import min_norm
-from fedshift.methods.fdse import consensus, consistency, depth_weights, moments, running, similarity
 from tests.methods.fdse_toys import channels
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedshift.methods.fdse import Alignment
+from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.registry import get
 from fedshift.testing.toys import finish, method, small, spec

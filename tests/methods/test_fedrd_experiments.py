@@ -40,7 +40,7 @@ def declared(project: Path, partition: str = "", method: str = "fedrd") -> RunSp
     """A run on the rendered digits, by an experiment's file."""
     file = project / "experiments" / "shifted.yaml"
     file.write_text(EXPERIMENT.format(partition=partition, method=method))
-    (cell,) = expand(project, load(project, "shifted"))
+    (cell,) = expand(Workspace(project), load(Workspace(project), "shifted"))
     return cell.spec
 
 
@@ -99,7 +99,7 @@ def test_classes_that_nobody_made_rare_are_not_weighted(
 
 def test_the_experiments_say_what_the_code_s_defaults_say() -> None:
     """FedRD's protocol on PACS: the classes that are made rare, and who of Table 5 has which parts and weights."""
-    cells = {cell.label: cell.spec for cell in expand(ROOT, load(ROOT, "fedrd/table5"))}
+    cells = {cell.label: cell.spec for cell in expand(Workspace(ROOT), load(Workspace(ROOT), "fedrd/table5"))}
     own = {"fedrd": {}, "without-DC": {"debias": False}, "without-GGA": {"guide": False}, "released": {"official_bug_n4": True}}  # fmt: skip
     assert {label: run.method.params for label, run in cells.items()} == own
     assert {(run.local.epochs, run.local.optimizer_state) for run in cells.values()} == {(5, "persist")}

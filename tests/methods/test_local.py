@@ -11,6 +11,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 # Three steps of rate .1 a round: client 0 (h 1, c 0) has w -> .729 w, client 1 (h 2, c 3) has its distance 3 - w -> .512 (3 - w).
@@ -80,7 +81,9 @@ def test_released_is_one_optimiser_at_a_constant_rate(tmp_path: Path) -> None:
         "axes": {"seed": [2]},
     }
     (tmp_path / "experiments" / "both.yaml").write_text(yaml.safe_dump(told))
-    plain, released = (cell.spec.local for cell in expand(tmp_path, load(tmp_path, "both")))
+    plain, released = (
+        cell.spec.local for cell in expand(Workspace(tmp_path), load(Workspace(tmp_path), "both"))
+    )
     assert (plain.optimizer_state, plain.schedule.kind) == ("reset", "exponential")
     assert (released.optimizer_state, released.schedule.kind) == ("persist", "constant")
     assert plain.model_copy(update={"optimizer_state": "persist", "schedule": released.schedule}) == released

@@ -17,6 +17,7 @@ from fedshift.methods.scaffold import control_change, corrected, next_control, n
 from fedshift.spec import RunSpec
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.workspace import Workspace
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 
@@ -139,7 +140,7 @@ def test_the_preset_released_weighs_by_size_and_asking_for_it_elsewhere_is_refus
     def declared(scaffold: str, spec: str = "", axes: str = "") -> RunSpec:
         text = "title: any\nprotocol: fedrd\nspec: {data: {dataset: pacs, target: photo}"
         file.write_text(f"{text}{spec}}}\nmethods: {{scaffold: {scaffold}}}\naxes: {{seed: [0]{axes}}}\n")
-        (cell,) = expand(project, load(project, "asked"))
+        (cell,) = expand(Workspace(project), load(Workspace(project), "asked"))
         return cell.spec
 
     assert declared("{preset: released}").method.params == {"control": "steps", "weights": "size"}

@@ -13,6 +13,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.network import initial
 from fedshift.registry import get
 from fedshift.testing.toys import finish, images, method, small, spec
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.methods.stablefdg_toys import cost
 
@@ -100,7 +101,7 @@ def test_a_client_with_one_image() -> None:
 
 
 def test_the_protocol_and_the_released_preset() -> None:
-    uses = expand(ROOT, load(ROOT, "stablefdg/table1a"))
+    uses = expand(Workspace(ROOT), load(Workspace(ROOT), "stablefdg/table1a"))
     cells = {cell.label: cell.spec for cell in uses if cell.axes["data.dataset"] == "pacs"}
     ours, released = cells["stablefdg"], cells["released"]
     assert len(participants(30, ours.federation.participation, 0, 0)) == 10

@@ -25,6 +25,7 @@ SCOPE = (
     "evaluations",
     "analysis/select.py",
     "analysis/claims.py",
+    "analysis/paired.py",
     "analysis/tables.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")

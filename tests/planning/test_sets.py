@@ -8,6 +8,7 @@ import yaml
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.planning.request import Request
+from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 SHIPPED = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -19,7 +20,7 @@ def asked(*names: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", SHIPPED["sets"])
 def test_every_set_that_is_shipped_names_experiments(name: str) -> None:
-    assert set(asked(name)) <= set(available(ROOT))
+    assert set(asked(name)) <= set(available(Workspace(ROOT)))
 
 
 def test_the_papers_are_all_that_one_paper_each_has() -> None:

@@ -12,9 +12,9 @@ from fedshift.training.stop import stoppable
 def test_the_first_sigterm_asks_and_a_second_one_would_end() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stoppable() as stop:
-        assert not stop.asked
+        assert not stop.requested
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.asked
+        assert stop.requested
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -25,7 +25,7 @@ def test_in_another_thread_nothing_changes() -> None:
 
     def work() -> None:
         with stoppable() as stop:
-            seen.extend([stop.asked, signal.getsignal(signal.SIGTERM)])
+            seen.extend([stop.requested, signal.getsignal(signal.SIGTERM)])
 
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=work)

@@ -12,6 +12,7 @@ import yaml
 
 from fedshift.experiments.load import load
 from fedshift.planning.request import Request
+from fedshift.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -39,7 +40,7 @@ def test_parameters_name_experiments_that_exist() -> None:
     request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()), REPOSITORY)
     assert "demo" in request.experiments
     for name in request.experiments:
-        assert load(REPOSITORY, name).name == name
+        assert load(Workspace(REPOSITORY), name).name == name
 
 
 def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from fedshift.analysis.columns import OWN_SPLIT
 from fedshift.analysis.metrics.base import Metric
 from fedshift.experiments.quantity import AGGREGATIONS, DEFAULT, quantity
 from fedshift.registry import get
@@ -41,7 +42,7 @@ def in_percent(text: str) -> bool:
 
 def own(values: Values) -> Values:
     """Those on the clients' own samples: on the test split, or on validation where there is none."""
-    return values[values["split"] == values["own_split"]]
+    return values[values["split"] == values[OWN_SPLIT]]
 
 
 def _mean(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:

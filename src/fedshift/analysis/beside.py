@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.analysis import published
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparable import differences
 from fedshift.experiments.axes import NONE
 

@@ -9,7 +9,8 @@ from typing import Literal
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import CHANCE
 from fedshift.analysis.select import selected
 from fedshift.files import write_json
 from fedshift.workspace import Workspace
@@ -45,14 +46,14 @@ def check(collected: Collected) -> list[Comparison]:
     if expect is None:
         return comparisons
     values = collected.runs[[*collected.keys, "classes"]].merge(selected(collected), on=collected.keys)
-    values["chance"] = 100 / values["classes"].map(len)
-    groups = values.groupby(same, sort=False, dropna=False)[["id", "ood", "chance"]]
+    values[CHANCE] = 100 / values["classes"].map(len)
+    groups = values.groupby(same, sort=False, dropna=False)[["id", "ood", CHANCE]]
     for row in groups.mean().reset_index().to_dict("records"):
         name = " ".join([row["method"], *(f"{axis}={row[axis]}" for axis in same[1:])])
         exempt = {"id": collected.experiment.adapt, "ood": expect.exempt}
         for metric, multiple in (("id", expect.id), ("ood", expect.ood)):
             if multiple and row["method"] not in exempt[metric]:
-                comparisons.append(_at_least(f"{name}: {metric}", row[metric], multiple * row["chance"]))
+                comparisons.append(_at_least(f"{name}: {metric}", row[metric], multiple * row[CHANCE]))
     return comparisons
 
 

@@ -1,9 +1,9 @@
 """Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the
-verdicts on each.
+verdicts on the single comparisons.
 
 A group needs, of its comparisons,
 
-- "all": every one;
+- "all": all;
 - "most": more than half;
 - "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of
   them; else all but one.
@@ -19,9 +19,8 @@ import csv
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from fedshift.analysis.claims import Verdict
+from fedshift.analysis.claims import Outcome, Verdict
 
 
 @dataclass(frozen=True)
@@ -38,17 +37,17 @@ class Group:
     refuted: int
     undecided: int
     untested: int
-    verdict: Literal["confirmed", "refuted", "undecided"]
+    verdict: Outcome
     text: str
 
 
-def groups(root: Path, found: list[Verdict]) -> list[Group]:
-    """One for each group that an experiment tests a comparison of."""
+def groups(root: Path, verdicts: list[Verdict]) -> list[Group]:
+    """The groups of which the experiment tests a comparison."""
     members: dict[str, list[Verdict]] = {}
-    for one in found:
-        members.setdefault(one.claim.rpartition(".")[0], []).append(one)
+    for verdict in verdicts:
+        members.setdefault(verdict.claim.rpartition(".")[0], []).append(verdict)
     known = _read(root / "reference" / "claims_groups.csv")
-    return [_group(known[name], verdicts) for name, verdicts in members.items()]
+    return [_group(known[name], tested) for name, tested in members.items()]
 
 
 def needed(row: dict[str, str]) -> int:
@@ -63,33 +62,34 @@ def needed(row: dict[str, str]) -> int:
     return hold if printed == comparisons else comparisons - 1
 
 
-def lines(found: list[Group]) -> list[tuple[str, ...]]:
+def lines(judged: list[Group]) -> list[tuple[str, ...]]:
     """One line of text per group, for pages."""
     return [
         (
-            one.claim,
-            f"{one.quantifier}: {one.needed} of {one.comparisons}"
-            if one.needed < one.comparisons
-            else f"{one.quantifier} {one.comparisons}",
-            one.verdict,
-            str(one.confirmed),
-            str(one.refuted),
-            str(one.undecided),
-            str(one.untested),
-            one.text,
+            group.claim,
+            f"{group.quantifier}: {group.needed} of {group.comparisons}"
+            if group.needed < group.comparisons
+            else f"{group.quantifier} {group.comparisons}",
+            group.verdict,
+            str(group.confirmed),
+            str(group.refuted),
+            str(group.undecided),
+            str(group.untested),
+            group.text,
         )
-        for one in found
+        for group in judged
     ]
 
 
 def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:
     """A group's verdict from those of its comparisons: counts against the paper's word."""
     counts = {
-        kind: sum(one.verdict == kind for one in verdicts) for kind in ("confirmed", "refuted", "undecided")
+        kind: sum(comparison.verdict == kind for comparison in verdicts)
+        for kind in ("confirmed", "refuted", "undecided")
     }
     comparisons, wanted = int(row["comparisons"]), needed(row)
     out_of_reach = comparisons - counts["refuted"] < wanted
-    verdict: Literal["confirmed", "refuted", "undecided"] = (
+    verdict: Outcome = (
         "confirmed" if counts["confirmed"] >= wanted else "refuted" if out_of_reach else "undecided"
     )
     return Group(

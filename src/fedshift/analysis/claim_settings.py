@@ -13,19 +13,20 @@ from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Claim, Experiment
+from fedshift.workspace import Workspace
 
 
 def changes(
-    root: Path, experiment: Experiment, said: Mapping[str, str], claim: Claim, rows: Iterable[str]
+    root: Path, experiment: Experiment, row: Mapping[str, str], claim: Claim, compared: Iterable[str]
 ) -> list[str]:
-    """Each such setting of the rows that a claim compares ("federation.rounds 60, paper 200"), for `said`,
-    its row of claims.csv.
+    """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
 
-    What a row's own entry and the axes set is what the claim speaks of, and no difference.
+    row: the claim's row of reference/claims.csv; compared: the labels of its methods. What a method's own
+    entry and the axes set is the claim's subject, and no difference.
     """
-    if (paper := protocol(root, experiment.protocol).paper) != said["paper"]:
-        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {said['paper']}"]
-    labels = {experiment.adapt[row].run if row in experiment.adapt else row for row in rows}
+    if (paper := protocol(Workspace(root), experiment.protocol).paper) != row["paper"]:
+        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
+    labels = {experiment.adapt[label].run if label in experiment.adapt else label for label in compared}
     try:
         pairs = [
             pair
@@ -42,11 +43,11 @@ def changes(
     if not pairs:
         return []
     used = sorted({cell.spec.data.dataset for cell, _ in pairs})
-    known = data_sets(root).get(said["dataset"], used[0])
+    known = data_sets(root).get(row["dataset"], used[0])
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    wanted = targets(root, said["paper"], known)
+    wanted = targets(root, row["paper"], known)
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
         reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
     return [*reasons]
@@ -63,4 +64,4 @@ def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(root, one) for one in experiments), strict=True)]
+    return [*zip(*(expand(Workspace(root), experiment) for experiment in experiments), strict=True)]

@@ -28,6 +28,7 @@ from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
 FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many
@@ -37,7 +38,7 @@ KINDS = {"method": "methods", "model": "models", "partition": "partitions"}
 Difference = tuple[str, str, str]  # dotted key, ours, theirs
 
 
-def differences(root: Path, shown: Protocol, printed: Published, runs: pd.DataFrame) -> list[str]:
+def differences(root: Path, own_protocol: Protocol, printed: Published, runs: pd.DataFrame) -> list[str]:
     """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
     none: they are comparable.
 
@@ -48,16 +49,16 @@ def differences(root: Path, shown: Protocol, printed: Published, runs: pd.DataFr
     if wanted is None:
         what = "/".join(printed.row[1:])
         return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    values_by_key: dict[tuple[str, str], dict[str, None]] = {}
     for text in runs["spec"].map(_without_seed).unique():
         for key, ours, theirs in _of_run(root, printed.row, text):
-            found.setdefault((key, theirs), {})[ours] = None
-    reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in found.items()]
+            values_by_key.setdefault((key, theirs), {})[ours] = None
+    reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
     adapted = runs["adaptation"].fillna("").map(_adaptation).unique()
     if {*adapted} != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
     reasons += _held_out(root, printed, runs)
-    if (ours := shown.select) != (theirs := _rule(root, wanted.protocol)):
+    if (ours := own_protocol.select) != (theirs := _rule(root, wanted.protocol)):
         reasons.append(f"select {ours}, paper {theirs}")
     return reasons
 
@@ -76,13 +77,13 @@ def compare(
     if left["modify"] != right["modify"]:
         others.append("partition.modify")
     for key in dict.fromkeys([*left, *right]):
-        one, other = (
+        value, other = (
             CLASSES.get(side[key], side[key]) if key == "local.precision" else side.get(key)
             for side in (left, right)
         )
         excused = any(key == name or key.startswith(f"{name}.") for name in (*free, *others))
-        if one != other and not excused and one not in (grid or {}).get(key, ()):
-            yield key, _text(one), _text(other)
+        if value != other and not excused and value not in (grid or {}).get(key, ()):
+            yield key, _text(value), _text(other)
 
 
 @functools.lru_cache(4096)
@@ -97,23 +98,23 @@ def _of_run(root: Path, row: Row, text: str) -> list[Difference]:
 
 @functools.cache
 def _rule(root: Path, name: str) -> Rule:
-    return protocol(root, name).select
+    return protocol(Workspace(root), name).select
 
 
 @functools.cache
 def _grid(root: Path, method: str) -> dict[str, list[Any]]:
-    return preset(root, method).grid
+    return preset(Workspace(root), method).grid
 
 
 def _held_out(root: Path, printed: Published, runs: pd.DataFrame) -> Iterator[str]:
     """An average must be over the domains that the paper averages over, a domain must be that domain."""
-    given = [RunSpec.model_validate_json(text).data.held_out for text in runs["spec"].unique()]
-    if max(map(len, given)) > 1:
+    held_out = [RunSpec.model_validate_json(text).data.held_out for text in runs["spec"].unique()]
+    if max(map(len, held_out)) > 1:
         yield "two domains held out, paper one"
     theirs = {
         "mean": targets(root, *printed.row[:2]), "all_clients": frozenset({"none"}),
     }.get(printed.target, frozenset({printed.target}))  # fmt: skip
-    ours = {domains[0] if domains else "none" for domains in given}
+    ours = {domains[0] if domains else "none" for domains in held_out}
     if ours != theirs:
         yield f"data.target {', '.join(sorted(ours))}, paper {', '.join(sorted(theirs))}"
 
@@ -135,8 +136,8 @@ def _filled(spec: RunSpec) -> dict[str, Any]:
     for block, kind in KINDS.items():
         plugin = get(kind, values[block][OWNERS[block]])
         values[block]["params"] = dataclasses.asdict(params(plugin, values[block]["params"]))
-    for name, chosen in values["partition"]["modify"].items():
-        values["partition"]["modify"][name] = dataclasses.asdict(params(get("modifiers", name), chosen))
+    for name, declared in values["partition"]["modify"].items():
+        values["partition"]["modify"][name] = dataclasses.asdict(params(get("modifiers", name), declared))
     return {**values, "modify": ", ".join(values["partition"]["modify"]) or "none"}
 
 

@@ -22,6 +22,7 @@ from fedshift.experiments.load import available, load, protocol
 from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.experiments.uneven import AVERAGE
 from fedshift.files import canonical_json
+from fedshift.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
 # Why a printed number has no cell, by the beginning of its metric_id.
@@ -64,8 +65,8 @@ class Number:
 def numbers(root: Path) -> list[Number]:
     """Every printed number, in the order of the reference. One that is lost has a reason and no cell."""
     cells: dict[tuple[str, str, str, str], list[Place]] = {}
-    for name in available(root):
-        experiment = load(root, name)
+    for name in available(Workspace(root)):
+        experiment = load(Workspace(root), name)
         if any(table.printed for table in experiment.tables.values()):
             for key, metric_id, table, place in _places(root, experiment):
                 for printed in table.printed:
@@ -88,8 +89,8 @@ def _reason(row: dict[Any, Any]) -> str:
 
 def _places(root: Path, experiment: Experiment) -> Iterator[tuple[str, str, Table, Place]]:
     """The cells of an experiment's tables that say what they print, with run_key and metric_id."""
-    uses = expand(root, experiment)
-    known = protocol(root, experiment.protocol)
+    uses = expand(Workspace(root), experiment)
+    known = protocol(Workspace(root), experiment.protocol)
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
@@ -98,8 +99,8 @@ def _places(root: Path, experiment: Experiment) -> Iterator[tuple[str, str, Tabl
             runs = _runs(averaged)
             named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
             for metric in table.metrics:
-                found = published.find(root, experiment, row, named, metric)
-                differs = differences(root, known, found, runs) if found else []
+                number = published.find(root, experiment, row, named, metric)
+                differs = differences(root, known, number, runs) if number else []
                 for key, metric_id in published.keys(experiment, row, named, metric):
                     yield key, metric_id, table, Place(experiment.name, name, row, metric, point, differs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import read
+from fedshift.analysis.collected import read
 from fedshift.federation.records import DIAGNOSTICS
 from fedshift.rundir import RunDirectory
 from fedshift.workspace import Workspace
@@ -34,8 +34,8 @@ def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd
 def _of_run(run: RunDirectory, names: tuple[str, ...]) -> pd.DataFrame:
     if not run.diagnostics.is_file():
         return _nothing()
-    chosen = [("name", "in", names)] if names else None
-    return pd.DataFrame(pq.read_table(run.diagnostics, schema=DIAGNOSTICS, filters=chosen).to_pandas())
+    filters = [("name", "in", names)] if names else None
+    return pd.DataFrame(pq.read_table(run.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
 
 
 def _nothing() -> pd.DataFrame:

@@ -1,8 +1,8 @@
-"""Evaluated: what evaluations made of an experiment's runs, gathered in a folder beside its metrics, which
-DVC shares: a Parquet file for each, and a small CSV of those that have one.
+"""Evaluated: results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which
+DVC shares: a Parquet file for each evaluation, and a small CSV where the evaluation pools its results.
 
-Each result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name
-in front, as collected records do.
+A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
+front, as collected records do.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Use, keys_of
 from fedshift.analysis.records import by_run
 from fedshift.analysis.records import write as write_records
+from fedshift.analysis.uses import Use, keys_of
 from fedshift.errors import FedshiftError
 from fedshift.evaluations import base
 from fedshift.experiments.schema import Experiment
@@ -29,22 +29,24 @@ from fedshift.workspace import Workspace
 
 
 def gather(
-    workspace: Workspace, experiment: Experiment, label: str, task: Task, made: list[tuple[Use, Path]]
+    workspace: Workspace, experiment: Experiment, label: str, task: Task, results: list[tuple[Use, Path]]
 ) -> Path:
-    """Write what one evaluation made of an experiment's runs, <label>.parquet and <label>.csv in its folder;
-    return the first.
+    """Gather the results of one evaluation in <label>.parquet and <label>.csv of the experiment's folder;
+    return the path of the first.
 
-    made: use of a run -> the result that was made of it.
+    results: each run with the file of its result.
     """
     kind: type[base.Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
-    keys = keys_of(experiment, [use for use, _ in made])
+    keys = keys_of(experiment, [use for use, _ in results])
     for part, name in enumerate(("digest", "code")):
-        keys = keys.append_column(name, pa.array([use.name.split("-")[part] for use, _ in made], pa.string()))
-    stamps = {use.name: base.read(result)[1] for use, result in made}
-    sources = [functools.partial(_table, result) for _, result in made]
+        keys = keys.append_column(
+            name, pa.array([use.name.split("-")[part] for use, _ in results], pa.string())
+        )
+    stamps = {use.name: base.read(result)[1] for use, result in results}
+    sources = [functools.partial(_table, result) for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
-    if made and kind.pooled is not base.Evaluation.pooled:
+    if results and kind.pooled is not base.Evaluation.pooled:
         with atomic_path(path.with_suffix(".csv")) as temporary:
             kind.pooled(pq.read_table(path).to_pandas()).to_csv(temporary, index=False)
     return path
@@ -76,8 +78,8 @@ def restore(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
     for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
         for stamp, table in _results(path):
             run = runs.get(stamp["run"])
-            if run and not (there := place(run, stamp)).exists():
-                base.write(there, table, stamp)
+            if run and not (result := place(run, stamp)).exists():
+                base.write(result, table, stamp)
 
 
 def _results(path: Path) -> Iterator[tuple[base.Row, pa.Table]]:

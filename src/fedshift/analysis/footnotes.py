@@ -18,8 +18,8 @@ ORIENTATION = (
 
 
 def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """One sentence for each kind of thing that is to be said of tables as `fedshift.analysis.tables.cells`
-    makes them, each reason once.
+    """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`; each reason comes
+    once.
     """
     cells = (
         pd.concat([table[["method", "fewer", "differs", "remark", "spread"]] for table in tables])
@@ -42,11 +42,9 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _by_text(cells: pd.DataFrame, column: str) -> str:
-    """ "a (method, method); b": each text once, with the methods it is said of, unless of all rows of the
-    tables.
-    """
-    said = cells[cells[column] != ""]
-    groups = said.groupby(column, sort=False, observed=True)["method"].unique()
+    """ "a (method, method); b": each text once, with its methods, unless these are all of the tables."""
+    noted = cells[cells[column] != ""]
+    groups = noted.groupby(column, sort=False, observed=True)["method"].unique()
     every = cells["method"].nunique()
     return "; ".join(
         str(text) if len(methods) == every else f"{text} ({', '.join(map(str, methods))})"

@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from fedshift.analysis import sources
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import OWN
 from fedshift.experiments.quantity import DEFAULT, quantity
 from fedshift.registry import get, title
 
@@ -54,7 +55,7 @@ def notes(collected: Collected) -> list[str]:
 
 
 def _measured(collected: Collected) -> list[str]:
-    """What the numbers are: metrics, rules, spread, models, precision, hardware, code."""
+    """How the numbers were measured: metrics, rules, spread, models, precision, hardware, code."""
     runs = collected.runs[collected.runs["state"] == "finished"]
     spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
     lines = [
@@ -93,25 +94,27 @@ def _measured(collected: Collected) -> list[str]:
         f"Mixed code: the runs of {method} come from {n} versions of it."
         for method, n in versions[versions > 1].items()
     ]
-    other = runs[(runs["code"] != runs["installed"]) & (runs["source"] == sources.OWN)]
+    other = runs[(runs["code"] != runs["installed"]) & (runs["source"] == OWN)]
     if len(other):
-        each = ", ".join(f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items())
+        counts = ", ".join(
+            f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items()
+        )
         lines.append(
             f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} "
             f"runs, declared alike "
-            f"(rerun: version): {each}."
+            f"(rerun: version): {counts}."
         )
     return lines
 
 
 def _computed(collected: Collected) -> Iterator[str]:
-    """What tables show besides accuracy, and how many runs cannot tell it."""
+    """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
     listed = (metric for table in collected.experiment.tables.values() for metric in table.metrics)
-    shown = dict.fromkeys(quantity(metric) for metric in listed)
-    names = dict.fromkeys(metric for metric, _ in shown if metric != DEFAULT)
+    quantities = dict.fromkeys(quantity(metric) for metric in listed)
+    names = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
     if names:
         yield " ".join(title("metrics", name) for name in names)
-    aggregations = {aggregation for _, aggregation in shown}
+    aggregations = {aggregation for _, aggregation in quantities}
     yield from (text for name, text in AGGREGATED.items() if name in aggregations)
     computed = [name for name in names if not get("metrics", name).recorded]
     if computed:
@@ -135,11 +138,11 @@ def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
     """What an adapted row is, and which images it is of."""
     for label, row in collected.experiment.adapt.items():
         for adaptation in runs.loc[runs["method"] == label, "adaptation"].unique():
-            told = json.loads(adaptation)
-            chosen = ", ".join(f"{key} {value}" for key, value in told["task"]["params"].items())
+            declaration = json.loads(adaptation)
+            params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
             yield (
-                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({chosen}; "
-                f"code {told['code']}) to the very images "
+                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
+                f"code {declaration['code']}) to the very images "
                 f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
                 f"and no learning curve."
             )

@@ -12,7 +12,7 @@ import pandas as pd
 from fedshift.analysis.grid import Grid, grids
 from fedshift.experiments.schema import Experiment
 
-# What a line of the table of claims holds (fedshift.analysis.claims.lines).
+# What a line of the table of claims holds (fedshift.analysis.claim_lines.lines).
 Line = tuple[str, ...]
 GROUP: Line = (
     "group",

@@ -16,6 +16,7 @@ from fedshift.experiments.load import read
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
 from fedshift.spec import Closed, RunSpec, closed
+from fedshift.workspace import Workspace
 
 
 class Setting(Closed):
@@ -58,19 +59,19 @@ def resolved(root: Path, row: Row) -> RunSpec:
     """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
     first.
     """
-    chosen = setting(root, row)
-    assert chosen is not None
+    known = setting(root, row)
+    assert known is not None
     target = None if row.protocol == "personal_all_clients" else min(targets(root, row.paper, row.dataset))
-    preset = {"preset": chosen.presets[row.method]} if row.method in chosen.presets else {}
+    preset = {"preset": known.presets[row.method]} if row.method in known.presets else {}
     experiment = Experiment(
         name="reference/published",
         title="",
-        protocol=chosen.protocol,
+        protocol=known.protocol,
         spec={"data": {"dataset": row.dataset}},
-        methods={row.method: {**preset, **chosen.spec}},
+        methods={row.method: {**preset, **known.spec}},
         axes={"target": AxisValues(key=HELD_OUT, values=[target])},
     )
-    return expand(root, experiment)[0].spec
+    return expand(Workspace(root), experiment)[0].spec
 
 
 @functools.cache

@@ -14,8 +14,8 @@ import pandas as pd
 from fedshift.experiments.schema import FIELD, Experiment
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
-# What a printed +- is, where it is not a standard deviation over seeds; hFedF's is told in its protocol's
-# notes.
+# The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
+# hFedF's.
 SPREADS = {
     "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, "
     "half-width times sqrt({n}) over Student's t",
@@ -85,12 +85,12 @@ def keys(
 
 @functools.cache
 def targets(root: Path, paper: str, dataset: str) -> frozenset[str]:
-    """The held-out domains that a paper averages over on a data set: those that it prints one by one."""
+    """The held-out domains that a paper averages over on a data set: those with a number of their own."""
     rows = _printed(root / "reference" / "published.csv").values()
     return frozenset(
-        one.target
-        for one in rows
-        if one.row[:2] == (paper, dataset) and one.target not in ("mean", "all_clients")
+        printed.target
+        for printed in rows
+        if printed.row[:2] == (paper, dataset) and printed.target not in ("mean", "all_clients")
     )
 
 

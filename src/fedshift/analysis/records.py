@@ -30,8 +30,8 @@ def of_run(run: RunDirectory) -> pa.Table:
 
 def statistics_of_run(run: RunDirectory) -> pa.Table:
     """The statistics that a finished run left: none where it was trained before there were any."""
-    there = run.statistics.is_file()
-    return pq.read_table(run.statistics, schema=STATISTICS) if there else STATISTICS.empty_table()
+    recorded = run.statistics.is_file()
+    return pq.read_table(run.statistics, schema=STATISTICS) if recorded else STATISTICS.empty_table()
 
 
 def write(

@@ -14,11 +14,11 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 import fedshift
-from fedshift.analysis import claim_groups, claims, interactive
+from fedshift.analysis import claim_groups, claim_lines, claims, interactive
 from fedshift.analysis import report_charts as charts
 from fedshift.analysis import report_facts as facts
 from fedshift.analysis.check import Comparison, check
-from fedshift.analysis.collect import Collected, read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, number, template
@@ -84,8 +84,8 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claims.footnotes(verdicts), *notes(collected)],
-        "claims": claims.lines(verdicts),
+        "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
+        "claims": claim_lines.lines(verdicts),
         "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
     }
     if not summaries:

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.interactive import styled
 from fedshift.analysis.panels import COLOURS, Axis, Panel, Panels, Row, Series
 

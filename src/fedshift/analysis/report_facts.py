@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.select import selected
 from fedshift.build import method_of
 from fedshift.data.partition import partition_hash
@@ -32,15 +32,15 @@ def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
     """
     runs = collected.runs[collected.runs["state"] == "finished"]
     directories = [workspace.run_at(run) for run in runs["run"]]
-    found = {run.name: summary for run in directories if (summary := run.summary()) is not None}
+    by_run = {run.name: summary for run in directories if (summary := run.summary()) is not None}
     names = {run.name for run in directories}
-    if len(found) < len(names):
+    if len(by_run) < len(names):
         for stamp in workspace.packs():
-            found |= {name: summary for name, summary in stamp.finished().items() if name in names}
-    return found
+            by_run |= {name: summary for name, summary in stamp.finished().items() if name in names}
+    return by_run
 
 
-def costs(collected: Collected, found: dict[str, Summary]) -> pd.DataFrame:
+def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC,
     seconds; its highest memory (MB).
 
@@ -49,13 +49,13 @@ def costs(collected: Collected, found: dict[str, Summary]) -> pd.DataFrame:
     """
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
-    counted = [found.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
+    counted = [by_run.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
     travels = ~runs["spec"].map(_pooled).astype(bool)
     runs["up"], runs["down"] = ((runs[way] / MEGA).where(travels) for way in ("bytes_up", "bytes_down"))
     runs["sent"] = runs["up"] + runs["down"]
     runs["mmacs_image"] = runs["macs_per_image"] / 1e6
     for name, factor in (("forward", 1), ("backward", 2)):
-        passes = pd.Series([one.get(f"{name}_passes") for one in counted], runs.index, dtype=float)
+        passes = pd.Series([cost.get(f"{name}_passes") for cost in counted], runs.index, dtype=float)
         runs[f"gmacs_{name}"] = passes * factor * runs["macs_per_image"] / 1e9
     means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs_forward", "gmacs_backward", "seconds"]
     groups = runs.groupby("method", sort=False)
@@ -70,19 +70,19 @@ def _pooled(spec: str) -> bool:
 
 
 def partitions(
-    workspace: Workspace, collected: Collected, found: dict[str, Summary]
+    workspace: Workspace, collected: Collected, by_run: dict[str, Summary]
 ) -> dict[str, dict[str, pd.DataFrame]]:
     """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns
     holder, class, n.
 
-    Methods share partitions; a partition whose file is not here is left out, and one that is not what a run
-    of other code was trained on.
+    Methods share partitions; a partition is left out where its file is absent, or where a run of other
+    code was trained on another.
     """
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     seen: set[Path] = set()
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
     for row in runs.to_dict("records"):
-        summary = found.get(Path(row["run"]).name)
+        summary = by_run.get(Path(row["run"]).name)
         if summary is None:
             continue
         path = workspace.partition(partition_name(RunSpec.model_validate(summary["spec"])))
@@ -101,45 +101,52 @@ def partitions(
 def _held(path: Path, summary: Summary) -> pd.DataFrame:
     table = pd.DataFrame(pq.read_table(path, columns=["client", "class", "label", "split"]).to_pandas())
     table = table[table["split"] != "unused"]
-    names = {one["client"]: f"{one['client']}: {', '.join(one['domains'])}" for one in summary["clients"]}
+    names = {
+        client["client"]: f"{client['client']}: {', '.join(client['domains'])}"
+        for client in summary["clients"]
+    }
     order = {**names, -1: "held out"}
     counts = table.groupby(["client", "label", "class"]).size().rename("n").reset_index()
     counts["place"] = counts["client"].map({client: place for place, client in enumerate(order)})
     return counts.sort_values(["place", "label"]).assign(holder=counts["client"].map(order))
 
 
-def provenance(found: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
-    """What made the numbers -> its values, each with the number of runs: code by method, versions, hardware,
+def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
+    """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
     data.
     """
-    runs = list(found.values())
+    runs = list(by_run.values())
     environments = [run["environment"] for run in runs]
     return {
         "code": _counted(f"{run['method']} {run['code']}" for run in runs),
         "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
         "versions": _counted(
-            f"Python {one.get('python', '?')}, "
-            + ", ".join(f"{name} {number}" for name, number in one.get("versions", {}).items())
-            for one in environments
+            f"Python {environment.get('python', '?')}, "
+            + ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+            for environment in environments
         ),
-        "hardware": _counted(_hardware(one) for one in environments),
+        "hardware": _counted(_hardware(environment) for environment in environments),
     }
 
 
-def _hardware(one: dict[str, Any]) -> str:
-    device = one["device"] if one["device"] != "cpu" else f"CPU ({one.get('cpu', '?')}, {one['capability']})"
-    return f"{device}, threads: {one['threads']}, host {one.get('host', '?')}"
+def _hardware(environment: dict[str, Any]) -> str:
+    device = (
+        environment["device"]
+        if environment["device"] != "cpu"
+        else f"CPU ({environment.get('cpu', '?')}, {environment['capability']})"
+    )
+    return f"{device}, threads: {environment['threads']}, host {environment.get('host', '?')}"
 
 
 def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(Counter(values).items())
 
 
-def listed(collected: Collected, found: dict[str, Summary]) -> list[dict[str, Any]]:
+def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
     """Directory, seconds, and the first digits of the content hashes of each finished run."""
     rows = []
     for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"].drop_duplicates():
-        run = found.get(Path(directory).name)
+        run = by_run.get(Path(directory).name)
         if run:
             short = {name: value[:12] for name, value in run["hashes"].items()}
             hashes = {

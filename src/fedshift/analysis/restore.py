@@ -47,7 +47,7 @@ def restore(workspace: Workspace) -> int:
 
 
 def _write(collected: Path, files: dict[str, Path]) -> None:
-    """Write to `files`, by name of run, what a collected file holds of each."""
+    """Write to `files`, by name of run, its rows of a collected file."""
     left = dict(files)
     for owner, table in by_run(collected) if left and collected.exists() else ():
         name = f"{owner['digest']}-{owner['code']}"

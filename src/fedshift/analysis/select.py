@@ -12,26 +12,26 @@ import pandas as pd
 
 from fedshift.analysis import values
 from fedshift.analysis.aggregation import AGGREGATE
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import ACCURACIES, CHOOSING
 from fedshift.analysis.metrics.base import Metric
 from fedshift.errors import FedshiftError
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
 from fedshift.registry import get
 
-ACCURACIES = ("id", "ood", "all", "avg")
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and
     what rounds are selected on: `val`, the accuracy ALL on the validation split, and `held_out`, that on the
-    second held-out domain (NaN where a run has one only).
+    second held-out domain (NaN where a run has one held-out domain only).
 
     NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name
     that is no quantity.
     """
-    wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, "val", "held_out")}
+    wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, *CHOOSING)}
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
     keys = [*collected.keys, "round"]
     columns: dict[str, pd.Series[float]] = {}

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from fedshift.analysis.columns import ARCHIVE
+from fedshift.analysis.uses import Use
 from fedshift.archive.store import stand_in
 from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
-if TYPE_CHECKING:
-    from fedshift.analysis.collect import Use
-
-OWN, ARCHIVE = "own", "archive"
 MARK = "§"  # beside a mean of which a run or more are archived
 
 

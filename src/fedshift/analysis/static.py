@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.panels import LABELLED, Axis, Panel, Panels, Series, table
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text

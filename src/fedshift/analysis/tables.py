@@ -8,15 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claim_groups, claims, published
-from fedshift.analysis.collect import Collected
+from fedshift.analysis import claim_groups, claim_lines, claims, published
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.comparable import differences
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
 from fedshift.analysis.published import Published
 from fedshift.analysis.select import selected
-from fedshift.analysis.sources import ARCHIVE
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.protocols import Rule
@@ -26,20 +26,6 @@ from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.registry import get
 from fedshift.workspace import Workspace
-
-SELECT = "select"
-BESIDE = {
-    "published": float,
-    "published_std": float,
-    "difference": float,
-    "orientation": float,
-    "orientation_std": float,
-    "differs": str,
-    "remark": str,
-    "spread": str,
-    "fewer": str,
-    "archived": int,
-}
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
@@ -53,17 +39,17 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     below = notes(collected)
-    for (name, table), one in zip(tables.items(), titled, strict=True):
+    for (name, table), titled_table in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
-        write_text(folder / f"{name}.md", markdown([one], [*footnotes([table]), *below]))
-    found = claims.verdicts(workspace.root, collected)
-    groups = claim_groups.groups(workspace.root, found)
-    if found:
-        write_text(folder / "claims.csv", _csv(claims.table(found)))
+        write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
+    verdicts = claims.verdicts(workspace.root, collected)
+    groups = claim_groups.groups(workspace.root, verdicts)
+    if verdicts:
+        write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
-    together = [table.assign(table=name) for name, table in tables.items()]
-    below = [*footnotes([*tables.values()]), *claims.footnotes(found), *below]
-    lines = claims.lines(found), claim_groups.lines(groups)
+    together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
+    below = [*footnotes([*tables.values()]), *claim_lines.footnotes(verdicts), *below]
+    lines = claim_lines.lines(verdicts), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
     write_text(folder / "table.html", html(titled, below, experiment, *lines))
@@ -118,8 +104,9 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
         lambda values: values.mean(skipna=False)
     )
     groups = within.groupby(by, observed=True)
-    result = pd.DataFrame({"mean": groups.mean(), "seeds": groups.count(), "planned": groups.size()})
-    result.insert(1, "std", groups.std(ddof=collected.protocol.ddof).where(result["seeds"] > 1))
+    seeds = groups.count()
+    std = groups.std(ddof=collected.protocol.ddof).where(seeds > 1)
+    result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
     return _beside(root, collected, result.reset_index(), columns)
 
 
@@ -131,12 +118,14 @@ def _of_adapted(metric: str) -> bool:
 
 def _by_rule(collected: Collected, rule: Rule, metrics: list[str]) -> pd.DataFrame:
     """One row per planned run: keys, metrics in the round that a rule chooses, and the rule."""
-    chosen = selected(collected, rule, metrics)[[*collected.keys, *metrics]]
-    return collected.runs[collected.keys].merge(chosen, on=collected.keys, how="left").assign(select=rule)
+    values = selected(collected, rule, metrics)[[*collected.keys, *metrics]]
+    return (
+        collected.runs[collected.keys].merge(values, on=collected.keys, how="left").assign(**{SELECT: rule})
+    )
 
 
 def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """The cells with what the paper prints of each, and what is to be said of it."""
+    """The cells, each with the paper's number and the remarks on it."""
     uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
     lacking = marked(uses, [column for column in columns if column != SELECT])
     rule = collected.protocol.select
@@ -159,14 +148,14 @@ def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: lis
 
 
 def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, Any]:
-    said = {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
+    remarks = {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
     if differs:
-        return {"orientation": printed.value, "orientation_std": printed.std, **said}
+        return {"orientation": printed.value, "orientation_std": printed.std, **remarks}
     return {
         "published": printed.value,
         "published_std": printed.std,
         "difference": ours - printed.judged,
-        **said,
+        **remarks,
     }
 
 

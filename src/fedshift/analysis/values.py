@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import OWN_SPLIT, REPORTED_STAGE
 from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
 from fedshift.federation.statistics import union
@@ -46,7 +47,7 @@ def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
     parts = []
     by = [*collected.keys, "round"]
     for frame, arrays in _statistics(collected, metric):
-        own = frame.assign(place=range(len(frame)))[frame["split"] == frame["own_split"]]
+        own = frame.assign(place=range(len(frame)))[frame["split"] == frame[OWN_SPLIT]]
         own = own.sort_values(by, kind="stable", ignore_index=True)
         changes = own[by].astype(object).fillna("")
         starts = np.flatnonzero((changes != changes.shift()).any(axis=1))
@@ -83,16 +84,14 @@ def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
     """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and
     the clients' own split.
     """
-    finished = collected.runs[collected.runs["state"] == "finished"].rename(
-        columns={"stage": "reported_stage"}
-    )
+    finished = collected.runs[collected.runs["state"] == "finished"].rename(columns={"stage": REPORTED_STAGE})
     clients = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
     sizes = clients[collected.keys].assign(
         **pd.DataFrame(list(clients["clients"]), columns=["client", "train", "test"])
     )
     tested = sizes.groupby(collected.keys, dropna=False)["test"].transform("sum") > 0
-    sizes["own_split"] = tested.map({True: "test", False: "val"})
-    records = records.merge(finished[[*collected.keys, "evaluates", "reported_stage"]], on=collected.keys)
-    chosen = (records["stage"] == records["reported_stage"]) & (records["model"] == records["evaluates"])
-    records = records[chosen | (records["split"] == "target")]
+    sizes[OWN_SPLIT] = tested.map({True: "test", False: "val"})
+    records = records.merge(finished[[*collected.keys, "evaluates", REPORTED_STAGE]], on=collected.keys)
+    declared = (records["stage"] == records[REPORTED_STAGE]) & (records["model"] == records["evaluates"])
+    records = records[declared | (records["split"] == "target")]
     return records.merge(sizes, on=[*collected.keys, "client"], how="left")

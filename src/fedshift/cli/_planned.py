@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fedshift.errors import FedshiftError
-
-if TYPE_CHECKING:
-    from fedshift.workspace import Workspace
 
 plan_option = click.option(
     "--plan",
@@ -28,6 +24,14 @@ device_option = click.option(
     help="auto: a GPU where there is one. cuda: fails on a machine without one.",
 )
 
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="CPU threads, shared evenly by the runs that train at once.",
+)
+
 
 def required(plan: Path | None, instead: str) -> Path:
     """The plan. Raises FedshiftError where there is none; `instead` says what would do in its place."""
@@ -38,8 +42,8 @@ def required(plan: Path | None, instead: str) -> Path:
     return plan
 
 
-def unchanged(workspace: Workspace, planned: str, present: Path) -> None:
-    """Raise FedshiftError where the code has another name for what was `planned` (relative to the root)."""
-    if workspace.root / planned != present:
+def unchanged(where: str, planned: object, present: object) -> None:
+    """Raise FedshiftError where the installed code makes `present` of what was `planned`, and they differ."""
+    if present != planned:
         what = "the code has changed since this was planned"
-        raise FedshiftError(planned, what, "Run snakemake again: it plans anew.")
+        raise FedshiftError(where, what, "Run snakemake again: it plans anew.")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import click
 
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
@@ -42,7 +42,7 @@ def command(
         return
     if experiment is None:
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
-    runs = _runs(workspace, experiment, request(workspace, (experiment,), rerun=rerun).rerun)
+    runs = _runs(workspace, experiment, read_request(workspace, (experiment,), rerun=rerun).rerun)
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
         _compare(workspace, finished)
@@ -52,10 +52,10 @@ def command(
 
 def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirectory]:
     """The runs that an experiment is made of, each once, whether or not they are finished."""
-    from fedshift.analysis.collect import planned
+    from fedshift.analysis.uses import planned
     from fedshift.experiments.load import load
 
-    uses = planned(workspace, load(workspace.root, experiment), None, rerun)
+    uses = planned(workspace, load(workspace, experiment), None, rerun)
     return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
 
 

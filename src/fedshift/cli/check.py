@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis.check import Comparison, check, write
-from fedshift.cli._collected import collected
+from fedshift.cli._collected import collected_or_archived
 from fedshift.workspace import Workspace
 
 
@@ -15,12 +15,12 @@ from fedshift.workspace import Workspace
 def command(context: click.Context, experiment: str) -> None:
     """Hold the results of EXPERIMENT against what it must reach; ends with 1 where something falls short."""
     workspace: Workspace = context.obj
-    of = collected(workspace, experiment)
-    comparisons = check(of)
-    write(workspace, of, comparisons)
+    collected = collected_or_archived(workspace, experiment)
+    comparisons = check(collected)
+    write(workspace, collected, comparisons)
     for comparison in comparisons:
         click.echo(_line(comparison))
-    for run in of.missing:
+    for run in collected.missing:
         click.echo(f"not finished: {run}")
     context.exit(0 if all(comparison.passed for comparison in comparisons) else 1)
 

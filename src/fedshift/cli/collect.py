@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
-from fedshift.analysis.sources import ARCHIVE
-from fedshift.cli.plan import request, rerun_option
+from fedshift.analysis.columns import ARCHIVE
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.workspace import Workspace
 
 
@@ -23,10 +23,12 @@ from fedshift.workspace import Workspace
 @rerun_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
-    """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not finished
-    here come from the archive (docs/archive.md), or are named.
+    """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
+    finished here come from the archive (docs/archive.md), or are named.
     """
-    collected = collect(workspace, experiment, plan, request(workspace, (experiment,), rerun=rerun).rerun)
+    collected = collect(
+        workspace, experiment, plan, read_request(workspace, (experiment,), rerun=rerun).rerun
+    )
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fedshift.cli.plan import request
+from fedshift.cli.plan import read_request
 from fedshift.doctor import examine
 from fedshift.workspace import Workspace
 
@@ -24,9 +24,9 @@ def command(workspace: Workspace, names: tuple[str, ...]) -> None:
     what to do. Exits with 1 where there is a "!!".
     """
     wrong = 0
-    for finding in examine(workspace, request(workspace, names)):
+    for finding in examine(workspace, read_request(workspace, names)):
         mark, colour = MARKS[finding.state]
-        click.echo(f"{click.style(mark, fg=colour)}  {finding.part:22} {finding.found}")
+        click.echo(f"{click.style(mark, fg=colour)}  {finding.part:22} {finding.text}")
         if finding.cure:
             click.echo(f"{'':27}-> {finding.cure}")
         wrong += finding.state == "wrong"

@@ -79,16 +79,16 @@ def _weights(
         raise click.UsageError("--release and --lists are for data sets.")
     from fedshift.weights import fetch_weights
 
-    fetch_weights(models if models or sources else _asked(workspace), sources, say=click.echo)
+    fetch_weights(models if models or sources else _needed_models(workspace), sources, say=click.echo)
 
 
-def _asked(workspace: Workspace) -> list[str]:
+def _needed_models(workspace: Workspace) -> list[str]:
     """Whose weights the experiments of params.yaml need."""
-    from fedshift.cli.plan import request
+    from fedshift.cli.plan import read_request
     from fedshift.planning.lacking import needed_weights
     from fedshift.planning.plan import specs
 
-    runs = specs(workspace, request(workspace, ()))
+    runs = specs(workspace, read_request(workspace, ()))
     owners = {file.owner: None for spec in runs for file in needed_weights(workspace, spec) if file.address}
     if not owners:
         click.echo("The experiments of params.yaml need no published weights.")

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from fedshift.cli.plan import request
+from fedshift.cli.plan import read_request
 from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
@@ -33,20 +33,22 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     all experiments. Going back to that code would train them again. What is being trained stays, as do all
     tables, figures and collected metrics.
     """
-    asked = request(workspace, tuple(available(workspace.root)), rerun=rerun)
-    found = list(garbage(workspace, planfile.runs(plan(workspace, asked))))
+    request = read_request(workspace, tuple(available(workspace)), rerun=rerun)
+    leftovers = list(garbage(workspace, planfile.runs(plan(workspace, request))))
     sums: dict[str, list[int]] = defaultdict(list)
-    for directory in found:
+    for directory in leftovers:
         sums[directory.why].append(directory.size)
         path = directory.path.relative_to(workspace.root)
         click.echo(f"{directory.size / 1e6:9.1f} MB  {directory.why:16}  {path}")
     for why, sizes in sums.items():
         click.echo(f"{len(sizes)} {why}: {sum(sizes) / 1e9:.2f} GB")
-    if not found:
+    if not leftovers:
         click.echo("Nothing is left over.")
     elif not deleting:
         click.echo("Nothing is deleted. To delete them: the same command with --delete.")
     else:
-        with click.progressbar(delete(workspace, found), label="Deleting", length=len(found)) as deletions:
+        with click.progressbar(
+            delete(workspace, leftovers), label="Deleting", length=len(leftovers)
+        ) as deletions:
             for _ in deletions:
                 pass

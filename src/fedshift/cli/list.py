@@ -18,10 +18,10 @@ KINDS = [*registry.PACKAGES, "experiments"]
 @click.pass_obj
 def command(workspace: Workspace, kind: str | None) -> None:
     """Name what there is, of one KIND or of all."""
-    for shown in [kind] if kind else KINDS:
-        titles = _titles(workspace, shown)
+    for section in [kind] if kind else KINDS:
+        titles = _titles(workspace, section)
         width = max(map(len, titles), default=0)
-        click.secho(shown, bold=True)
+        click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
             if kind == "datasets":
@@ -51,6 +51,6 @@ def _states(workspace: Workspace, name: str, width: int) -> None:
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
     if kind == "experiments":
-        names = available(workspace.root)
-        return {name: load(workspace.root, name).title for name in names}
+        names = available(workspace)
+        return {name: load(workspace, name).title for name in names}
     return {name: registry.title(kind, name) for name in registry.names(kind)}

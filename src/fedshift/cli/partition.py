@@ -85,5 +85,6 @@ def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) ->
         if name not in runs:
             raise unknown(path, "partition", name, runs)
         specs.append(parse(json.loads(runs[name].spec), name))
-        unchanged(workspace, runs[name].partition, workspace.partition(partition_name(specs[-1])))
+        planned = runs[name].partition
+        unchanged(planned, workspace.root / planned, workspace.partition(partition_name(specs[-1])))
     return specs

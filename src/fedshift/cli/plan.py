@@ -17,7 +17,7 @@ from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts
 from fedshift.planning.hashes import COSTS
-from fedshift.planning.lacking import lacking, told
+from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.rates import speed
@@ -34,19 +34,19 @@ rerun_option = click.option(
 )
 
 
-def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Request:
-    """The request of `names` and `chosen`; what is not given is read from params.yaml. Raises FedshiftError
+def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any) -> Request:
+    """The request of `names` and `overrides`; the rest is read from params.yaml. Raises FedshiftError
     for an unknown experiment.
     """
     path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
-    given = {key: value for key, value in {"experiments": names, **chosen}.items() if value}
-    asked = Request.of({**config, **given}, workspace.root, path.name)
-    known = available(workspace.root)
-    for name in asked.experiments:
+    values = {key: value for key, value in {"experiments": names, **overrides}.items() if value}
+    request = Request.of({**config, **values}, workspace.root, path.name)
+    known = available(workspace)
+    for name in request.experiments:
         if name not in known:
             raise unknown(workspace.experiments, "experiment", name, known)
-    return asked
+    return request
 
 
 @click.command
@@ -59,7 +59,7 @@ def request(workspace: Workspace, names: tuple[str, ...], **chosen: Any) -> Requ
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
     "--print",
-    "shown",
+    "listing",
     type=click.Choice(["table", "runs", "packs", "path"]),
     default="table",
     show_default=True,
@@ -74,37 +74,37 @@ def command(
     hours: int | None,
     rerun: str | None,
     retry_failed: bool,
-    shown: str,
+    listing: str,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    chosen = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
-    asked = request(workspace, names, **chosen)
-    path = plan(workspace, asked)
+    overrides = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
+    request = read_request(workspace, names, **overrides)
+    path = plan(workspace, request)
     if retry_failed:
         runs = planfile.runs(path)
         stamps = map(workspace.pack, dict.fromkeys(run.pack for run in runs))
         count = forget_failures([workspace.run_at(run.directory) for run in runs], stamps)
         click.echo(f"{count} packs with failed runs are asked for again.", err=True)
-    if shown == "path":
+    if listing == "path":
         click.echo(path)
-    elif shown == "runs":
+    elif listing == "runs":
         click.echo("\n".join(sorted(run.name for run in planfile.runs(path))))
-    elif shown == "packs":
+    elif listing == "packs":
         packs = {run.digest: run.pack for run in planfile.runs(path)}
         rows = (
             f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}" for use in planfile.cells(path)
         )
         click.echo("\n".join(rows))
     else:
-        _table(workspace, path, asked)
+        _table(workspace, path, request)
 
 
-def _table(workspace: Workspace, path: Path, asked: Request) -> None:
+def _table(workspace: Workspace, path: Path, request: Request) -> None:
     """Print what is planned and left to do, a line for each experiment, then what to know about it."""
-    rows = [(name, planfile.runs(path, experiments=(name,))) for name in asked.experiments]
+    rows = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
     every = planfile.runs(path)
     rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]
-    guesses = Guesses(workspace, every, asked.device)
+    guesses = Guesses(workspace, every, request.device)
     width = max(len(name) for name, _ in rows)
     click.echo(
         f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
@@ -116,13 +116,14 @@ def _table(workspace: Workspace, path: Path, asked: Request) -> None:
         packs = len({run.pack for run in todo})
         images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
         hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
-        disk = f"{job.disk_mb(todo, asked.parallel) / 1e3:.1f} GB"
+        disk = f"{job.disk_mb(todo, request.parallel) / 1e3:.1f} GB"
         click.echo(
             f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} "
             f"{disk:>9}"
         )
     click.echo(
-        f"Packs, images, hours and disk (one {asked.device} worker) are of what is still to do. Plan: {path}"
+        f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
+        f"Plan: {path}"
     )
     if other := sum(run.of_other_code for run in every):
         click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
@@ -131,20 +132,20 @@ def _table(workspace: Workspace, path: Path, asked: Request) -> None:
         click.echo(f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them).")
     lines = [
         *_lacking(workspace, left),
-        *_long(left, asked),
-        *_uneven(workspace, path, asked),
-        *guesses.told(),
+        *_long(left, request),
+        *_uneven(workspace, path, request),
+        *guesses.lines(),
     ]
     for line in lines:
         click.echo(line)
 
 
-def _uneven(workspace: Workspace, path: Path, asked: Request) -> Iterator[str]:
+def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]:
     """Means of tables that are not over the same values."""
-    for name in asked.experiments:
+    for name in request.experiments:
         uses = [use for use in planfile.cells(path) if use.experiment == name]
         values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
-        yield from uneven.warnings(load(workspace.root, name), values)
+        yield from uneven.warnings(load(workspace, name), values)
 
 
 def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
@@ -152,15 +153,15 @@ def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
 
 
 def _lacking(workspace: Workspace, todo: Iterable[Run]) -> list[str]:
-    return told(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo]))
+    return messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo]))
 
 
-def _long(todo: Iterable[Run], asked: Request) -> Iterator[str]:
+def _long(todo: Iterable[Run], request: Request) -> Iterator[str]:
     """Runs that outlast a job."""
-    if found := [run for run in todo if job.longer([run], asked.parallel, asked.hours)]:
-        longest = max(found, key=lambda run: run.minutes)
+    if longer := [run for run in todo if job.longer([run], request.parallel, request.hours)]:
+        longest = max(longer, key=lambda run: run.minutes)
         yield (
-            f"{len(found)} runs may outlast a job of {asked.hours} hours (params.yaml: hours) and rely on "
+            f"{len(longer)} runs may outlast a job of {request.hours} hours (params.yaml: hours) and rely on "
             f"their checkpoints: "
             f"the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, {longest.directory}"
         )
@@ -173,15 +174,15 @@ class Guesses:
 
     def __init__(self, workspace: Workspace, runs: Iterable[Run], device: str) -> None:
         self.device = device
-        self._speeds: dict[str, str] = {}  # digest -> what is said of it
+        self._speeds: dict[str, str] = {}  # digest -> network and the source of its speed
         self._uncounted: dict[str, str] = {}
         for run in runs:
             spec = RunSpec.model_validate_json(run.spec)
             counted = counts(workspace, spec.data.dataset, spec.data.release)
-            found = speed(workspace, spec, device)
-            if not found.measured:
+            estimate = speed(workspace, spec, device)
+            if not estimate.measured:
                 network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
-                self._speeds[run.digest] = f"{network} (from {found.source})"
+                self._speeds[run.digest] = f"{network} (from {estimate.source})"
             if not counted.source:
                 name, release = spec.data.dataset, spec.data.release
                 self._uncounted[run.digest] = (
@@ -189,10 +190,10 @@ class Guesses:
                 )
 
     def of(self, runs: Iterable[Run]) -> bool:
-        """Whether one of the runs is among them."""
+        """Whether the estimate of one of the runs is a guess."""
         return any(run.digest in self._speeds or run.digest in self._uncounted for run in runs)
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         for network in sorted({*self._speeds.values()}):
             yield f"~ Not measured on {self.device}, estimated: {network}. Add a line to {COSTS}."
         for source in sorted({*self._uncounted.values()}):

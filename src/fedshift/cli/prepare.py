@@ -52,5 +52,6 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
         raise unknown(path, "prepared images", name, known)
     images = known[name]
     source = Source(dataset=images.dataset, release=images.release, prepare=Prepare(px=images.px))
-    unchanged(workspace, images.prepared, workspace.prepared(prepared_name(source)))
+    present = workspace.prepared(prepared_name(source))
+    unchanged(images.prepared, workspace.root / images.prepared, present)
     return images.dataset, images.release, images.px

@@ -29,8 +29,8 @@ def command(workspace: Workspace, remote: str | None) -> None:
     """
     if not importlib.util.find_spec("dvc"):
         raise FedshiftError("fedshift pull", "DVC is not installed", "pip install -e '.[dvc]'")
-    chosen = ["--remote", remote] if remote else []
-    if _run(workspace.root, "dvc", "pull", *chosen, *STAGES):
+    options = ["--remote", remote] if remote else []
+    if _run(workspace.root, "dvc", "pull", *options, *STAGES):
         raise FedshiftError(
             "dvc pull",
             "did not end well: see above",

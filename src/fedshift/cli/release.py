@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.errors import FedshiftError
-from fedshift.lock import alive, here, holder
+from fedshift.lock import alive, holder, on_this_host
 from fedshift.rundir import RunDirectory
 
 
@@ -25,13 +25,13 @@ def command(runs: tuple[Path, ...]) -> None:
     """
     for path in runs:
         run = RunDirectory(path)
-        found = holder(run.lock)
-        if found is None:
+        writer = holder(run.lock)
+        if writer is None:
             click.echo(f"{path}: nobody holds it")
             continue
-        if here(found) and alive(found):
-            cure = f"Stop it first: kill {found['pid']}"
-            raise FedshiftError(path, f"is being trained on this machine by process {found['pid']}", cure)
+        if on_this_host(writer) and alive(writer):
+            cure = f"Stop it first: kill {writer['pid']}"
+            raise FedshiftError(path, f"is being trained on this machine by process {writer['pid']}", cure)
         run.lock.unlink(missing_ok=True)
-        who = "somebody: its lock is torn" if "unreadable" in found else f"{found['host']}:{found['pid']}"
+        who = "somebody: its lock is torn" if "unreadable" in writer else f"{writer['host']}:{writer['pid']}"
         click.echo(f"{path}: freed; it was held by {who}")

@@ -27,9 +27,9 @@ def command(workspace: Workspace, experiment: str, profile: str, options: tuple[
     What follows `--` is for Snakemake: options (`fedshift run demo -- --dry-run`) and targets
     (`fedshift run demo -- results/tables/demo/table.csv`).
     """
-    from fedshift.cli.plan import request
+    from fedshift.cli.plan import read_request
 
-    request(workspace, (experiment,))  # known, or refused with the nearest name
+    read_request(workspace, (experiment,))  # known, or refused with the nearest name
     config, words = f"experiments=[{experiment}]", list(options)
     if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
         words.insert(flags[-1] + 1, config)  # Snakemake listens to the last one alone

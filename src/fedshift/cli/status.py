@@ -6,10 +6,10 @@ from collections import Counter
 
 import click
 
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.lock import holder
 from fedshift.planning import planfile
-from fedshift.planning.lacking import lacking, told
+from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
 from fedshift.rundir import State
@@ -20,33 +20,33 @@ from fedshift.workspace import Workspace
 @click.command
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 @click.option(
-    "--runs", "each", is_flag=True, help="Name every run, not only those that failed or are running."
+    "--runs", "every", is_flag=True, help="Name every run, not only those that failed or are running."
 )
 @rerun_option
 @click.pass_obj
-def command(workspace: Workspace, names: tuple[str, ...], each: bool, rerun: str | None) -> None:
+def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
-    asked = request(workspace, names, rerun=rerun)
-    path = ready(workspace, asked)
-    width = max(map(len, asked.experiments))
+    request = read_request(workspace, names, rerun=rerun)
+    path = ready(workspace, request)
+    width = max(map(len, request.experiments))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
     lines: dict[str, tuple[State, str]] = {}
-    for name in asked.experiments:
-        found = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
-        counts = Counter(kind for kind, _ in found.values())
-        click.echo(f"{name:{width}} {len(found):6} " + " ".join(f"{counts[kind]:8}" for kind in State))
-        lines |= {run.directory: (kind, why) for run, (kind, why) in found.items()}
+    for name in request.experiments:
+        states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
+        counts = Counter(kind for kind, _ in states.values())
+        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:8}" for kind in State))
+        lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
-    for line in told(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
+    for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
     for directory, (kind, why) in lines.items():
-        if each or kind in (State.FAILED, State.RUNNING):
+        if every or kind in (State.FAILED, State.RUNNING):
             click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """How far a run is; its writer where it is running, the reason where it failed, the code where another
-    one finished it.
+    """How far a run is; its writer where it is running, the reason where it failed, the code where other
+    code finished it.
     """
     directory = workspace.run_at(run.directory)
     state = directory.state()

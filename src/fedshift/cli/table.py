@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import tables
-from fedshift.cli._collected import collected
+from fedshift.cli._collected import collected_or_archived
 from fedshift.experiments.quantity import quantity
 from fedshift.workspace import Workspace
 
@@ -27,10 +27,10 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
     """
     for metric in metrics:
         quantity(metric, "--metric")
-    of = collected(workspace, experiment)
+    collected = collected_or_archived(workspace, experiment)
     if metrics:
-        click.echo(tables.with_metrics(workspace, of, list(metrics)))
+        click.echo(tables.with_metrics(workspace, collected, list(metrics)))
         return
-    stem = tables.write(workspace, of)
+    stem = tables.write(workspace, collected)
     click.echo(stem.with_suffix(".md").read_text())
     click.echo(stem.with_suffix(".html"))

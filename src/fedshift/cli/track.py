@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift.cli.plan import request, rerun_option
+from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import quantity
@@ -73,7 +73,7 @@ def command(
     from fedshift.tracking.publish import Follower, address, shown_address
 
     if path is None:
-        path = ready(workspace, request(workspace, names, rerun=rerun))
+        path = ready(workspace, read_request(workspace, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
@@ -100,7 +100,7 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
     tables = [
         table
         for name in dict.fromkeys(cell.experiment for cell in uses)
-        for table in load(workspace.root, name).tables.values()
+        for table in load(workspace, name).tables.values()
     ]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in table.metrics)
     return tuple(name for name in named if not get("metrics", name).recorded)
@@ -108,17 +108,17 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
     """Publish until nobody writes any more, with a progress bar and what goes wrong in words."""
-    total = sum(one.run.rounds for one in follower.runs)
+    total = sum(followed.run.rounds for followed in follower.runs)
     alone_since: float | None = None
-    told = ""
+    problem = ""
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
             if alone_since is None and not (follow and _waits(follower, beside)):
                 alone_since = time.monotonic()
             for rounds in follower.sweep():
                 bar.update(rounds)
-            if follower.problem != told and (told := follower.problem):
-                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {told.splitlines()[0]}")
+            if follower.problem != problem and (problem := follower.problem):
+                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {problem.splitlines()[0]}")
             patience = PATIENCE if follow else 2 * every
             if alone_since is not None and (
                 not follower.problem or time.monotonic() - alone_since > patience
@@ -129,7 +129,7 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
 
 def _waits(follower: Follower, beside: int | None) -> bool:
     """Whether there may be more to come: the workflow lives, or without one, some run has not ended."""
-    states = [follower.status.get(one.run.name) for one in follower.runs]
+    states = [follower.status.get(followed.run.name) for followed in follower.runs]
     if beside is not None:
         return _alive(beside) and any(state != "FINISHED" for state in states)
     return any(state not in ("FINISHED", "FAILED") for state in states)

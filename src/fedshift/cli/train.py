@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._planned import device_option
+from fedshift.cli._planned import device_option, threads_option, unchanged
 from fedshift.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
@@ -34,13 +34,7 @@ log = logging.getLogger("fedshift.train")
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="Runs to train at once."
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="CPU threads, shared evenly by the runs that train at once.",
-)
+@threads_option
 @device_option
 @click.option(
     "--checkpoint-seconds",
@@ -67,23 +61,23 @@ def command(
     others alone. A pack leaves out runs that failed for good (fedshift plan --retry-failed). Exits with 1
     where a run failed and trying again can help.
     """
-    runs = _chosen(path, pack, digests)
+    runs = _named(path, pack, digests)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
     )
-    each = max(1, threads // parallel)
+    threads_a_run = max(1, threads // parallel)
     directories = {run: workspace.run_at(run.directory) for run in runs}
     todo = [run for run, directory in directories.items() if directory.outcome() is not State.FINISHED]
     if pack:
         todo = [run for run in todo if not directories[run].failed_for_good]
 
-    def one(run: Run) -> None:
-        _train(workspace, run, each, device, checkpoint_seconds)
+    def in_this_process(run: Run) -> None:
+        _train(workspace, run, threads_a_run, device, checkpoint_seconds)
 
     def in_its_own_process(run: Run) -> list[str]:
         options = [
             "--threads",
-            str(each),
+            str(threads_a_run),
             "--device",
             device,
             "--checkpoint-seconds",
@@ -93,7 +87,7 @@ def command(
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
     if parallel == 1 or len(todo) < 2:
-        in_turn(workspace, todo, one)
+        in_turn(workspace, todo, in_this_process)
     else:
         at_once(workspace, todo, parallel, in_its_own_process)
     failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
@@ -104,7 +98,7 @@ def command(
         sys.exit(1)
 
 
-def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
+def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
     """The plan's runs that are named, by pack or by digests."""
     every = planfile.runs(path, pack)
     if not every:
@@ -120,20 +114,15 @@ def _chosen(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]
 
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
-    """Train one run of the plan, if the code is still the one that it was planned with."""
+    """Train one run of the plan, if the code has not changed since it was planned."""
     from fedshift.identity import identify
     from fedshift.spec import parse
-    from fedshift.training.device import device as chosen
+    from fedshift.training.device import device as device_of
     from fedshift.training.run import Machine, train
 
     spec = parse(json.loads(run.spec), run.directory)
-    if str(identify(spec)) != run.name:
-        raise FedshiftError(
-            run.directory,
-            "the code has changed since this was planned",
-            "Run snakemake again: it plans anew.",
-        )
+    unchanged(run.directory, run.name, str(identify(spec)))
     try:
-        train(workspace, spec, Machine(chosen(device), threads, checkpoint_seconds))
+        train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
         log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))

@@ -40,7 +40,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
 
 
 def _identical(duplicates: dict[str, Any]) -> str:
-    """What is said of byte-identical files."""
+    """The lines on byte-identical files."""
     if not duplicates["groups"]:
         return "no byte-identical files"
     counts = f"{duplicates['groups']} groups, {duplicates['surplus']} surplus"

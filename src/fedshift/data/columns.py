@@ -38,12 +38,12 @@ def columns_hash(frame: pd.DataFrame) -> str:
 
 def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str:
     """Write a Parquet file atomically, with its attributes, `facts` and the hash in it; returns the hash."""
-    found = columns_hash(frame)
+    digest = columns_hash(frame)
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    kept = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": found}).encode()}
+    metadata = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": digest}).encode()}
     with atomic_path(path) as temporary:
-        pq.write_table(table.replace_schema_metadata(kept), temporary)
-    return found
+        pq.write_table(table.replace_schema_metadata(metadata), temporary)
+    return digest
 
 
 def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -60,13 +60,13 @@ def decode(
     decoder: Decoder, paths: Sequence[str], done: int, jobs: int | None
 ) -> Iterator[tuple[int, list[str]]]:
     """Write the images of all `paths` from number `done` on; yields, in their order, how many a chunk held
-    and what was broken there.
+    and which of them could not be read.
 
-    `jobs`: processes, default the cores that this one may use. When it is killed they leave too.
+    `jobs`: processes, default the cores that this process may use. When it is killed they end too.
     """
     tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
     workers = min(jobs or _cores(), max(1, (len(paths) - done) // IMAGES_PER_PROCESS))
-    sizes = [len(chosen) for _, chosen in tasks]
+    sizes = [len(chunk) for _, chunk in tasks]
     if workers == 1:
         yield from zip(sizes, map(decoder, tasks), strict=True)
         return

@@ -23,7 +23,7 @@ AGAIN = "Run the same command again to go on from here."
 
 
 class Other(requests.RequestException):
-    """The server has another file now than the one whose beginning lies here."""
+    """The server has another file now than that whose beginning is in the part."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Bytes that are there."""
+        """Bytes of the part."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def begin(self, answer: requests.Response) -> None:
@@ -119,10 +119,10 @@ def _download(url: str, path: Path, sha256: str | None, pause: float) -> None:
             raise FedshiftError(path, f"cannot be written: {error.strerror}", cure, retry=True) from error
     else:
         raise FedshiftError(url, f"cannot be downloaded: {reason}", AGAIN, retry=True)
-    if sha256 and not (found := sha256_file(part.path)).startswith(sha256):
+    if sha256 and not (actual := sha256_file(part.path)).startswith(sha256):
         part.remove()
         cure = "Run the same command again; it starts from zero."
-        raise FedshiftError(url, f"SHA-256 is {found}, expected {sha256}", cure, retry=True)
+        raise FedshiftError(url, f"SHA-256 is {actual}, expected {sha256}", cure, retry=True)
     part.finish(path)
 
 
@@ -145,8 +145,8 @@ def _continue(session: requests.Session, url: str, part: Part) -> None:
             raise Other("what lies here is not the beginning of the file there")
         answer.raise_for_status()
         if answer.status_code == requests.codes.partial_content:
-            said = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
-            if not have or not said or int(said[1]) != have or not _same(part, answer):
+            span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+            if not have or not span or int(span[1]) != have or not _same(part, answer):
                 raise Other("the server sent another part of the file than was asked for")
         elif answer.status_code != requests.codes.ok:
             raise requests.HTTPError(f"{answer.status_code} {answer.reason} without a file")

@@ -34,7 +34,7 @@ def fetch(
     lists: Path | None = None,
     say: Say = print,
 ) -> Path:
-    """Make the raw tree present and return its path; one that is there already is left alone, its manifest
+    """Make the raw tree present and return its path; a tree that is present is left alone, its manifest
     too.
 
     `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a
@@ -64,8 +64,8 @@ def fetch(
     if facts.manifest is None:
         own = manifest_path(workspace, name, release)
         # Written anew it would take a tree that changed meanwhile for right.
-        kept = present and lists is None and own.exists()
-        say(f"manifest: {own if kept else write_manifest(workspace, name, release)}")
+        keep = present and lists is None and own.exists()
+        say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
     if dataset.open_releases:
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
@@ -88,26 +88,26 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
         raise FedshiftError(
             dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
         )
-    given = ", ".join(map(str, sources))
+    origin = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
-        with _told(given):
+        with _naming(origin):
             tree = (folder if facts.make else dataset.root(folder)).resolve()
         if raw.exists() and (raw.resolve() != tree or facts.make):
             cure = "Remove it first" + (", or choose another --release." if dataset.open_releases else ".")
-            raise FedshiftError(raw, f"exists already and is not {given}", cure)
+            raise FedshiftError(raw, f"exists already and is not {origin}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
         if facts.make:
-            _made(dataset, facts.make, tree, raw)
+            _make(dataset, facts.make, tree, raw)
         elif sources[0].is_file():
             tree.rename(raw)
         elif not raw.exists():
             raw.symlink_to(tree, target_is_directory=True)
-    with _told(given):
+    with _naming(origin):
         _checked(dataset, raw)
 
 
 @contextlib.contextmanager
-def _told(place: object, cure: str | None = None) -> Iterator[None]:
+def _naming(place: object, cure: str | None = None) -> Iterator[None]:
     """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by
     then.
     """
@@ -117,7 +117,7 @@ def _told(place: object, cure: str | None = None) -> Iterator[None]:
         raise FedshiftError(place, error.what, cure or error.cure, retry=error.retry) from None
 
 
-def _made(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source: Path, raw: Path) -> None:
+def _make(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source: Path, raw: Path) -> None:
     with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".make-") as temporary:
         make(dataset, source, Path(temporary) / raw.name)
         (Path(temporary) / raw.name).rename(raw)
@@ -175,9 +175,9 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
             raise FedshiftError(archive.url, "sent no zip or tar archive", cure, retry=True)
     loaded = archives[0].parent
     by_hand = f"Remove {loaded} to download it again. Or by hand:\n  {instructions(dataset, facts, raw)}"
-    with _unpacked(archives, raw) as folder, _told(loaded, by_hand):
+    with _unpacked(archives, raw) as folder, _naming(loaded, by_hand):
         dataset.root(folder).rename(raw)
-    with _told(loaded, by_hand):
+    with _naming(loaded, by_hand):
         _checked(dataset, raw)
     shutil.rmtree(loaded)
 

@@ -58,18 +58,18 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder without such files and
         for a line that is no path.
     """
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     files = [
         (match["word"] or "", path) for path in folder.rglob("*.txt") if (match := NAME.fullmatch(path.name))
     ]
     for word, path in sorted(files, key=lambda file: ([*WORDS, ""].index(file[0]), file[1])):
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             if line.strip():
-                found.setdefault(canonical(_path(line, f"{path}:{number}")), word)
-    if not found:
+                splits.setdefault(canonical(_path(line, f"{path}:{number}")), word)
+    if not splits:
         cure = "Give the folder that holds <domain>_train.txt, <domain>_test.txt and so on."
         raise FedshiftError(folder, "holds no lists", cure)
-    return found
+    return splits
 
 
 def _path(line: str, where: str) -> str:

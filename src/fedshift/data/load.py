@@ -46,7 +46,7 @@ class RunData:
 
 
 def load(workspace: Workspace, spec: RunSpec) -> RunData:
-    """The data of a resolved spec; images that its method renders are rendered now, if they are not there.
+    """The data of a resolved spec; images that its method renders are rendered now, if they do not exist.
 
     Raises FedshiftError where files are absent or do not match their hashes, or a client trains on nothing.
     """

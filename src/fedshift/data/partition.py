@@ -103,11 +103,11 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         split[part] = _split(index.iloc[part], spec, generator(seed, "split", domain, holder), where)
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
-    for name, chosen in spec.partition.modify.items():
+    for name, overrides in spec.partition.modify.items():
         kind = get("modifiers", name, f"{where}: modify")
-        made = params(kind, chosen, f"{where}: modify.{name}")
-        made.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
-        kind(made).modify(table, generator(seed, name))
+        hp = params(kind, overrides, f"{where}: modify.{name}")
+        hp.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
+        kind(hp).modify(table, generator(seed, name))
     _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
     return table
 
@@ -125,12 +125,12 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
     Of two held-out domains, the second's images that the first has too.
     """
     domain, group = index["domain"].to_numpy(), index["group"].to_numpy()
-    found = np.zeros(len(index), dtype=bool)
+    mask = np.zeros(len(index), dtype=bool)
     for place, target in enumerate(held_out):
-        tested = np.unique(group[(split == "target") & (domain == target) & ~found])
+        tested = np.unique(group[(split == "target") & (domain == target) & ~mask])
         elsewhere = ~np.isin(domain, held_out[: place + 1])
-        found |= elsewhere & (group >= 0) & np.isin(group, tested)
-    return found
+        mask |= elsewhere & (group >= 0) & np.isin(group, tested)
+    return mask
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:

@@ -53,8 +53,8 @@ def prepare(
     It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
     (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
     process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image
-    that cannot be read, with nothing left behind; what was done before a full disk or a kill is kept, and
-    taken up again.
+    that cannot be read, with nothing left behind; what was decoded before a full disk or a kill stays, and
+    the next call goes on from it.
     """
     options = options or Prepare()
     folder = workspace.prepared(prepared_name(Source(dataset=name, release=release, prepare=options)))
@@ -143,12 +143,14 @@ def _write(
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    made = {"version": dataset.version, "pillow": PIL.__version__}
+    versions = {"version": dataset.version, "pillow": PIL.__version__}
     images = part / "images.npy"
-    _pixels(images, Progress(part, {**facts, **made}), dataset, raw, list(index["path"]), options, jobs)
+    _pixels(images, Progress(part, {**facts, **versions}), dataset, raw, list(index["path"]), options, jobs)
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
-    write_json(part / "prepared.json", {**facts, **hashes, **made, "domains": domains, "classes": classes})
+    write_json(
+        part / "prepared.json", {**facts, **hashes, **versions, "domains": domains, "classes": classes}
+    )
     (part / PROGRESS).unlink()
 
 

@@ -88,7 +88,7 @@ class ImageTree(Dataset):
         files.
 
         Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
-        or no image, and for lists that are not there or name images that are not.
+        or no image, and for lists that are absent or name absent images.
         """
         self._check(raw)
         frame, listed = super().index(raw), self._listed(raw)
@@ -110,7 +110,7 @@ class ImageTree(Dataset):
         return read_lists(path) if path else {}
 
     def _check(self, raw: Path) -> None:
-        """Raise FedshiftError for classes, domains or listed files that are not there, or too many."""
+        """Raise FedshiftError for classes, domains or listed files that are absent, or too many."""
         domains, classes = self.domains_and_classes(raw)
         cells = {(path.parts[0], path.parts[1]) for path in map(PurePosixPath, self.paths(raw))}
         if self.every_class:
@@ -123,8 +123,8 @@ class ImageTree(Dataset):
             lacking += [name for name in classes if (1, name) not in present]
         problems = self._strangers(raw, domains, classes) + [f"no images in {name}" for name in lacking]
         if self.facts(raw).listed_only:
-            there = {path.removesuffix(".jpg") for path in self._files(raw)}
-            absent = [path for path in self._listed(raw) if path.removesuffix(".jpg") not in there]
+            stems = {path.removesuffix(".jpg") for path in self._files(raw)}
+            absent = [path for path in self._listed(raw) if path.removesuffix(".jpg") not in stems]
             problems += [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
         if not cells:
             problems = ["no images: expected domain/class/image"]
@@ -152,10 +152,10 @@ class ImageTree(Dataset):
         top = within(raw)
         inner = [path for folder in top if self._name(folder) in domains for _, path in self._inside(folder)]
         leaves = [path for folder in inner if self._name(folder) in classes for path in within(folder)]
-        found = [(unexpected(path, domains), path) for path in top]
-        found += [(unexpected(path, classes), path) for path in inner]
-        found += [(foreign(path), path) for path in leaves]
-        return [f"{problem}: {path.relative_to(raw).as_posix()}" for problem, path in found if problem]
+        verdicts = [(unexpected(path, domains), path) for path in top]
+        verdicts += [(unexpected(path, classes), path) for path in inner]
+        verdicts += [(foreign(path), path) for path in leaves]
+        return [f"{problem}: {path.relative_to(raw).as_posix()}" for problem, path in verdicts if problem]
 
     def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
         """What should be a class of a domain, with the word of its split or ""."""
@@ -172,7 +172,7 @@ class ImageTree(Dataset):
         """`domain/class/[split/]name` -> file, of all images of the tree."""
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         folders: dict[str, Path] = {}
         ignored = self._ignored(raw)
         for domain in within(raw):
@@ -185,8 +185,8 @@ class ImageTree(Dataset):
                     raise FedshiftError(raw, what, "Keep one of the two folders.")
                 for path in within(folder):
                     if path.suffix.lower() in SUFFIXES and path.is_file():
-                        found[f"{cell}/{path.name}"] = path
-        return found
+                        files[f"{cell}/{path.name}"] = path
+        return files
 
     def _locate(self, raw: Path, path: str) -> Path:
         domain, label, *split, file = path.split("/")
@@ -225,7 +225,7 @@ def within(folder: Path) -> list[Path]:
 def below(folder: Path, depth: int) -> list[Path]:
     """Visible files and folders exactly `depth` levels below `folder`, sorted."""
     inner = within(folder)
-    return inner if depth == 1 else [path for each in inner for path in below(each, depth - 1)]
+    return inner if depth == 1 else [path for child in inner for path in below(child, depth - 1)]
 
 
 def _plain(name: str) -> str:

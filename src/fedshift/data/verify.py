@@ -39,14 +39,14 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     drawn = stamp.read_text() if stamp.exists() and stamp.with_suffix(".png").exists() else ""
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
-    wanted, found = _listed(declared), tabulate(dataset, raw)
+    wanted, actual = _listed(declared), tabulate(dataset, raw)
     if identity(wanted, raw) != declared["hash"]:
         raise FedshiftError(
             declared["list"],
             "does not match the hash in its manifest, or the lists beside the tree were changed",
             f"Restore these files, or run: fedshift verify {name} --release {release} --write-manifest",
         )
-    problems = differences(wanted, found)
+    problems = differences(wanted, actual)
     if problems:
         cure = (
             f"Mend these files, or fetch it anew: remove {raw}, then: fedshift fetch {name} --release "
@@ -57,13 +57,13 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         raise FedshiftError(
             raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
         )
-    if not declared.get("accepted") and (problems := unpublished(dataset, raw, found)):
+    if not declared.get("accepted") and (problems := unpublished(dataset, raw, actual)):
         cure = f"Mend the tree, or {_taken(name, release)}"
         raise FedshiftError(raw, "is not what was published:\n  " + "\n  ".join(problems), cure)
-    kept = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
-    if kept["hash"] not in drawn:
-        plot_counts(kept["counts"], f"{name} {release}", stamp.with_suffix(".png"))
-    write_json(stamp, {**kept, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(found)})
+    facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
+    if facts["hash"] not in drawn:
+        plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
+    write_json(stamp, {**facts, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(actual)})
     return stamp
 
 
@@ -203,15 +203,15 @@ def duplicates(table: pd.DataFrame) -> dict[str, Any]:
 
 def look_alikes(names: Iterable[str]) -> list[list[str]]:
     """Names that are the same but for case, blanks at their ends or the form of their Unicode."""
-    found: dict[str, list[str]] = {}
+    by_form: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), []).append(name)
-    return [alike for alike in found.values() if len(alike) > 1]
+        by_form.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), []).append(name)
+    return [alike for alike in by_form.values() if len(alike) > 1]
 
 
 def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for domains and one for classes of a manifest's `counts` whose names look alike: one and the
-    same, perhaps, taken for two.
+    """A line for domains and a line for classes of a manifest's `counts` whose names look alike: perhaps the
+    same name, taken for two.
     """
     kinds = {
         "domains": list(counts),
@@ -219,21 +219,21 @@ def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     }
     return [
         f"warning: {kind} that differ by case, blanks or Unicode form alone: "
-        + "; ".join(" and ".join(map(ascii, alike)) for alike in found)
+        + "; ".join(" and ".join(map(ascii, alike)) for alike in groups)
         for kind, names in kinds.items()
-        if (found := look_alikes(names))
+        if (groups := look_alikes(names))
     ]
 
 
-def unpublished(dataset: Dataset, raw: Path, found: pd.DataFrame) -> list[str]:
+def unpublished(dataset: Dataset, raw: Path, actual: pd.DataFrame) -> list[str]:
     """Lines that tell how the tree differs from published names or, without such, from published counts per
     domain.
     """
     facts = dataset.facts(raw)
     if facts.complete and facts.lists and not own_lists(raw).exists():
         names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})
-        return differences(names, found[["path"]].assign(sha256=""))
-    counts = found["path"].str.partition("/")[0].value_counts()
+        return differences(names, actual[["path"]].assign(sha256=""))
+    counts = actual["path"].str.partition("/")[0].value_counts()
     published = facts.counts or {}
     return [
         f"{domain}: {counts.get(domain, 0):,} images, {number:,} were published"
@@ -242,13 +242,13 @@ def unpublished(dataset: Dataset, raw: Path, found: pd.DataFrame) -> list[str]:
     ]
 
 
-def differences(wanted: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+def differences(wanted: pd.DataFrame, actual: pd.DataFrame) -> list[str]:
     """Lines that name missing, surplus and corrupt files, and count them by domain and class."""
-    both = wanted.merge(found, on="path", how="outer", suffixes=("", "_found"), indicator="where")
+    both = wanted.merge(actual, on="path", how="outer", suffixes=("", "_actual"), indicator="where")
     kinds = {
         "missing": both[both["where"] == "left_only"],
         "surplus": both[both["where"] == "right_only"],
-        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_found"])],
+        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_actual"])],
     }
     lines = []
     for kind, rows in kinds.items():

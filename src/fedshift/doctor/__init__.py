@@ -22,7 +22,7 @@ CHECKS: tuple[Callable[[Workspace, Request], Iterable[Finding]], ...] = (
 )
 
 
-def examine(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Look at everything in turn; nothing is changed or installed, at most a server's address is asked."""
+def examine(workspace: Workspace, request: Request) -> Iterator[Finding]:
+    """Run all checks in turn; nothing is changed or installed, at most a server is contacted."""
     for check in CHECKS:
-        yield from check(workspace, asked)
+        yield from check(workspace, request)

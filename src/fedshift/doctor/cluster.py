@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fedshift.doctor.finding import Finding, told_by
+from fedshift.doctor.finding import Finding, output_of
 from fedshift.planning import job, planfile
 from fedshift.planning.cluster import PATH, Cluster
 from fedshift.planning.request import Request
@@ -30,85 +30,85 @@ class Partition(NamedTuple):
     gpus: bool
 
 
-def check(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """One line for the cluster, one for each thing that the profile asks for in vain."""
+def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
+    """One line for the cluster, one for each resource that the profile asks for and the cluster lacks."""
     if not shutil.which("sinfo"):
         yield Finding("slurm", "absent", "not on this machine: use --profile profiles/local")
         return
-    told = told_by("sinfo", "-h", "-o", "%P|%a|%l|%m|%G")
-    if told is None:
-        found = "installed, but its controller does not answer"
-        yield Finding("slurm", "wrong", found, "Ask the administrators; try: sinfo")
+    output = output_of("sinfo", "-h", "-o", "%P|%a|%l|%m|%G")
+    if output is None:
+        text = "installed, but its controller does not answer"
+        yield Finding("slurm", "wrong", text, "Ask the administrators; try: sinfo")
         return
-    partitions, default = _partitions(told)
+    partitions, default = _partitions(output)
     profile = _profile(workspace.root)
     name = str(profile["resources"].get("slurm_partition") or default)
     if name not in partitions:
         cure = f"Set slurm_partition in {OWN} to one of: {', '.join(partitions)}."
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:
-        found = f"partitions {', '.join(partitions)}; jobs go to {name}"
-        yield Finding("slurm", "ok", found)
-        yield from _asked_in_vain(workspace, asked, partitions[name])
+        text = f"partitions {', '.join(partitions)}; jobs go to {name}"
+        yield Finding("slurm", "ok", text)
+        yield from _unmet(workspace, request, partitions[name])
     yield from _accounting(profile)
 
 
-def _asked_in_vain(workspace: Workspace, asked: Request, partition: Partition) -> Iterator[Finding]:
-    """What the planned jobs ask of a partition that it cannot give."""
+def _unmet(workspace: Workspace, request: Request, partition: Partition) -> Iterator[Finding]:
+    """Limits of the partition that the planned jobs exceed."""
     where = f"partition '{partition.name}'"
     if not partition.up:
         yield Finding("slurm", "wrong", f"{where} is down", f"Choose another one in {OWN}.")
-    if asked.device == "cuda" and not partition.gpus:
+    if request.device == "cuda" and not partition.gpus:
         cure = f"Choose another one in {OWN}, or `device: cpu`."
         yield Finding("slurm", "wrong", f"{where} has no GPU, and jobs ask for one", cure)
-    path = planfile.last(workspace, asked)
+    path = planfile.last(workspace, request)
     runs = planfile.runs(path) if path else []
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
-    minutes = max((job.minutes(members, asked.parallel, asked.hours) for members in packs), default=0)
-    memory = max((job.mem_mb(members, asked.parallel) for members in packs), default=0)
+    minutes = max((job.minutes(members, request.parallel, request.hours) for members in packs), default=0)
+    memory = max((job.mem_mb(members, request.parallel) for members in packs), default=0)
     if partition.minutes is not None and minutes > partition.minutes:
-        found = (
+        text = (
             f"{where} ends jobs after {partition.minutes} minutes, the longest one planned asks for {minutes}"
         )
         cure = (
             f"Set `hours: {max(1, partition.minutes // 60)}` in params.yaml, or choose a partition with "
             f"more time."
         )
-        yield Finding("slurm", "wrong", found, cure)
+        yield Finding("slurm", "wrong", text, cure)
     if memory > partition.memory:
-        found = f"{where} has nodes of {partition.memory} MB, the largest job planned asks for {memory}"
-        yield Finding("slurm", "wrong", found, "A smaller `parallel` in params.yaml, or larger nodes.")
+        text = f"{where} has nodes of {partition.memory} MB, the largest job planned asks for {memory}"
+        yield Finding("slurm", "wrong", text, "A smaller `parallel` in params.yaml, or larger nodes.")
 
 
 def _accounting(profile: dict[str, Any]) -> Iterator[Finding]:
-    config = told_by("scontrol", "show", "config") or ""
-    kept = re.search(r"^AccountingStorageType\s*=\s*(\S+)", config, re.MULTILINE)
-    if profile["status"] == "sacct" and (kept is None or "none" in kept[1]):
-        found = "the profile asks sacct, but accounting is off: it would wait for ever"
-        yield Finding("slurm", "wrong", found, "Set `slurm-status-command: squeue` in slurm/config.yaml.")
+    config = output_of("scontrol", "show", "config") or ""
+    storage = re.search(r"^AccountingStorageType\s*=\s*(\S+)", config, re.MULTILINE)
+    if profile["status"] == "sacct" and (storage is None or "none" in storage[1]):
+        text = "the profile asks sacct, but accounting is off: it would wait for ever"
+        yield Finding("slurm", "wrong", text, "Set `slurm-status-command: squeue` in slurm/config.yaml.")
     enforced = re.search(r"^AccountingStorageEnforce\s*=.*associations", config, re.MULTILINE)
     if enforced and "slurm_account" not in profile["resources"]:
         cure = f"Set slurm_account in {OWN} (sacctmgr show assoc user=$USER)."
         yield Finding("slurm", "wrong", "this cluster wants an account, and the profile names none", cure)
 
 
-def _partitions(told: str) -> tuple[dict[str, Partition], str]:
-    """By name, nodes of several kinds taken together; and the default one's name."""
-    found: dict[str, Partition] = {}
+def _partitions(output: str) -> tuple[dict[str, Partition], str]:
+    """Partitions by name, nodes of several kinds taken together; and the name of the default partition."""
+    partitions: dict[str, Partition] = {}
     default = ""
-    for line in told.splitlines():
+    for line in output.splitlines():
         name, state, limit, memory, gres = line.split("|")
         default = name.rstrip("*") if name.endswith("*") else default
         name = name.rstrip("*")
-        known = found.get(name)
-        found[name] = Partition(
+        known = partitions.get(name)
+        partitions[name] = Partition(
             name,
             state == "up",
             _minutes(limit),
             max(int(memory.rstrip("+")), known.memory if known else 0),
             "gpu" in gres or bool(known and known.gpus),
         )
-    return found, default or next(iter(found), "")
+    return partitions, default or next(iter(partitions), "")
 
 
 def _minutes(limit: str) -> int | None:
@@ -120,7 +120,9 @@ def _minutes(limit: str) -> int | None:
 
 
 def _profile(root: Path) -> dict[str, Any]:
-    """What slurm/config.yaml gives every job and how it asks for states; the user's own file wins."""
+    """The resources that slurm/config.yaml gives every job, and its command for states; the user's file
+    wins.
+    """
     path = root / "slurm" / "config.yaml"
     config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
     resources = {**(config.get("default-resources") or {}), **Cluster.read(root).resources}

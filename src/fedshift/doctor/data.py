@@ -1,4 +1,4 @@
-"""Data that the asked experiments need: data sets, published weights and official lists."""
+"""Data that the requested experiments need: data sets, published weights and official lists."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 
-def datasets(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+def datasets(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """One line for each data set and release, and how far it has come."""
     needed: dict[tuple[str, str], list[str]] = {}
-    for name in asked.experiments:
-        cells = expand(workspace.root, load(workspace.root, name))
+    for name in request.experiments:
+        cells = expand(workspace, load(workspace, name))
         for images in dict.fromkeys((cell.spec.data.dataset, cell.spec.data.release) for cell in cells):
             needed.setdefault(images, []).append(name)
     for (dataset, release), users in needed.items():
@@ -33,9 +33,9 @@ def datasets(workspace: Workspace, asked: Request) -> Iterator[Finding]:
             yield Finding(f"data {dataset}", "ok", str(state))
 
 
-def weights(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+def weights(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """One line for each published file that is needed, there or not, and for each list that is not there."""
-    runs = specs(workspace, asked)
+    runs = specs(workspace, request)
     for file in {file: None for spec in runs for file in needed_weights(workspace, spec)}:
         if file.path.is_file():
             yield Finding("weights", "ok", f"{file.name} in {file.path.parent}")

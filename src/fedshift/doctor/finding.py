@@ -1,4 +1,4 @@
-"""What a check finds, and how it asks programs."""
+"""The finding of a check, and how checks run programs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Finding:
     Attributes:
         part: what is looked at.
         state: "ok" (there), "absent" (not there, not needed) or "wrong" (broken, or needed and not there).
-        found: what there is, in words.
+        text: the state in words.
         cure: what to do about it.
     """
 
     part: str
     state: State
-    found: str
+    text: str
     cure: str = ""
 
 
-def told_by(*command: str, cwd: Path | None = None) -> str | None:
+def output_of(*command: str, cwd: Path | None = None) -> str | None:
     """What a command prints; None where it fails or hangs."""
     try:
         wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines

@@ -22,8 +22,8 @@ WORTH = 1.3  # a gain in speed below which the lower precision is not worth its 
 SPARE_GB = 5.0  # free beside what runs need
 
 
-def cores(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Always there; busy cores are told."""
+def cores(workspace: Workspace, request: Request) -> Iterator[Finding]:
+    """Always "ok"; the load of other processes is reported."""
     usable, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
     quota = words("/sys/fs/cgroup/cpu.max")
     limited = quota[:1] not in ([], ["max"])
@@ -34,48 +34,48 @@ def cores(workspace: Workspace, asked: Request) -> Iterator[Finding]:
     busy = f"; load {average:.1f}" + (
         ": others are busy here, times will be long" if average > usable else ""
     )
-    found = f"{usable} of {present} cores{allowed}, {free:.0f} of {total:.0f} GiB free{busy}"
-    yield Finding("cores", "ok", found)
+    text = f"{usable} of {present} cores{allowed}, {free:.0f} of {total:.0f} GiB free{busy}"
+    yield Finding("cores", "ok", text)
 
 
-def gpu(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+def gpu(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """A missing GPU is wrong where the parameters ask for one and no cluster is at hand."""
     import torch
 
     if torch.cuda.is_available():
         memory = torch.cuda.get_device_properties(0).total_memory / 1024**3
-        found = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, {memory:.0f} GiB"
-        cure = "" if asked.device == "cuda" else "To plan for it: `device: cuda` in params.yaml."
-        yield Finding("gpu", "ok", found, cure)
-    elif asked.device == "cuda" and not shutil.which("sbatch"):
+        text = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, {memory:.0f} GiB"
+        cure = "" if request.device == "cuda" else "To plan for it: `device: cuda` in params.yaml."
+        yield Finding("gpu", "ok", text, cure)
+    elif request.device == "cuda" and not shutil.which("sbatch"):
         cure = "Set `device: cpu` in params.yaml, or start on a machine or cluster with a GPU."
         yield Finding("gpu", "wrong", "none here, but the parameters ask for one", cure)
     else:
         yield Finding("gpu", "absent", "none here: runs train on the CPU")
 
 
-def disk(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Needs a plan to know what is to be done, one job at a time; without one, a little must be free."""
+def disk(workspace: Workspace, request: Request) -> Iterator[Finding]:
+    """The plan says how much its runs need, one job at a time; without a plan, SPARE_GB must be free."""
     free = shutil.disk_usage(workspace.root).free / 1e9
-    path = planfile.last(workspace, asked)
+    path = planfile.last(workspace, request)
     if path is None:
         enough = free > SPARE_GB
-        found = f"{free:.1f} GB free; what is needed: fedshift plan"
-        yield Finding("disk", "ok" if enough else "wrong", found, "" if enough else "Free space.")
+        text = f"{free:.1f} GB free; what is needed: fedshift plan"
+        yield Finding("disk", "ok" if enough else "wrong", text, "" if enough else "Free space.")
         return
     runs = planfile.runs(path)
     left = [run for run in runs if workspace.run_at(run.directory).outcome() is not State.FINISHED]
-    need = job.disk_mb(left, asked.parallel) / 1e3
-    found = f"{free:.1f} GB free; {len(left)} runs to do need up to {need:.1f} GB"
+    need = job.disk_mb(left, request.parallel) / 1e3
+    text = f"{free:.1f} GB free; {len(left)} runs to do need up to {need:.1f} GB"
     if free < need + SPARE_GB:
         cure = "Free space, or move results/ to a larger disk and link it."
-        yield Finding("disk", "wrong", found, cure)
+        yield Finding("disk", "wrong", text, cure)
     else:
-        yield Finding("disk", "ok", found)
+        yield Finding("disk", "ok", text)
 
 
-def precision(workspace: Workspace, asked: Request) -> Iterator[Finding]:
-    """Measured, not looked up: bf16 and tf32 against fp32; and who asks for a tf32 that is not here."""
+def precision(workspace: Workspace, request: Request) -> Iterator[Finding]:
+    """Measured, not looked up: bf16 and tf32 against fp32; and who needs a tf32 that is absent."""
     import torch
 
     from fedshift.federation.precision import has_tf32
@@ -87,15 +87,15 @@ def precision(workspace: Workspace, asked: Request) -> Iterator[Finding]:
     rates = {name: _gigaflops(kind, name) for name in ("bf16", *(["tf32"] if tf32 else []), "fp32")}
     fastest = max(rates, key=lambda name: rates[name])
     best = fastest if rates[fastest] > WORTH * rates["fp32"] else "fp32"
-    told = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
+    speeds = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
     also = " on one thread" if kind == "cpu" else ""
     lacks = "" if tf32 else "; no tf32, which GPUs have from compute capability 8.0 on"
     yield Finding(
-        "precision", "ok", f"{best} is the fast one on this {kind}{units}: {told} GFLOP/s{also}{lacks}"
+        "precision", "ok", f"{best} is the fast one on this {kind}{units}: {speeds} GFLOP/s{also}{lacks}"
     )
-    users = [name for name in asked.experiments if "tf32" in _precisions(workspace, name)]
+    users = [name for name in request.experiments if "tf32" in _precisions(workspace, name)]
     if users and not tf32:
-        elsewhere = asked.device == "cuda" and shutil.which("sbatch")
+        elsewhere = request.device == "cuda" and shutil.which("sbatch")
         cure = "Set local.precision to fp32 there, or train on such a GPU."
         yield Finding(
             "precision", "absent" if elsewhere else "wrong", f"no tf32, needed by {', '.join(users)}", cure
@@ -104,8 +104,8 @@ def precision(workspace: Workspace, asked: Request) -> Iterator[Finding]:
 
 def _precisions(workspace: Workspace, name: str) -> set[str]:
     """What an experiment trains in, by its protocol, its own settings or an axis."""
-    experiment = load(workspace.root, name)
-    spec = merge(protocol(workspace.root, experiment.protocol).spec, experiment.spec)
+    experiment = load(workspace, name)
+    spec = merge(protocol(workspace, experiment.protocol).spec, experiment.spec)
     varied = [axis.values for axis in experiment.axes.values() if axis.key == "local.precision"]
     return {spec.get("local", {}).get("precision", "fp32"), *(name for values in varied for name in values)}
 

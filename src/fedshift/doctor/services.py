@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import requests
 
-from fedshift.doctor.finding import Finding, told_by
+from fedshift.doctor.finding import Finding, output_of
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
 
-def dvc(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+def dvc(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """One line for each remote; a folder is looked at, an address is not contacted."""
     if not importlib.util.find_spec("dvc"):
         yield Finding("dvc", "absent", "not installed", "pip install -e '.[dvc]'")
@@ -22,28 +22,28 @@ def dvc(workspace: Workspace, asked: Request) -> Iterator[Finding]:
     if not (workspace.root / ".dvc").is_dir():
         yield Finding("dvc", "wrong", "this folder is no DVC project", "Start fedshift in its checkout.")
         return
-    told = told_by(sys.executable, "-m", "dvc", "remote", "list", cwd=workspace.root)
-    if told is None:
+    output = output_of(sys.executable, "-m", "dvc", "remote", "list", cwd=workspace.root)
+    if output is None:
         yield Finding("dvc", "wrong", "its configuration cannot be read", "Try: dvc remote list")
-    elif not told.strip():
+    elif not output.strip():
         cure = "dvc remote add --default NAME ADDRESS"
         yield Finding("dvc", "absent", "no remote: results are on this machine only", cure)
-    for line in (told or "").splitlines():
+    for line in (output or "").splitlines():
         name, address = line.split("\t")[0].split()[:2]
         if "://" in address:
             yield Finding("dvc", "ok", f"remote '{name}': {address} (not contacted; try: dvc status --cloud)")
         elif (workspace.root / address).is_dir():
             yield Finding("dvc", "ok", f"remote '{name}': {address}")
         else:
-            found = f"remote '{name}': {address} is not there yet"
-            yield Finding("dvc", "absent", found, "`dvc push` makes it, or mount its disk.")
+            text = f"remote '{name}': {address} is not there yet"
+            yield Finding("dvc", "absent", text, "`dvc push` makes it, or mount its disk.")
 
 
-def mlflow(workspace: Workspace, asked: Request) -> Iterator[Finding]:
+def mlflow(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """A server that is named and silent is wrong; runs train all the same."""
     if not importlib.util.find_spec("mlflow"):
-        found = "not installed: runs are not shown in its UI"
-        yield Finding("mlflow", "absent", found, "pip install -e '.[mlflow]'")
+        text = "not installed: runs are not shown in its UI"
+        yield Finding("mlflow", "absent", text, "pip install -e '.[mlflow]'")
         return
     address = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not address.startswith("http"):

@@ -42,9 +42,9 @@ class Adaptation(Evaluation):
 
     def rows(self, run: Trained) -> Iterator[Row]:
         held = [
-            (kept.row, index)
-            for kept in run.models()
-            for client, _, index in kept.sets
+            (model.row, index)
+            for model in run.models()
+            for client, _, index in model.sets
             if client == TARGET and len(index)
         ]
         if not held:
@@ -56,19 +56,19 @@ class Adaptation(Evaluation):
             self.adapt(run.network.bind(row), run.layout, Images(run.samples, index))
         after = _tested(run, models, index)
         for stage, values in ((BEFORE, before), (AFTER, after)):
-            found = run.round, stage, "global", 0, TARGET, "target"
+            key = run.round, stage, "global", 0, TARGET, "target"
             for metric, value in values.items():
                 measured = {"metric": metric, "value": value, "n": len(index), "time": time.time()}
-                yield dict(zip(KEYS, found, strict=True)) | measured
+                yield dict(zip(KEYS, key, strict=True)) | measured
 
     @staticmethod
     def line(table: pa.Table) -> str:
-        told = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
+        records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
         changes = (
-            f"{metric} {told[BEFORE, metric]['value']:.4f} -> {told[AFTER, metric]['value']:.4f}"
+            f"{metric} {records[BEFORE, metric]['value']:.4f} -> {records[AFTER, metric]['value']:.4f}"
             for metric in ("accuracy", "loss")
         )
-        return f"{told[AFTER, 'loss']['n']} images: {', '.join(changes)}"
+        return f"{records[AFTER, 'loss']['n']} images: {', '.join(changes)}"
 
 
 @dataclass(frozen=True)
@@ -87,4 +87,6 @@ class Images:
 def _tested(run: Trained, models: list[Tensor], index: Tensor) -> dict[str, float]:
     sets = [(TARGET, "target", index)]
     scored = [evaluate(run.network, row, run.samples, sets, run.precision)[0] for row in models]
-    return {name: sum(getattr(one, name) for one in scored) / len(scored) for name in ("accuracy", "loss")}
+    return {
+        name: sum(getattr(score, name) for score in scored) / len(scored) for name in ("accuracy", "loss")
+    }

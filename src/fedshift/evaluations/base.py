@@ -76,11 +76,11 @@ class Trained:
         """Each kept model on each of its sets that has images: the keys of its rows, the model [P + Q], and
         the images' positions.
         """
-        for kept in self.models():
-            for client, split, index in kept.sets:
+        for model in self.models():
+            for client, split, index in model.sets:
                 if len(index) and split in splits:
-                    found = self.round, kept.stage, kept.model, kept.member, client, split
-                    yield dict(zip(KEYS, found, strict=True)), kept.row, index
+                    key = self.round, model.stage, model.model, model.member, client, split
+                    yield dict(zip(KEYS, key, strict=True)), model.row, index
 
     @torch.no_grad()
     def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
@@ -137,7 +137,7 @@ class Evaluation:
 
     @staticmethod
     def line(table: pa.Table) -> str:
-        """What is told of a table when it is made."""
+        """What the command line says of a table when it is written."""
         return f"{len(table)} rows"
 
     def table(self, run: Trained) -> pa.Table:
@@ -149,10 +149,10 @@ class Evaluation:
         return pa.schema({**KEYS, **cls.columns})
 
 
-def write(path: Path, table: pa.Table, made: Row) -> None:
-    """Write a table with what it was made from, atomically."""
+def write(path: Path, table: pa.Table, origin: Row) -> None:
+    """Write a table with its origin (what it was computed from), atomically."""
     with atomic_path(path) as temporary:
-        stamped = table.replace_schema_metadata({"made": json.dumps(made)})
+        stamped = table.replace_schema_metadata({"made": json.dumps(origin)})
         pq.write_table(stamped, temporary, compression="zstd")
 
 

@@ -20,7 +20,7 @@ from fedshift.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
-from fedshift.methods.fdse import Alignment
+from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.base import Model
 from fedshift.models.layers.dse import DSEBlock
 

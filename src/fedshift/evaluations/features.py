@@ -45,11 +45,11 @@ class Features(Evaluation):
             drawn = torch.randperm(
                 len(index), generator=generator(self.hp.seed, "features", place["client"], place["split"])
             )
-            chosen = index[drawn[: self.hp.images].sort().values.to(index.device)]
-            samples = iter(chosen.tolist())
-            for out, y in run.outputs(row, chosen):
-                found = out.feature.cpu().numpy(), y.tolist(), out.logits.argmax(1).tolist()
-                for feature, label, predicted in zip(*found, strict=True):
+            positions = index[drawn[: self.hp.images].sort().values.to(index.device)]
+            samples = iter(positions.tolist())
+            for out, y in run.outputs(row, positions):
+                batch = out.feature.cpu().numpy(), y.tolist(), out.logits.argmax(1).tolist()
+                for feature, label, predicted in zip(*batch, strict=True):
                     sample = next(samples)
                     yield {
                         **place, "sample": sample, "domain": domains[sample], "label": label,

@@ -34,8 +34,8 @@ class Axis:
 def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis]:
     """The axes of an experiment, from name -> key and values.
 
-    Raises FedshiftError for one without values, with one value twice, that sets what another sets, or that
-    names target or seed anew.
+    Raises FedshiftError for an axis without values, with a value twice, that sets what another axis sets, or
+    that names target or seed anew.
     """
     for name, (key, values) in declared.items():
         if not values:

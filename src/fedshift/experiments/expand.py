@@ -14,7 +14,6 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError, unknown
@@ -28,6 +27,7 @@ from fedshift.experiments.validate import check, check_only, check_parameters
 from fedshift.registry import get, names
 from fedshift.resolve import check_weights, resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -44,95 +44,99 @@ class Cell:
     task: Task | None = None
 
 
-def expand(root: Path, experiment: Experiment) -> list[Cell]:
+def expand(workspace: Workspace, experiment: Experiment) -> list[Cell]:
     """All runs of an experiment, in the order of its file, then those that are adapted once more.
 
-    Raises FedshiftError for whatever the file names that is not there, and for a run that cannot be made.
+    Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(root, experiment))
+    cells = list(_cells(workspace, experiment))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
-    asked = evaluations(root, experiment)
-    for label, task in asked.items():
+    tasks = evaluations(workspace, experiment)
+    for label, task in tasks.items():
         for cell in cells:
             task.check(cell.spec, f"experiments/{experiment.name}.yaml: evaluations.{label}")
-    cells += list(_adapted(root, experiment, cells, asked))
-    check(root, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
+    cells += list(_adapted(workspace, experiment, cells, tasks))
+    check(workspace, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
 
 
-def evaluations(root: Path, experiment: Experiment) -> dict[str, Task]:
+def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
     """What is computed of all runs of an experiment, by the name of its files, in the round that tables show.
 
-    Raises FedshiftError for a name or parameter that is not there, and for a column with the name of an axis.
+    Raises FedshiftError for an unknown name or parameter, and for a column with the name of an axis.
     """
-    where, shown = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
     tasks = {}
-    for label, (name, given) in listed(experiment.evaluations, f"{where}: evaluations").items():
+    for label, (name, params) in listed(experiment.evaluations, f"{where}: evaluations").items():
         kind = get("evaluations", name, f"{where}: evaluations")
         for axis in experiment.axes.keys() & kind.columns:
             what = f"is a column of what the evaluation '{name}' gives"
             raise FedshiftError(f"{where}: axes.{axis}", what, "Give the axis another name.")
-        tasks[label] = Task(name, given, shown)
+        tasks[label] = Task(name, params, selection)
     return tasks
 
 
-def _adapted(root: Path, experiment: Experiment, cells: list[Cell], asked: dict[str, Task]) -> Iterator[Cell]:
-    """Adaptation starts from the round that tables show, the protocol's; asked: what is evaluated beside."""
-    where, shown = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol).select
+def _adapted(
+    workspace: Workspace, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]
+) -> Iterator[Cell]:
+    """Adaptation starts from the round that tables show, the protocol's; tasks: the evaluations of the same
+    runs.
+    """
+    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
     for name, table in experiment.tables.items():
-        if experiment.adapt and set(table.select) - {shown}:
-            what = f"adapted rows have one round, that of the protocol's rule '{shown}'"
+        if experiment.adapt and set(table.select) - {selection}:
+            what = f"adapted rows have one round, that of the protocol's rule '{selection}'"
             raise FedshiftError(f"{where}: tables.{name}.select", what, "Leave `select` out.")
     for label, row in experiment.adapt.items():
-        here = f"{where}: adapt.{label}"
+        place = f"{where}: adapt.{label}"
         if label in experiment.methods:
-            raise FedshiftError(here, "is the name of a method, too", "Give the adapted row another one.")
-        if label in asked:
-            raise FedshiftError(here, f"is the name of an evaluation, too: {', '.join(asked)}", "Rename it.")
+            raise FedshiftError(place, "is the name of a method, too", "Give the adapted row another one.")
+        if label in tasks:
+            raise FedshiftError(place, f"is the name of an evaluation, too: {', '.join(tasks)}", "Rename it.")
         if row.run not in experiment.methods:
-            raise unknown(f"{here}.run", "method of this experiment", row.run, experiment.methods)
-        if not get("evaluations", row.name, here).adapts:
+            raise unknown(f"{place}.run", "method of this experiment", row.run, experiment.methods)
+        if not get("evaluations", row.name, place).adapts:
             choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
             what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"
             raise FedshiftError(
-                here, what, f"List it below `evaluations`; what adapts: {', '.join(choices)}."
+                place, what, f"List it below `evaluations`; what adapts: {', '.join(choices)}."
             )
-        task = Task(row.name, row.params, shown)
+        task = Task(row.name, row.params, selection)
         for cell in cells:
             if cell.label == row.run:
-                task.check(cell.spec, here)
+                task.check(cell.spec, place)
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(root: Path, experiment: Experiment) -> Iterator[Cell]:
+def _cells(workspace: Workspace, experiment: Experiment) -> Iterator[Cell]:
     """All cells of an experiment: rows by the points on its axes, each with its resolved spec."""
-    where, known = f"experiments/{experiment.name}.yaml", protocol(root, experiment.protocol)
+    where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
     values = {
         name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
     }
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_only(experiment, varied, where)
-    settled = functools.cache(functools.partial(_settled, root, experiment, known))
+    settled = functools.cache(functools.partial(_settled, workspace, experiment, known))
     points = [
-        (label, columns, chosen, *_subject(known, experiment, label, chosen))
+        (label, columns, overrides, *_subject(known, experiment, label, overrides))
         for label in experiment.methods
-        for columns, chosen in _points(varied, experiment.only.get(label, {}))
+        for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
     check_parameters(varied, {(label, method) for label, *_, method in points}, where)
-    for label, columns, chosen, dataset, method in points:
-        here = f"{where}: {label}"
-        if every_target and chosen[HELD_OUT] not in _domains(dataset, here):
+    for label, columns, overrides, dataset, method in points:
+        place = f"{where}: {label}"
+        if every_target and overrides[HELD_OUT] not in _domains(dataset, place):
             continue
         variant, own = _entry(experiment, label)
-        point = [nested(*item) for item in chosen.items()]
+        point = [nested(*item) for item in overrides.items()]
         parts = [settled(dataset, method, variant), {"method": {"name": method}}, own, *point]
         spec = functools.reduce(merge, parts)
-        run = resolve(parse(spec, here), here)
+        run = resolve(parse(spec, place), place)
         if any(_setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
-            check_weights(run, here)
+            check_weights(run, place)
         yield Cell(label, columns, run)
 
 
@@ -143,8 +147,8 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
     for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
         by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
         if all(by_name[name] in wanted for name, wanted in allowed.items()):
-            chosen = {axis.key: by_name[axis.name] for axis in varied}
-            yield functools.reduce(merge, (columns for _, columns in point), {}), chosen
+            overrides = {axis.key: by_name[axis.name] for axis in varied}
+            yield functools.reduce(merge, (columns for _, columns in point), {}), overrides
 
 
 def _entry(experiment: Experiment, label: str) -> tuple[str, Partial]:
@@ -153,18 +157,18 @@ def _entry(experiment: Experiment, label: str) -> tuple[str, Partial]:
     return own.pop("preset", "default"), own
 
 
-def _subject(known: Protocol, experiment: Experiment, label: str, chosen: Partial) -> tuple[str, str]:
+def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
     """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the
     experiment's `spec`, the protocol.
     """
-    own = functools.reduce(merge, (nested(*item) for item in chosen.items()), _entry(experiment, label)[1])
+    own = functools.reduce(merge, (nested(*item) for item in overrides.items()), _entry(experiment, label)[1])
     common = merge(known.spec, experiment.spec)
     default = label if label in names("methods") else _setting(common, "method", "name", label)
     return _setting(merge(common, own), "data", "dataset", ""), _setting(own, "method", "name", default)
 
 
 def _settled(
-    root: Path, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
+    workspace: Workspace, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
 ) -> Partial:
     """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's
     presets.
@@ -173,7 +177,7 @@ def _settled(
     parts = [
         known.settings(dataset, experiment.preset, f"experiments/{experiment.name}.yaml"),
         experiment.spec,
-        preset(root, method).settings(lineage(root, experiment.protocol), dataset, variant, path),
+        preset(workspace, method).settings(lineage(workspace, experiment.protocol), dataset, variant, path),
     ]
     return functools.reduce(merge, parts)
 
@@ -205,7 +209,7 @@ def _values(name: str, experiment: Experiment, known: Protocol, where: str) -> l
 
 
 def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
-    """The domains of a data set. Raises FedshiftError at `where` for one that only its images name."""
+    """The domains of a data set. Raises FedshiftError at `where` where only the images name them."""
     domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
     if not domains:
         what = f"'all' asks for the domains of '{dataset}', which only its images tell"

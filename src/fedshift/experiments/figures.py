@@ -19,17 +19,17 @@ def figures(experiment: Experiment) -> dict[str, Any]:
     """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then values of the
     parameters that the experiment sets.
 
-    Raises FedshiftError for a name or parameter that is not there (with the nearest), and for a figure that
-    is listed twice.
+    Raises FedshiftError for an unknown name or parameter (with the nearest), and for a figure that is listed
+    twice.
     """
     where = f"experiments/{experiment.name}.yaml: figures"
     default = [*DEFAULT, *(["claims"] if experiment.claims else [])]
     built: dict[str, Any] = {}
-    for file, (name, given) in listed(
+    for file, (name, parameters) in listed(
         default if experiment.figures is None else experiment.figures, where
     ).items():
         kind = get("figures", name, where)
-        built[file] = kind(params(kind, given, f"{where}.{name}"))
+        built[file] = kind(params(kind, parameters, f"{where}.{name}"))
     return built
 
 
@@ -43,23 +43,23 @@ def check_figures(experiment: Experiment, axes: Mapping[str, Sequence[Any]], whe
 
 def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial]]:
     """Entries of a list of names, or {name: parameters}, by the name of their files: the entry's, then values
-    of the parameters that it sets. Raises FedshiftError for two of one name.
+    of the parameters that it sets. Raises FedshiftError for two entries of the same name.
     """
-    found: dict[str, tuple[str, Partial]] = {}
+    by_file: dict[str, tuple[str, Partial]] = {}
     for entry in entries:
         named = {entry: None} if isinstance(entry, str) else entry
         if len(named) != 1:
             what = f"an entry is a name, or one name with its parameters, and not {len(named)} names"
             raise FedshiftError(where, what, "Write `- name: {parameter: value}`.")
-        ((name, given),) = named.items()
-        file = "-".join([name, *_words(given or {})])
-        if file in found:
+        ((name, parameters),) = named.items()
+        file = "-".join([name, *_words(parameters or {})])
+        if file in by_file:
             raise FedshiftError(where, f"lists '{file}' twice", "Leave one of them out.")
-        found[file] = name, given or {}
-    return found
+        by_file[file] = name, parameters or {}
+    return by_file
 
 
-def _words(given: Partial) -> list[str]:
+def _words(parameters: Partial) -> list[str]:
     """Values of parameters as words of a file's name."""
-    values = (value if isinstance(value, list) else [value] for value in given.values())
+    values = (value if isinstance(value, list) else [value] for value in parameters.values())
     return [re.sub(r"[^\w.]+", "-", str(value)) for several in values for value in several]

@@ -14,49 +14,50 @@ from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
 from fedshift.experiments.schema import Experiment
 from fedshift.registry import names
 from fedshift.spec import closed
+from fedshift.workspace import Workspace
 
 
-def available(root: Path) -> list[str]:
-    """Names of all experiment files below `root`/experiments, sorted."""
-    folder = root / "experiments"
+def available(workspace: Workspace) -> list[str]:
+    """Names of all experiment files of the workspace, sorted."""
+    folder = workspace.experiments
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
 
-def load(root: Path, name: str) -> Experiment:
+def load(workspace: Workspace, name: str) -> Experiment:
     """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid
-    one.
+    name.
     """
-    if name not in available(root):
-        if inside := [other for other in available(root) if other.startswith(f"{name}/")]:
+    if name not in available(workspace):
+        if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
-            raise FedshiftError(root / "experiments" / name, what, f"Name one: {', '.join(inside)}.")
-        raise unknown(root / "experiments", "experiment", name, available(root))
-    path = root / "experiments" / f"{name}.yaml"
-    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(root).as_posix())
+            raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
+        raise unknown(workspace.experiments, "experiment", name, available(workspace))
+    path = workspace.experiments / f"{name}.yaml"
+    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(workspace.root).as_posix())
 
 
-def protocol(root: Path, name: str) -> Protocol:
+def protocol(workspace: Workspace, name: str) -> Protocol:
     """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
-    parts = [_protocol_file(root, base) for base in lineage(root, name)]
+    parts = [_protocol_file(workspace, base) for base in lineage(workspace, name)]
     return closed(Protocol, functools.reduce(merge, parts), f"reference/protocols/{name}.yaml")
 
 
-def protocols(root: Path) -> list[str]:
+def protocols(workspace: Workspace) -> list[str]:
     """Names of all protocols, sorted."""
-    return sorted(path.stem for path in (root / "reference" / "protocols").glob("*.yaml"))
+    return sorted(path.stem for path in (workspace.reference / "protocols").glob("*.yaml"))
 
 
-def _protocol_file(root: Path, name: str) -> Partial:
-    folder = root / "reference" / "protocols"
-    if name not in (valid := protocols(root)):
+def _protocol_file(workspace: Workspace, name: str) -> Partial:
+    folder = workspace.reference / "protocols"
+    if name not in (valid := protocols(workspace)):
         raise unknown(folder, "protocol", name, valid)
     return read(folder / f"{name}.yaml")
 
 
-def lineage(root: Path, name: str) -> list[str]:
+def lineage(workspace: Workspace, name: str) -> list[str]:
     """A protocol after those that it is based on."""
     bases = [name]
-    while base := _protocol_file(root, bases[0]).get("base", ""):
+    while base := _protocol_file(workspace, bases[0]).get("base", ""):
         if base in bases:
             raise FedshiftError(
                 f"reference/protocols/{base}.yaml", "is based on itself", "Remove one `base:` on the way."
@@ -65,21 +66,21 @@ def lineage(root: Path, name: str) -> list[str]:
     return bases
 
 
-def preset(root: Path, method: str) -> Preset:
+def preset(workspace: Workspace, method: str) -> Preset:
     """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for a protocol
     or data set that does not exist.
     """
-    path = root / "reference" / "presets" / f"{method}.yaml"
-    where = path.relative_to(root).as_posix()
-    found = closed(Preset, read(path), where) if path.exists() else Preset()
-    for name in found.protocols:
-        if name not in protocols(root):
-            raise unknown(where, "protocol", name, [*protocols(root), *Preset.model_fields])
-    for name, places in (*found.protocols.items(), *found.presets.items()):
+    path = workspace.reference / "presets" / f"{method}.yaml"
+    where = path.relative_to(workspace.root).as_posix()
+    loaded = closed(Preset, read(path), where) if path.exists() else Preset()
+    for name in loaded.protocols:
+        if name not in protocols(workspace):
+            raise unknown(where, "protocol", name, [*protocols(workspace), *Preset.model_fields])
+    for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
         for dataset in places:
             if dataset not in (known := ["*", *names("datasets")]):
                 raise unknown(f"{where}: {name}", "data set", dataset, known)
-    return found
+    return loaded
 
 
 class _Once(yaml.SafeLoader):

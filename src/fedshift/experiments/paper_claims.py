@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.schema import Claim, Experiment
+from fedshift.workspace import Workspace
 
 
 @functools.cache
@@ -19,9 +20,9 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
         return {row["id"]: row for row in csv.DictReader(file)}
 
 
-def paper_claim(root: Path, name: str, where: str) -> dict[str, str]:
-    """A row of reference/claims.csv. Raises FedshiftError at `where` for one that is not there."""
-    known = _read(root / "reference" / "claims.csv")
+def paper_claim(workspace: Workspace, name: str, where: str) -> dict[str, str]:
+    """A row of reference/claims.csv. Raises FedshiftError at `where` for an unknown id."""
+    known = _read(workspace.reference / "claims.csv")
     if name not in known:
         raise unknown(where, "claim of reference/claims.csv", name, known)
     return known[name]

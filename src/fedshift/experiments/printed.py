@@ -11,6 +11,7 @@ from typing import Any
 
 from fedshift.errors import FedshiftError
 from fedshift.experiments.schema import FIELD, Experiment
+from fedshift.workspace import Workspace
 
 
 @functools.cache
@@ -23,14 +24,14 @@ def _keys(path: Path) -> frozenset[str]:
 
 
 def check_printed(
-    root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any]]], where: str
+    workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any]]], where: str
 ) -> None:
     """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for;
     uses: label and values on the axes.
 
     A run of which the paper prints nothing is no mistake, as long as another of the template's has a number.
     """
-    printed = _keys(root / "reference" / "published.csv")
+    printed = _keys(workspace.reference / "published.csv")
     templates = [(row, text) for row in experiment.published for text in experiment.templates(row)]
     for row, template in templates:
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]

@@ -75,14 +75,14 @@ class Protocol(Closed):
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
-        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for one that is
-        not there.
+        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for an
+        unknown preset.
         """
         presets = {"default": {}, **self.presets}
         if preset not in presets:
             raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
-        chosen = presets[preset]
-        parts = [self.spec, self.datasets.get(dataset, {}), chosen.get("*", {}), chosen.get(dataset, {})]
+        variant = presets[preset]
+        parts = [self.spec, self.datasets.get(dataset, {}), variant.get("*", {}), variant.get(dataset, {})]
         return functools.reduce(merge, parts)
 
 

@@ -29,13 +29,13 @@ class Quantity(NamedTuple):
 
 
 def quantity(text: str, where: object = "metrics") -> Quantity:
-    """`<metric>.<aggregation>`; an aggregation alone is one of accuracy. Raises FedshiftError at `where` for
-    one that is not there.
+    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where` for an
+    unknown metric or aggregation.
     """
     metric, _, aggregation = text.rpartition(".")
-    found = Quantity(metric or DEFAULT, aggregation)
-    if found.metric not in names("metrics"):
-        raise unknown(where, "metric", found.metric, names("metrics"))
+    parsed = Quantity(metric or DEFAULT, aggregation)
+    if parsed.metric not in names("metrics"):
+        raise unknown(where, "metric", parsed.metric, names("metrics"))
     if aggregation in names("metrics") and not metric:
         cure = (
             f"Write {aggregation}.<aggregation>: "
@@ -44,4 +44,4 @@ def quantity(text: str, where: object = "metrics") -> Quantity:
         raise FedshiftError(where, f"'{text}' does not say how clients become one number", cure)
     if aggregation not in AGGREGATIONS:
         raise unknown(where, "aggregation over clients", aggregation, AGGREGATIONS)
-    return found
+    return parsed

@@ -167,8 +167,8 @@ class Experiment(Closed):
 
     def templates(self, row: str) -> list[str]:
         """What `published` has for a row, none where it has nothing."""
-        given = self.published.get(row, self.published.get("*", []))
-        return [given] if isinstance(given, str) else given
+        published = self.published.get(row, self.published.get("*", []))
+        return [published] if isinstance(published, str) else published
 
     @property
     def rows(self) -> list[str]:

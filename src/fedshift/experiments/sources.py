@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fedshift.experiments.expand import expand
@@ -13,13 +12,16 @@ from fedshift.experiments.schema import Experiment
 from fedshift.registry import get
 from fedshift.resolve import complete
 from fedshift.spec import RunSpec, Schedule
+from fedshift.workspace import Workspace
 
 OPEN = ("data.dataset", "data.target", "evaluation.keep")  # a row's own, or what changes no number
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One setting of one row: its value here, what was said about it, each as text, "" for nothing."""
+    """One setting of one row: its value in our run, what paper and code say about it, each as text, "" for
+    nothing.
+    """
 
     ours: str
     paper: str
@@ -37,11 +39,11 @@ class Beside:
         return self.ours != (self.paper or self.code).partition(" (")[0] and not self.why
 
 
-def headline(root: Path, name: str) -> dict[str, RunSpec]:
+def headline(workspace: Workspace, name: str) -> dict[str, RunSpec]:
     """The resolved run of the paper's own method on each data set of its tables, the first domain held out
     where one is.
     """
-    known, specs = protocol(root, name), {}
+    known, specs = protocol(workspace, name), {}
     for method, datasets in known.headline.items():
         for dataset in datasets:
             target = get("datasets", dataset).domains[0] if known.holds_out else None
@@ -49,7 +51,7 @@ def headline(root: Path, name: str) -> dict[str, RunSpec]:
                 "name": name, "title": known.title, "protocol": name, "methods": {method: None},
                 "axes": {"data.dataset": [dataset], "target": [target], "seed": known.seeds[:1]},
             }  # fmt: skip
-            (cell,) = expand(root, Experiment.model_validate(keys))
+            (cell,) = expand(workspace, Experiment.model_validate(keys))
             specs[dataset] = cell.spec
     return specs
 
@@ -71,8 +73,8 @@ def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
 
 
 def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
-    """Every setting of a headline row beside what was said; not one of which there is nothing on either
-    side.
+    """Every setting of a headline row beside what its paper and code say; settings with nothing on either
+    side are left out.
     """
 
     def of(value: Any) -> str:

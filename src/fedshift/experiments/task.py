@@ -42,7 +42,7 @@ class Task:
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
         """Version and code of the evaluation, and this task with all its parameters. Raises FedshiftError for
-        an unknown one.
+        an unknown evaluation.
         """
         kind = get("evaluations", self.evaluation, where)
         hp = params(kind, self.params, f"{where}: {self.evaluation}")
@@ -66,17 +66,17 @@ class Task:
 
     def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
         """What names the result for a finished run: its name, its weights, and what is declared."""
-        kept = summary["hashes"].get(f"weights_{self.selection}")
-        return {**self.declared(), "run": run.name, "weights": kept}
+        weights_hash = summary["hashes"].get(f"weights_{self.selection}")
+        return {**self.declared(), "run": run.name, "weights": weights_hash}
 
 
 @functools.cache
 def _network(spec: str) -> Model:
     """The network of a run's specification (JSON), as the method wants it, without values."""
-    import torch
+    from fedshift.shapes import shapes_only
 
     known = RunSpec.model_validate_json(spec)
-    with torch.device("meta"):
+    with shapes_only():
         return method_of(known).model(model_of(known, 2))
 
 

@@ -63,9 +63,9 @@ def _lacking(
 ) -> str:
     parts = []
     for place, axis in enumerate(averaged):
-        has, there = ({point[place] for point in points} for points in (own, whole))
-        if len(has) < len(there):
-            parts.append(f"{axis} {_listed(has)} of {_listed(there)}")
+        present, possible = ({point[place] for point in points} for points in (own, whole))
+        if len(present) < len(possible):
+            parts.append(f"{axis} {_listed(present)} of {_listed(possible)}")
     return "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
 
 

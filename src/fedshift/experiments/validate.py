@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,6 +19,7 @@ from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import FIELD, METRIC, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
@@ -40,8 +40,8 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
 
 
 def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """An axis of a method's parameter is one of every row's method, or of none of them (a misspelled one,
-    which `resolve` names).
+    """An axis of a method's parameter is a parameter of every row's method, or of none of them (a misspelled
+    name, which `resolve` reports).
 
     rows: label and method.
     """
@@ -71,7 +71,9 @@ def _parameters(method: str, where: str) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]) -> None:
+def check(
+    workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]
+) -> None:
     """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the
     axes and the spec of every run.
     """
@@ -84,14 +86,14 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
     _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
     check_figures(experiment, values, where)
-    check_printed(root, experiment, [(label, point) for label, point, _ in uses], where)
+    check_printed(workspace, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
-        here = f"{where}: claims.{name}"
-        compared(paper_claim(root, name, here), experiment, claim, here)
-        quantity(claim.metric, f"{here}.metric")
+        place = f"{where}: claims.{name}"
+        compared(paper_claim(workspace, name, place), experiment, claim, place)
+        quantity(claim.metric, f"{place}.metric")
         for axis, value in claim.where.items():
-            _known(f"{here}.where", "axis", axis, values)
-            _known(f"{here}.where.{axis}", "value of this axis", value, values[axis])
+            _known(f"{place}.where", "axis", axis, values)
+            _known(f"{place}.where.{axis}", "value of this axis", value, values[axis])
     for row in experiment.expect.exempt if experiment.expect else ():
         _known(f"{where}: expect.exempt", "row of this experiment", row, experiment.rows)
 
@@ -99,15 +101,15 @@ def check(root: Path, experiment: Experiment, uses: list[tuple[str, dict[str, An
 def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) -> None:
     """Check the columns, metrics and rules of every table."""
     for name, table in experiment.tables.items():
-        here = f"{where}: tables.{name}"
+        place = f"{where}: tables.{name}"
         for key in ("columns", "metrics", "select"):
             entries = getattr(table, key)
             if len(set(entries)) < len(entries):
-                raise FedshiftError(f"{here}.{key}", "names one thing twice", "Name each once.")
+                raise FedshiftError(f"{place}.{key}", "names one thing twice", "Name each once.")
         for metric in table.metrics:
-            quantity(metric, f"{here}.metrics")
+            quantity(metric, f"{place}.metrics")
         for axis in table.columns:
-            _known(f"{here}.columns", "axis", axis, [*axes, METRIC])
+            _known(f"{place}.columns", "axis", axis, [*axes, METRIC])
         for rule in table.select:
             if HOLDS_OUT.get(rule, 0) > held_out:
                 cure = "Leave it out, or hold out " + (
@@ -115,19 +117,19 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
                     if rule == "oracle"
                     else "two: target: [[reported, for choosing]]."
                 )
-                raise FedshiftError(f"{here}.select", f"'{rule}' has no held-out domain to choose by", cure)
+                raise FedshiftError(f"{place}.select", f"'{rule}' has no held-out domain to choose by", cure)
 
 
 def _published(experiment: Experiment, axes: list[str], where: str) -> None:
     for row in experiment.published:
-        here = f"{where}: published.{row}"
+        place = f"{where}: published.{row}"
         if row != "*":
             _known(f"{where}: published", "row of this experiment", row, experiment.rows)
         template = " ".join(experiment.templates(row))
         for field in FIELD.findall(template):
-            _known(here, "field", field, ["method", *axes])
+            _known(place, "field", field, ["method", *axes])
         if set("{}") & set(FIELD.sub("", template)):
-            raise FedshiftError(here, "has a brace without its other", "Write {method} or {<axis>}.")
+            raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
 
 
 def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str, Any]) -> None:

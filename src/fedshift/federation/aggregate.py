@@ -13,7 +13,14 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
     Exact for one row of weight 1, so that a federation of one client equals that client bit for bit.
     """
-    total = rows[0] * p[0]
+    total = accumulate(None, rows[0], p[0])
     for row, weight in zip(rows[1:], p[1:], strict=True):
-        total.addcmul_(row, weight)
+        total = accumulate(total, row, weight)
     return total
+
+
+def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
+    """`mean`, row by row as they come: what it is so far [..], None before the first, with one `row` [..]
+    more, in place.
+    """
+    return row * weight if total is None else total.addcmul_(row, weight)

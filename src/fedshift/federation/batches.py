@@ -35,17 +35,17 @@ def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: b
     per_epoch = n // full if local.batch_rule == "drop_last" else -(-n // local.batch)
     if local.batch_rule == "wrap":
         stream = _passes(n, full, rng)
-        chosen = [next(stream) for _ in range(local.epochs * per_epoch)]
+        batches = [next(stream) for _ in range(local.epochs * per_epoch)]
     else:
         passes = [torch.randperm(n, generator=rng) for _ in range(local.epochs)]
-        chosen = [part for one in passes for part in one.split(full)[:per_epoch]]
-    epochs = [i // per_epoch for i in range(len(chosen))]
-    kept = [(e, part) for e, part in zip(epochs, chosen, strict=True) if len(part) > 1 or not batch_norm]
-    if not kept:
+        batches = [part for order in passes for part in order.split(full)[:per_epoch]]
+    epochs = [i // per_epoch for i in range(len(batches))]
+    used = [(e, part) for e, part in zip(epochs, batches, strict=True) if len(part) > 1 or not batch_norm]
+    if not used:
         return Batches(torch.empty(0, dtype=torch.int64), [])
-    stops = torch.tensor([len(part) for _, part in kept]).cumsum(0).tolist()
-    cuts = [(e, stop - len(part), stop) for (e, part), stop in zip(kept, stops, strict=True)]
-    return Batches(torch.cat([part for _, part in kept]), cuts)
+    stops = torch.tensor([len(part) for _, part in used]).cumsum(0).tolist()
+    cuts = [(e, stop - len(part), stop) for (e, part), stop in zip(used, stops, strict=True)]
+    return Batches(torch.cat([part for _, part in used]), cuts)
 
 
 def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:

@@ -24,14 +24,21 @@ def batches(
     Numbers are those of each batch augmented by itself.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
-    most = budget // (4 * samples.pixels[0].numel())
+    chunks = list(_chunks(sizes, budget // (4 * samples.pixels[0].numel())))
+    gathered = samples.stream(order[chunk] for chunk, _ in chunks)
+    for (chunk, size), (pixels, y) in zip(chunks, gathered, strict=True):
+        x = samples.augment(pixels, draws[chunk], size)
+        yield from zip(x.split(size), y.split(size), strict=True)
+
+
+def _chunks(sizes: Sequence[int], most: int) -> Iterator[tuple[slice, int]]:
+    """Which samples are worked on at once, and the size of their batches: at most `most`, but a batch at
+    least.
+    """
     start = 0
     for size, alike in itertools.groupby(sizes):
         remaining = len(list(alike))
         while remaining:
             count = max(1, min(remaining, most // size))
-            stop = start + count * size
-            pixels, y = samples.take(order[start:stop])
-            x = samples.augment(pixels, draws[start:stop], size)
-            yield from zip(x.split(size), y.split(size), strict=True)
-            start, remaining = stop, remaining - count
+            yield slice(start, start + count * size), size
+            start, remaining = start + count * size, remaining - count

@@ -149,14 +149,13 @@ class Client:
         training = self.model.training
         self.model.eval()
         total = torch.zeros((), device=samples.device)
-        for start in range(0, len(index), BATCH):
-            pixels, y = samples.take(index[start : start + BATCH])
+        for pixels, y in samples.stream(index.split(BATCH)):
             with self.worker.precision():
                 total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
         self.model.train(training)
         return total
 
-    def each(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
+    def per_image(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
         """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no
         gradient.
         """
@@ -164,7 +163,7 @@ class Client:
         index = self.worker.clients[self.k].split(split).to(samples.home)
         with torch.no_grad():
             return torch.cat(
-                [measure(samples.evaluate(samples.take(part)[0])) for part in index.split(BATCH)]
+                [measure(samples.evaluate(pixels)) for pixels, _ in samples.stream(index.split(BATCH))]
             )
 
     def one_per_class(self) -> tuple[Tensor, Tensor]:
@@ -173,18 +172,18 @@ class Client:
         """
         samples = self.worker.samples
         classes = self.worker.by_class(self.k)
-        chosen = torch.stack(
+        drawn = torch.stack(
             [positions[torch.randint(len(positions), (), generator=self.rng)] for positions in classes]
         )
-        pixels, y = samples.take(chosen.to(samples.home, non_blocking=True))
-        draws = samples.augment.draw(len(chosen), self.rng).to(samples.device, non_blocking=True)
+        pixels, y = samples.take(drawn.to(samples.home, non_blocking=True))
+        draws = samples.augment.draw(len(drawn), self.rng).to(samples.device, non_blocking=True)
         return samples.augment(pixels, draws), y
 
     # ---- diagnostics
 
     def record(self, name: str, value: Tensor) -> None:
         """Keep a tensor of this round with the run; it stays on the device until the round ends, and the last
-        one counts.
+        recording counts.
 
         Raises FedshiftError for what is none of the method's `diagnostics` of a client.
         """

@@ -20,7 +20,8 @@ Owner = Literal["client", "server"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A small tensor of a round. What is not declared cannot be recorded; the last one of a round counts.
+    """A small tensor of a round. What is not declared cannot be recorded; the last recording of a round
+    counts.
 
     name: by which hooks record it, `C.record(name, tensor)` or `S.record(name, tensor)`.
     meaning: what it is, in one line, with the paper's symbol and equation.
@@ -48,21 +49,21 @@ class Diagnostics:
     """
 
     def __init__(self, method: str, declared: Sequence[Diagnostic], layout: Layout, clients: int) -> None:
-        """Raises FedshiftError for two of one name, and for a client's of unknown size."""
+        """Raises FedshiftError for two diagnostics of the same name, and for a client's of unknown size."""
         self._method, self.table = f"method {method}", DiagnosticsTable(clients)
         self._sizes = {"N": clients, "L": len({entry.unit for entry in layout.entries})}
         self._declared: dict[Owner, dict[str, Diagnostic]] = {"client": {}, "server": {}}
         self._pending: dict[tuple[str, tuple[int, ...]], Tensor] = {}
         self._places: dict[str, slice] = {}
         self.width = 0
-        for one in declared:
-            if any(one.name in names for names in self._declared.values()):
-                what = f"declares the diagnostic '{one.name}' twice"
+        for diagnostic in declared:
+            if any(diagnostic.name in names for names in self._declared.values()):
+                what = f"declares the diagnostic '{diagnostic.name}' twice"
                 raise FedshiftError(self._method, what, "Give one of them another name.")
-            self._declared[one.owner][one.name] = one
-            if one.owner == "client":
-                length = torch.Size(self._shape(one)).numel()
-                self._places[one.name] = slice(self.width, self.width + length)
+            self._declared[diagnostic.owner][diagnostic.name] = diagnostic
+            if diagnostic.owner == "client":
+                length = torch.Size(self._shape(diagnostic)).numel()
+                self._places[diagnostic.name] = slice(self.width, self.width + length)
                 self.width += length
 
     def by_client(self, name: str, value: Tensor) -> slice:
@@ -76,8 +77,8 @@ class Diagnostics:
         """Keep a copy of what the server recorded with these clients. Raises FedshiftError for what is not
         declared.
         """
-        one = self._check("server", name, value, {"K": len(active)})
-        clients = tuple(active) if "K" in one.shape else ()
+        diagnostic = self._check("server", name, value, {"K": len(active)})
+        clients = tuple(active) if "K" in diagnostic.shape else ()
         self._pending[name, clients] = value.detach().clone()
 
     def close(self, finished: int, active: Sequence[int], measured: Tensor) -> list[list[float]]:
@@ -89,11 +90,11 @@ class Diagnostics:
         rows, *recorded = _on_host([measured, *self._pending.values()])
         rows, clients = rows[sorted(range(len(active)), key=active.__getitem__)], sorted(active)
         for name, place in self._places.items():
-            one = self._declared["client"][name]
+            diagnostic = self._declared["client"][name]
             values = rows[:, rows.shape[1] - self.width :][:, place]
-            there = (~values.isnan().all(1)).nonzero().flatten().tolist()
-            told = values[there].view(-1, *self._shape(one)).numpy()
-            self.table.add(finished, name, ("K", *one.shape), [clients[i] for i in there], told)
+            recorders = (~values.isnan().all(1)).nonzero().flatten().tolist()
+            numbers = values[recorders].view(-1, *self._shape(diagnostic)).numpy()
+            self.table.add(finished, name, ("K", *diagnostic.shape), [clients[i] for i in recorders], numbers)
         for (name, who), tensor in zip(self._pending, recorded, strict=True):
             self.table.add(finished, name, self._declared["server"][name].shape, who, tensor.numpy())
         self._pending.clear()
@@ -102,8 +103,8 @@ class Diagnostics:
     def scalars(self, recorded: Sequence[float]) -> dict[str, float]:
         """The single numbers among what a client recorded [width], by name."""
         shapes = self._declared["client"]
-        found = {name: recorded[at.start] for name, at in self._places.items() if not shapes[name].shape}
-        return {name: value for name, value in found.items() if value == value}
+        values = {name: recorded[at.start] for name, at in self._places.items() if not shapes[name].shape}
+        return {name: value for name, value in values.items() if value == value}
 
     def state_dict(self) -> dict[str, Any]:
         """What the server has recorded in the round under way."""
@@ -114,14 +115,16 @@ class Diagnostics:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
-        for one in (saved[str(i)] for i in range(len(saved))):
-            self._pending[one["name"], tuple(one["clients"])] = one["value"]
+        for entry in (saved[str(i)] for i in range(len(saved))):
+            self._pending[entry["name"], tuple(entry["clients"])] = entry["value"]
 
-    def _shape(self, one: Diagnostic) -> list[int]:
+    def _shape(self, diagnostic: Diagnostic) -> list[int]:
         """The sizes of a client's diagnostic."""
-        sizes = [self._sizes.get(axis, 0) if isinstance(axis, str) else axis for axis in one.shape]
+        sizes = [self._sizes.get(axis, 0) if isinstance(axis, str) else axis for axis in diagnostic.shape]
         if 0 in sizes:
-            what = f"declares '{one.name}' for the client with shape {one.shape}, of unknown size"
+            what = (
+                f"declares '{diagnostic.name}' for the client with shape {diagnostic.shape}, of unknown size"
+            )
             raise FedshiftError(self._method, what, "Use numbers, 'N' or 'L', or record it at the server.")
         return sizes
 
@@ -134,14 +137,14 @@ class Diagnostics:
         known = {**self._sizes, **sizes}
         wanted = [known.get(axis) if isinstance(axis, str) else axis for axis in declared[name].shape]
         pairs = zip(wanted, value.shape, strict=False)
-        if value.dim() != len(wanted) or any(size not in (None, found) for size, found in pairs):
+        if value.dim() != len(wanted) or any(size not in (None, length) for size, length in pairs):
             what = f"records '{name}' of shape {tuple(value.shape)}, declared as {declared[name].shape}"
             raise FedshiftError(self._method, what, f"With {known} it must fit.")
         return declared[name]
 
 
 def _on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same in fp64 on the host, by one transfer of all that are not there."""
+    """The same in fp64 on the host, by one transfer of all that are on the device."""
     away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
     parts = iter(())
     if away:

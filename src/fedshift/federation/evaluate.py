@@ -54,9 +54,9 @@ def evaluate(
     scores = torch.empty(3, len(index), dtype=torch.float64, device=row.device)
     labels = torch.empty(len(index), dtype=torch.int64, device=row.device)
     classes = 0
-    for start in range(0, len(index), BATCH):
+    starts = range(0, len(index), BATCH)
+    for start, (pixels, y) in zip(starts, samples.stream(index.split(BATCH)), strict=True):
         batch = slice(start, start + BATCH)
-        pixels, y = samples.take(index[batch])
         with precision():
             logits = model(samples.evaluate(pixels)).logits.float()
         log_probability = logits.log_softmax(1)

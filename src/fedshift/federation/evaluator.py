@@ -96,18 +96,18 @@ class Evaluator:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the slot that is evaluated, or one of the server's that is kept.
+        makes it; <slot>: the slot that is evaluated, or a saved slot of the server.
         """
         if self._evaluation.keep == "none":
             return {}
-        kept = {"generated": self._generated()} if self._method.generates else {"row": self._state.row}
+        tensors = {"generated": self._generated()} if self._method.generates else {"row": self._state.row}
         if self._state.private.size:
-            kept["own"] = self._state.own
+            tensors["own"] = self._state.own
         if self._method.evaluates not in ("model", "shared"):
-            kept[self._method.evaluates] = self._state.slots[self._method.evaluates]
+            tensors[self._method.evaluates] = self._state.slots[self._method.evaluates]
         if self._evaluation.keep == "slots":
-            kept |= {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.kept}
-        return kept
+            tensors |= {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.saved}
+        return tensors
 
     @property
     def _differ(self) -> bool:

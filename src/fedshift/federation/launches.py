@@ -1,7 +1,7 @@
 """What a device is asked to do: operations, bytes and floating-point operations, counted as they are called.
 
-An operation that is no view is counted as one launch; a fused or `foreach` one, too. Bytes are those of the
-tensors that an operation reads and writes, each once: what a cache saves is not known. FLOPs are those of
+An operation that is no view is counted as one launch; a fused or `foreach` operation, too. Bytes are those of
+the tensors that an operation reads and writes, each once: what a cache saves is not known. FLOPs are those of
 convolutions and matrix products. On the `meta` device nothing is computed, and counts are the same
 everywhere.
 """
@@ -53,30 +53,30 @@ class Tally(TorchDispatchMode):
         options = kwargs or {}
         result = func(*args, **options)
         if self.counting and not func.is_view:
-            made = [*self._there(result)]
-            if made or [*self._there((args, options))]:
+            outputs = [*self._on_device(result)]
+            if outputs or [*self._on_device((args, options))]:
                 self.count += Count(
-                    1, self._bytes(func, args, options, made), _flops(func, args, options, result)
+                    1, self._bytes(func, args, options, outputs), _flops(func, args, options, result)
                 )
         return result
 
-    def _bytes(self, func: Any, args: Any, options: Any, made: list[Tensor]) -> int:
+    def _bytes(self, func: Any, args: Any, options: Any, outputs: list[Tensor]) -> int:
         name = func._schema.name.removeprefix("aten::")
         if name in ALLOCATIONS:
             return 0
         written = read = 0
         for place, declared in enumerate(func._schema.arguments):
-            given = args[place] if place < len(args) else options.get(declared.name)
-            size = sum(map(_size, self._there(given)))
+            value = args[place] if place < len(args) else options.get(declared.name)
+            size = sum(map(_size, self._on_device(value)))
             writes = declared.alias_info is not None and declared.alias_info.is_write
             written += size if writes else 0
             read += 0 if writes and name in OVERWRITES else size
         if not written:
-            written = sum(map(_size, made))
+            written = sum(map(_size, outputs))
         return written + (written if name in GATHERS else read)
 
-    def _there(self, values: Any) -> Iterator[Tensor]:
-        return (one for one in tensors_in(values) if one.device.type == self._device)
+    def _on_device(self, values: Any) -> Iterator[Tensor]:
+        return (tensor for tensor in tensors_in(values) if tensor.device.type == self._device)
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:
@@ -84,14 +84,14 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
     if isinstance(values, Tensor):
         yield values
     elif isinstance(values, list | tuple):
-        for one in values:
-            yield from tensors_in(one)
+        for value in values:
+            yield from tensors_in(value)
     elif isinstance(values, dict):
         yield from tensors_in([*values.values()])
 
 
 def _size(tensor: Tensor) -> int:
-    """Bytes of its entries, an expanded one's once."""
+    """Bytes of its entries, those of an expanded tensor once."""
     places = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return torch.Size(places).numel() * tensor.element_size()
 

@@ -23,21 +23,31 @@ class Index:
     gather elsewhere.
     """
 
-    def __init__(self, positions: Tensor, total: int) -> None:
-        self._positions, self.total, self.size = positions, total, len(positions)
-        first = int(positions[0]) if self.size else 0
-        contiguous = self.size == 0 or int(positions[-1]) - first + 1 == self.size
-        self.at: slice | Tensor = slice(first, first + self.size) if contiguous else positions
+    def __init__(self, at: slice | Tensor, total: int) -> None:
+        self._positions = self.at = at  # on the host, and where tensors are indexed
+        self.total = total
+        self.size = len(at) if isinstance(at, Tensor) else at.stop - at.start
+
+    @classmethod
+    def of(cls, positions: Tensor, total: int) -> Index:
+        """The set of `positions` [size], which ascend."""
+        if not len(positions):
+            return cls(slice(0, 0), total)
+        first, last = int(positions[0]), int(positions[-1])
+        contiguous = last - first + 1 == len(positions)
+        return cls(slice(first, last + 1) if contiguous else positions, total)
 
     @classmethod
     def where(cls, mask: Tensor) -> Index:
         """The positions at which `mask` [total] is true."""
-        return cls(mask.nonzero().flatten(), len(mask))
+        return cls.of(mask.nonzero().flatten(), len(mask))
 
     @property
     def mask(self) -> Tensor:
         """[total], true at the positions; on the CPU."""
-        return torch.zeros(self.total, dtype=torch.bool).index_fill_(0, self._positions, True)
+        mask = torch.zeros(self.total, dtype=torch.bool)
+        mask[self._positions] = True
+        return mask
 
     def to(self, device: torch.device) -> Index:
         """The same set, to index tensors on `device` with."""
@@ -50,6 +60,8 @@ class Index:
         return Index.where(self.mask & other.mask)
 
     def __or__(self, other: Index) -> Index:
+        if self.size == 0 or other.size == 0:
+            return other if self.size == 0 else self
         return Index.where(self.mask | other.mask)
 
     def __invert__(self) -> Index:
@@ -110,16 +122,16 @@ class Layout:
 
     @property
     def everything(self) -> Index:
-        return Index(torch.arange(self.size), self.size)
+        return Index(slice(0, self.size), self.size)
 
     @property
     def nothing(self) -> Index:
-        return Index(torch.arange(0), self.size)
+        return Index(slice(0, 0), self.size)
 
     @property
     def trainable(self) -> Index:
         """The positions of `W`."""
-        return Index(torch.arange(self.P), self.size)
+        return Index(self.W, self.size)
 
     def kind(self, *kinds: str) -> Index:
         """The positions of all entries of these kinds."""
@@ -140,7 +152,7 @@ class Layout:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
             parts.setdefault(entry.unit, []).append(inside)
         joined = (torch.cat(places) for places in parts.values())
-        return [Index(positions, self.size) for positions in joined if len(positions)]
+        return [Index.of(positions, self.size) for positions in joined if len(positions)]
 
     def tail(self, role: str) -> int:
         """Where the trainable entries of a role begin, which must be the last ones."""
@@ -151,10 +163,13 @@ class Layout:
 
     def select(self, wanted: Callable[[Entry], bool]) -> Index:
         """The positions of all entries for which `wanted` is true."""
-        mask = torch.zeros(self.size, dtype=torch.bool)
-        for entry in self.entries:
-            mask[entry.slice] = wanted(entry)
-        return Index.where(mask)
+        ends: list[tuple[int, int]] = []  # entries that adjoin are joined
+        for part in (entry.slice for entry in self.entries if wanted(entry)):
+            start = ends.pop()[0] if ends and ends[-1][1] == part.start else part.start
+            ends.append((start, part.stop))
+        if len(ends) < 2:
+            return Index(slice(*ends[0]), self.size) if ends else self.nothing
+        return Index(torch.cat([torch.arange(*pair) for pair in ends]), self.size)
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """Every entry of a row by name, in logical shape, sharing memory."""

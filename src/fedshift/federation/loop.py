@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.federation.aggregate import accumulate
 from fedshift.federation.batches import participants, shuffled
 from fedshift.federation.client import Client
 from fedshift.federation.cost import peak_memory_mb
@@ -146,8 +147,9 @@ class Federation:
 
     def new_round(self, clients: int) -> RoundProgress:
         """The progress of a round of `clients` clients of which none has trained yet."""
-        rows = torch.empty(clients, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        return RoundProgress(rows, self.diagnostics.width)
+        held = 1 if self.method.averages or self.method.sequential else clients
+        rows = torch.empty(held, self.layout.size, dtype=self.layout.dtype, device=self.device)
+        return RoundProgress(rows, clients, self.diagnostics.width)
 
     def _round(self) -> Iterator[Literal["client"]]:
         """One round, from its first client or from where its progress stands."""
@@ -165,13 +167,18 @@ class Federation:
                 self.server.start_round(t, active[position : position + 1])
             self._train(self.progress, position, active[position])
             if self.method.sequential:
-                self._aggregate(self.progress, slice(position, position + 1))
+                self._aggregate(self.progress.rows, self.server.p, self.progress)
+            elif self.method.averages:
+                row, weight = self.progress.row(position), self.server.p[position]
+                self.progress.average = accumulate(self.progress.average, row, weight)
             self.progress.done += 1
             if self.progress.done < len(active):
                 yield "client"
         self.evaluator.inactive(active, self.round + 1)
         if not self.method.sequential:
-            self._aggregate(self.progress, slice(0, len(active)))
+            average = self.progress.average  # a mean of one row of weight 1 is that row
+            rows = self.progress.rows if average is None else average[None]
+            self._aggregate(rows, self.server.p if average is None else rows.new_ones(1), self.progress)
         self._close(self.progress, active)
         self.progress = None
         seconds = time.perf_counter() - began
@@ -214,7 +221,7 @@ class Federation:
 
     def _train(self, progress: RoundProgress, position: int, k: int) -> None:
         """Send, train, test and receive client k, the round's `position`-th."""
-        row, exchanged = progress.rows[position], progress.exchanged
+        row, exchanged = progress.row(position), progress.exchanged
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
         place = k if self.method.begins == "all" else position
         own = {name: value[place] for name, value in (exchanged or {}).items()}
@@ -229,11 +236,10 @@ class Federation:
         self.transfer.up(row, k)
         gather(progress.messages, messages)
 
-    def _aggregate(self, progress: RoundProgress, chosen: slice) -> None:
-        rows = progress.rows[chosen]
-        self.method.aggregate(self.server, rows, self.server.p, self._together(progress.messages))
+    def _aggregate(self, rows: Tensor, p: Tensor, progress: RoundProgress) -> None:
+        self.method.aggregate(self.server, rows, p, self._together(progress.messages))
         progress.messages.clear()
-        if self.state.personal.size:
+        if self.state.personal.size and not self.method.averages:
             for row, k in zip(rows, self.server.active, strict=True):
                 self.state.receive(k, row)
 

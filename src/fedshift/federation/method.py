@@ -70,7 +70,7 @@ class Method:
 
     def model(self, model: Model) -> Model:
         """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for
-        one that it cannot change.
+        network that it cannot change.
 
         Called when a run is planned, too, with a network on the meta device: its tensors have no values to
         read.
@@ -122,6 +122,13 @@ class Method:
     def end(self, C: Client) -> Mapping[str, Tensor] | None:
         """After the client's last step, if it took any (C.steps): the messages to send."""
         return None
+
+    @property
+    def averages(self) -> bool:
+        """Whether all that the server needs of the clients' rows is their weighted mean, which is then made
+        as they come: it holds two rows, however many clients there are.
+        """
+        return type(self).aggregate is Method.aggregate
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:

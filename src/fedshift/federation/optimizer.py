@@ -34,7 +34,7 @@ class Optimizer:
     """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may
     outlive it.
 
-    `tail` is a second one over entries that follow w in the same row with a rule of their own; it steps
+    `tail` is a second optimiser over entries that follow w in the same row with a rule of their own; it steps
     along.
     """
 

@@ -14,7 +14,9 @@ Messages = dict[str, list[Tensor]]
 class RoundProgress:
     """Everything that a resume between two clients of a round needs.
 
-    rows: trained rows [K, P + Q], in the order of the round's clients.
+    rows: trained rows [K, P + Q], in the order of the round's clients; where nobody needs more of them than
+        their average, or they are aggregated one by one, that of whoever trains [1, P + Q].
+    average: of the rows so far, where it is made as they come [P + Q].
     measured: of each client the sum of its losses, the samples seen, and what it has recorded (NaN: nothing)
         [K, 2 + D], fp64.
     recorded: the part of it for what clients record [K, D], sharing memory.
@@ -25,19 +27,30 @@ class RoundProgress:
     exchanged: what `exchange` gave; None before it.
     """
 
-    def __init__(self, rows: Tensor, diagnostics: int) -> None:
+    def __init__(self, rows: Tensor, clients: int, diagnostics: int) -> None:
         self.rows = rows
-        self.measured = rows.new_zeros(len(rows), 2 + diagnostics, dtype=torch.float64)
+        self.average: Tensor | None = None
+        self.measured = rows.new_zeros(clients, 2 + diagnostics, dtype=torch.float64)
         self.recorded = self.measured[:, 2:].fill_(torch.nan)
         self.done = self.begun = 0
         self.messages: Messages = {}
         self.first: Messages = {}
         self.exchanged: dict[str, Tensor] | None = None
 
+    @property
+    def trained(self) -> Tensor:
+        """The rows that the server still needs: of the clients that have trained, where all are held."""
+        return self.rows[: self.done if len(self.rows) == len(self.measured) else 0]
+
+    def row(self, position: int) -> Tensor:
+        """Where the round's `position`-th client trains [P + Q]."""
+        return self.rows[position % len(self.rows)]
+
     def state_dict(self) -> dict[str, Any]:
-        """Nested by name; of rows those of clients that have trained."""
+        """Nested by name."""
         return {
-            "rows": self.rows[: self.done], "measured": self.measured, "clients": len(self.rows),
+            **({} if self.average is None else {"average": self.average}),
+            "rows": self.trained, "measured": self.measured, "clients": len(self.measured),
             "done": self.done, "begun": self.begun, "messages": _numbered(self.messages),
             "first": _numbered(self.first), "has_exchanged": self.exchanged is not None,
             "exchanged": dict(self.exchanged or {}),
@@ -47,7 +60,8 @@ class RoundProgress:
         """Take back what `state_dict` gave, into a progress made for the same round."""
         device = self.rows.device
         self.done, self.begun = saved["done"], saved["begun"]
-        self.rows[: self.done] = saved["rows"].to(device)
+        self.trained.copy_(saved["rows"])
+        self.average = saved["average"].to(device) if "average" in saved else None
         self.measured.copy_(saved["measured"])
         self.messages = _listed(saved.get("messages", {}), device)
         self.first = _listed(saved.get("first", {}), device)

@@ -136,10 +136,12 @@ class DiagnosticsTable(Table):
         means the same.
         """
         of_clients = [axis == "K" for axis in axes]
-        shape = [self._clients if told else n for told, n in zip(of_clients, values.shape, strict=True)]
+        shape = [
+            self._clients if by_client else n for by_client, n in zip(of_clients, values.shape, strict=True)
+        ]
         places = [
-            np.asarray(clients, int) if told else np.arange(n)
-            for told, n in zip(of_clients, shape, strict=True)
+            np.asarray(clients, int) if by_client else np.arange(n)
+            for by_client, n in zip(of_clients, shape, strict=True)
         ]
         owners = np.array([-1])
         if axes and axes[0] in ("K", "N"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +14,9 @@ from torch import Tensor
 
 CPU = torch.device("cpu")
 Channels = tuple[float, float, float]
+Batch = tuple[Tensor, Tensor]
+RESIDENT = 16 << 30  # bytes of images that an accelerator takes
+AHEAD = 2  # gathers that wait, done, for whoever computes
 
 
 class Augmentation(Protocol):
@@ -27,9 +33,9 @@ class Samples:
     """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index
     for `device`.
 
-    They lie on `home`: the device where they fit into `resident_bytes`, else the host, from where batches are
-    sent over. mean, deviation: what `augment` and `evaluate` subtract from and divide pixels in [0, 1] by,
-    per channel.
+    They lie on `home`: the device where they fit into `resident_bytes` (None: RESIDENT, or half the machine's
+    memory where the device is a CPU), else the host; then `stream` gathers ahead. mean, deviation: what
+    `augment` and `evaluate` subtract from and divide pixels in [0, 1] by, per channel.
     """
 
     def __init__(
@@ -41,19 +47,50 @@ class Samples:
         mean: Channels = (0.0, 0.0, 0.0),
         deviation: Channels = (1.0, 1.0, 1.0),
         device: torch.device = CPU,
-        resident_bytes: int = 16 << 30,
+        resident_bytes: int | None = None,
     ) -> None:
         self.augment, self.evaluate, self.device = augment, evaluate, device
-        self.home = device if pixels.nbytes <= resident_bytes else pixels.device
+        resident = pixels.nbytes <= (_room(device) if resident_bytes is None else resident_bytes)
+        self.home = device if resident else pixels.device
+        self._reader = None if resident else ThreadPoolExecutor(1, "gather")
         self.host_labels = labels
         self._mean, self._deviation = (
-            torch.tensor(one, device=device)[:, None, None] for one in (mean, deviation)
+            torch.tensor(values, device=device)[:, None, None] for values in (mean, deviation)
         )
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
-    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+    def take(self, index: Tensor) -> Batch:
         """Pixels and labels at positions `index` [B] (which lies at home), on the device."""
-        pixels, labels = self.pixels.index_select(0, index), self.labels.index_select(0, index)
+        return self._send(self._gather(index))
+
+    def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
+        """`take` of one index after the other. Where the images are not resident a thread gathers the next
+        AHEAD while the caller computes.
+        """
+        if self._reader is None:
+            yield from map(self.take, indices)
+            return
+        gathers: deque[Future[Batch]] = deque()
+        for index in indices:
+            gathers.append(self._reader.submit(self._gather, index))
+            if len(gathers) > AHEAD:
+                yield self._send(gathers.popleft().result())
+        while gathers:
+            yield self._send(gathers.popleft().result())
+
+    def _gather(self, index: Tensor) -> Batch:
+        """Pixels and labels at home; what will be sent to a GPU in pinned memory, which torch reuses once it
+        has arrived.
+        """
+        out = None
+        if self.device.type == "cuda" and self.home != self.device:
+            shape = (len(index), *self.pixels.shape[1:])
+            out = torch.empty(shape, dtype=self.pixels.dtype, pin_memory=True)
+        pixels = torch.index_select(self.pixels, 0, index, out=out)
+        return pixels, self.labels.index_select(0, index)
+
+    def _send(self, batch: Batch) -> Batch:
+        pixels, labels = batch
         return pixels.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
 
     def unit(self, x: Tensor) -> Tensor:
@@ -63,6 +100,13 @@ class Samples:
     def normalised(self, u: Tensor) -> Tensor:
         """Images in [0, 1] as the network sees them."""
         return (u - self._mean) / self._deviation
+
+
+def _room(device: torch.device) -> int:
+    """Bytes of images that may lie on the device; on a CPU, that its file cache will hold."""
+    if device.type != "cpu":
+        return RESIDENT
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 @dataclass(frozen=True)

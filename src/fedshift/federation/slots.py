@@ -30,7 +30,7 @@ class Slot:
         keep what reached them on their first visit.
     init: zeros, the row that the client receives on its first visit, or a function of layout, N and a seeded
         generator that returns the (server's) tensor.
-    kept: a server slot that is written beside the weights of a run whose `evaluation.keep` is "slots".
+    saved: a server slot that is written beside the weights of a run whose `evaluation.keep` is "slots".
     """
 
     name: str
@@ -38,7 +38,7 @@ class Slot:
     owner: Literal["server", "client"]
     travels: Literal["", "down", "once"] = ""
     init: Literal["zeros", "received"] | Draw = "zeros"
-    kept: bool = False
+    saved: bool = False
 
 
 @dataclass(frozen=True)

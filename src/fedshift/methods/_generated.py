@@ -46,7 +46,7 @@ class Generated(Method):
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
         size = lambda L, N: (self.net(L, N).size,)  # noqa: E731
-        self.slots = (Slot("h", size, "server", init=self._start, kept=True),)
+        self.slots = (Slot("h", size, "server", init=self._start, saved=True),)
 
     def net(self, L: Layout, N: int) -> Hypernetwork:
         """The hypernetwork of N clients for a model."""

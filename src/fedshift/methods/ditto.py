@@ -1,4 +1,4 @@
-"""Ditto: a personal model beside the global one (Li et al. 2021, Algorithm 1).
+"""Ditto: a personal model beside the global model (Li et al. 2021, Algorithm 1).
 
 Both take a step on the same batch. The personal model starts from the first model received, keeps statistics
 of its own, and never leaves its client. lam = 0 is local training from the common start.
@@ -18,7 +18,7 @@ from fedshift.federation.slots import Slot
 
 @dataclass(frozen=True)
 class Params:
-    """lam: pull of the personal model towards the global one."""
+    """lam: pull of the personal model towards the global model."""
 
     lam: float = 0.1
 

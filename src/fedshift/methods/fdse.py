@@ -6,25 +6,22 @@ the server moves the shared tensors by the least conflicting direction and mixes
 similarity.
 
 Deviations. Eq. 8 is solved over the simplex (as printed, u = 0 is optimal). Sec. 4.3.1 says "DSE modules and
-heads" of the shared
-tensors: DFE is meant. The term of Eq. 6 starts in the second round (released code; before, the statistics
-received are those of the start). Clients without any update in a unit stay out of its Eq. 8, a zero row keeps
-itself in Eq. 9 (both undefined in the paper). Released code: units are single tensors, Eq. 6 takes other
-forms (below), blocks differ (Decomposition): presets `released_v1`, the first release, and `released`. Unseen
-domain, undefined in the paper: `unseen_dse`.
+heads" of the shared tensors: DFE is meant. The term of Eq. 6 starts in the second round (released code;
+before, the statistics received are those of the start). Clients without any update in a unit stay out of its
+Eq. 8, a zero row keeps itself in Eq. 9 (both undefined in the paper). Released code: units are single
+tensors, Eq. 6 takes other forms (_fdse_released.py), blocks differ (Decomposition): presets `released_v1`,
+the first release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
@@ -32,16 +29,13 @@ from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.methods._fdse_released import consistency_head, consistency_v1
-from fedshift.methods._min_norm import min_norm
+from fedshift.methods._fdse_aggregation import all_finite, consensus, consensus_factors, similarity
+from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.base import Model
-from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose
-from fedshift.models.layers.moments import BatchMoments
+from fedshift.models.layers.dse import Decomposition, decompose
 
-MEASURED_ROUNDS = (
-    20  # of which every one measures its gradients; later ones cost a backward pass less but for each tenth
-)
-KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
+# Rounds at the start that record the gradients' norms, for a backward pass more; later every tenth does.
+MEASURED_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -49,10 +43,9 @@ class Params(Decomposition):
     """And of the federation.
 
     lam: weight of the consistency term; beta: its growth with depth; tau: temperature of the similarity;
-        consensus: unit of Eq. 8, or
-    none: the plain weighted mean; similarity: unit of Eq. 9, or none: every client keeps its own, or mean;
-    consistency: the form of Eq. 6, or none; consistency_from_round: counted from 1; unseen_dse: personal
-    tensors and statistics for a domain that no client has.
+    consensus: unit of Eq. 8, or none: the plain weighted mean; similarity: unit of Eq. 9, or none: every
+    client keeps its own, or mean; consistency: the form of Eq. 6, or none; consistency_from_round: counted
+    from 1; unseen_dse: personal tensors and statistics for a domain that no client has.
     """
 
     lam: float = 0.1
@@ -70,151 +63,9 @@ class Params(Decomposition):
             raise ValueError(f"tau must be positive and lam not negative, not {self.tau} and {self.lam}")
 
 
-@equation("FDSE", "Eq. 4")
-def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least
-    (fp64 stays fp64).
-    """
-    average, variance = BatchMoments.apply(x)  # type: ignore[no-untyped-call]
-    return average, variance
-
-
-@equation("FDSE", "Eq. 5")
-def running(before: Tensor, batch: Tensor) -> Tensor:
-    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more
-    batch.
-
-    Only `batch` has a gradient, which the factor 0.1 therefore scales.
-    """
-    return KEEP * before.detach() + (1 - KEEP) * batch
-
-
-@equation("FDSE", "Eq. 6")
-def consistency(
-    average: Tensor, variance: Tensor, global_average: Tensor, global_variance: Tensor, channels: Tensor
-) -> Tensor:
-    """(1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2 of each of L layers, [L].
-
-    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer,
-    else 0: for one layer alone torch.full((1, d), 1 / d).
-    """
-    shift = (channels * (average - global_average).square()).sum(1)
-    return shift + (channels * (variance - global_variance)).sum(1).square()
-
-
-@equation("FDSE", "Eq. 7")
-def depth_weights(depth: Tensor, beta: float) -> Tensor:
-    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`,
-    integers give fp32.
-    """
-    return torch.softmax(beta * depth, 0)
-
-
-class Alignment:
-    """L_con of a network in training. The statistics of BN_DFE that it comes with stay the goal, and start
-    the running ones.
-    """
-
-    def __init__(self, model: Model, beta: float) -> None:
-        self.blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
-        self.sizes = [block.outputs for block in self.blocks]
-        self.bns: list[Any] = [block.dfe.bn for block in self.blocks]
-        goal = [torch.cat([getattr(bn, name) for bn in self.bns]) for name in ("running_mean", "running_var")]
-        self.goal, self.own = goal, goal
-        self.channels = torch.block_diag(*[goal[0].new_full((1, size), 1 / size) for size in self.sizes])
-        self.weights = depth_weights(torch.arange(len(self.bns), device=goal[0].device), beta).to(goal[0])
-        self.memory: tuple[Tensor, Tensor] | None = None
-
-    def term(self) -> Tensor:
-        """Eq. 4-7 for the batch that the network has just seen; a scalar."""
-        batch = zip(*self._moments(), strict=True)
-        self.own = [running(before, torch.cat(now)) for before, now in zip(self.own, batch, strict=True)]
-        layers = consistency(self.own[0], self.own[1], self.goal[0], self.goal[1], self.channels)
-        return (self.weights * layers).sum()
-
-    def first_release(self) -> Tensor:
-        """The same in the first release."""
-        averages, variances = (vector.split(self.sizes) for vector in self.goal)
-        layers = [
-            consistency_v1(batch, bn.running_mean, bn.running_var, average, variance)
-            for (batch, _), bn, average, variance in zip(
-                self._moments(), self.bns, averages, variances, strict=True
-            )
-        ]
-        return (self.weights * torch.stack(layers)).sum()
-
-    def second_release(self) -> Tensor:
-        """The same in the second release."""
-        averages, variances = (vector.split(self.sizes) for vector in self.goal)
-        batches = [batch for batch, _ in self._moments()]
-        term, memory = consistency_head(batches, averages, variances, self.weights, self.memory)
-        self.memory = memory[0].detach(), memory[1].detach()
-        return term
-
-    def _moments(self) -> list[tuple[Tensor, Tensor]]:
-        return [moments(block.deskewed) for block in self.blocks if block.deskewed is not None]
-
-
-@equation("FDSE", "Eq. 8")
-def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
-    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex
-    combination of their directions.
-
-    No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
-    updates' inner products, where they are there already. Raises FedshiftError for an update that is not
-    finite.
-    """
-    if factors is None:
-        factors = consensus_factors((updates @ updates.T).double().cpu())
-    return factors.to(updates, non_blocking=True) @ updates
-
-
-@equation("FDSE", "Eq. 8, factors")
-def consensus_factors(gram: Tensor) -> Tensor:
-    """What the updates are multiplied by in their common one, [K], from their inner products gram [K, K], in
-    float64 on the CPU: mean norm u_k / norm_k.
-
-    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u itself:
-    fedshift.methods._min_norm.min_norm of the directions' inner products. Raises FedshiftError for an update
-    that is not finite.
-    """
-    all_finite(gram, "Eq. 8", range(len(gram)))
-    norms = gram.diagonal().sqrt()
-    moved = (norms > 1e-12).nonzero().flatten()
-    weights = torch.zeros_like(norms)
-    if len(moved):
-        unit = gram[moved][:, moved] / torch.outer(norms[moved], norms[moved])
-        weights[moved] = norms.mean() * min_norm(unit) / norms[moved]
-    return weights
-
-
-def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
-    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the
-    updates' inner products.
-    """
-    lost = [k for k, norm in zip(clients, gram.diagonal().tolist(), strict=True) if not math.isfinite(norm)]
-    if lost:
-        who = f"client{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
-        cure = "Training has diverged there: lower local.lr, or set local.clip."
-        raise FedshiftError(f"method fdse, {place}", f"the update of {who} is infinite or NaN", cure)
-
-
-@equation("FDSE", "Eq. 9")
-def similarity(values: Tensor, tau: float) -> Tensor:
-    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their
-    cosines / tau.
-
-    The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.
-    """
-    norms = values.norm(dim=1, keepdim=True)
-    unit = values / norms.where(norms > 0, 1)
-    itself = torch.eye(len(values), dtype=values.dtype, device=values.device)
-    return torch.where(norms > 0, torch.softmax(unit @ unit.T / tau, 1), itself)
-
-
 class Parts:
-    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: found once, since a search
-    reads every position.
+    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: computed once, since a
+    search reads every position.
     """
 
     def __init__(self, S: Server, hp: Params) -> None:
@@ -334,6 +185,6 @@ class FDSE(Method):
         """
         row = S.row.clone()
         if self.hp.unseen_dse == "mean":
-            for kept in (S.personal, S.local):
-                row[kept.at] = S.peek(kept)[S.trained].mean(0)
+            for index in (S.personal, S.local):
+                row[index.at] = S.peek(index)[S.trained].mean(0)
         return row[None]

@@ -100,10 +100,10 @@ def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor)
     A client, each as likely as another, then one of its images; own: the client that is left out, if any.
     """
     clients = len(sizes) - (own is not None)
-    chosen = site % clients
+    client = site % clients
     if own is not None:
-        chosen = chosen + (chosen >= own)
-    return (sizes.cumsum(0) - sizes)[chosen] + image % sizes[chosen]
+        client = client + (client >= own)
+    return (sizes.cumsum(0) - sizes)[client] + image % sizes[client]
 
 
 class FedDG(Method):
@@ -127,7 +127,7 @@ class FedDG(Method):
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
         if C.t:
             return None
-        own = C.each("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))
+        own = C.per_image("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))
         return {"amplitudes": own, "size": own.new_tensor(float(len(own)))}
 
     def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

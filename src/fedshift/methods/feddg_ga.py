@@ -83,7 +83,7 @@ class FedDGGA(Method):
     )
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        """The gap of the client's last round: the model received is the aggregated one. Its first round has
+        """The gap of the client's last round: the model received is the aggregated model. Its first round has
         none.
         """
         after = self._measure(C)

@@ -56,7 +56,7 @@ def distance(D: Sequence[Tensor]) -> Tensor:
     """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked
     update, [K, ..] each.
     """
-    return torch.stack([one.flatten(1).norm(dim=1) for one in D]).sum(0)
+    return torch.stack([update.flatten(1).norm(dim=1) for update in D]).sum(0)
 
 
 @equation("FedHEAL", "weight momentum")

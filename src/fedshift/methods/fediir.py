@@ -48,7 +48,7 @@ def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
 
 @equation("FedIIR", "Eq. 6, penalty")
 def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
-    """Squared distance of the batch's head gradient and the mean one, both [C F + C], a scalar."""
+    """Squared distance of the batch's head gradient and the mean gradient, both [C F + C], a scalar."""
     return (gradient - mean_gradient).square().sum()
 
 

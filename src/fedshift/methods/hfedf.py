@@ -3,10 +3,10 @@ Algorithm 1).
 
 No code was released; what the paper leaves open or contradicts is settled thus:
 - Algorithm 1 takes phi~ - phi as gradient and then descends, which moves away from the clients. Here it is
-  phi - phi~, as in pFedHN's code; `literal_sign` keeps the printed one.
+  phi - phi~, as in pFedHN's code; `literal_sign` keeps the printed sign.
 - Eq. 9 prints exp(-gamma); Algorithm 3, Section 3.4 and A.1.1 say that a closer gradient weighs more: +1.
   `gradalign_sign: -1` is Eq. 9.
-- The smoothed state replaces the live one (Algorithm 4), so the average of past states is the state itself,
+- The smoothed state replaces the live state (Algorithm 4), so the average of past states is the state itself,
   and Eq. 10 is the optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
 - Four hidden layers (Table 8; the text says three). Embeddings start from N(0, 1). Adam's weight decay is
   coupled and acts on the embeddings too; Adam also moves the embedding of a client that did not take part.

@@ -1,5 +1,5 @@
-"""MOON: features stay near the global model's and leave those of the client's last one (Li, He and Song, CVPR
-2021).
+"""MOON: features stay near the global model's and leave those of the client's last model (Li, He and Song,
+CVPR 2021).
 
 A feature is the input of the last linear layer (as FLGo has it, which FDSE uses); the paper puts a projection
 head there. The global and the last local model are frozen and in eval mode; FLGo leaves them in the mode that

@@ -3,8 +3,8 @@ NeurIPS 2021).
 
 No released code was found: procedure and values below are reconstructed from the paper's summary, and every
 result is a reconstruction. At the start of a round a client's layers come from the global model or from its
-own last one; gates decide, one for each convolution or linear layer with its normalisation. `adaptive` trains
-the gates' logits first, for one epoch, with both sets of weights fixed and normalisation in eval mode:
+own last model; gates decide, one for each convolution or linear layer with its normalisation. `adaptive`
+trains the gates' logits first, for one epoch, with both sets of weights fixed and normalisation in eval mode:
 straight-through Gumbel softmax, so that a layer is one or the other in the forward pass; its derivative is
 taken in the space of weights (equal to mixing outputs for a linear layer; statistics of normalisation are
 left out of it).
@@ -58,8 +58,8 @@ def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
 
 
 class Parts:
-    """Which entries of a row each gate decides about, on the row's device: found once, since a search reads
-    every position.
+    """Which entries of a row each gate decides about, on the row's device: computed once, since a search
+    reads every position.
 
     gate [P + Q]: the number of an entry's gate; trained: where each gate's trainable entries lie.
     """
@@ -97,10 +97,10 @@ class PartialFed(Method):
         if self.hp.rule == "fix_bn_head":
             return L.kind("bn_affine", "bn_statistic") | L.under("head")
         if self.hp.rule == "fix_top":
-            kept = L.nothing
+            index = L.nothing
             for unit in L.units(L.everything)[-self.hp.top :]:
-                kept = kept | unit
-            return kept
+                index = index | unit
+            return index
         return L.nothing
 
     def begin(self, C: Client) -> None:

@@ -4,7 +4,7 @@
 A round: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and gets another's
 (Step 1); in training, half of a batch takes it (Step 2), samples are added to balance the classes (Step 3),
 their styles are extrapolated (Step 4, Eq. 4-5), all styles are mixed (Step 5), and the classifier sees the
-map's average beside an attention-weighted one (Eq. 6-8).
+map's average beside its attention-weighted average (Eq. 6-8).
 
 Where text and released code differ, the default first; `preset: released` takes the code's side:
 - `sigma: biased` is Eq. 1; official: unbiased + 1e-6. Styles are measured in training mode on augmented
@@ -20,7 +20,7 @@ Where text and released code differ, the default first; `preset: released` takes
   a copy counts as another image, but images alone in their class get an auxiliary one beside them before
   copies are made, which is left out here.
 - `singletons: mixed` keeps Eq. 8 for an image alone in its class; cross (code): the other's query alone. That
-  other one is from an auxiliary batch of one image per class (App. G), passed only when there is an image
+  other image is from an auxiliary batch of one image per class (App. G), passed only when there is an image
   alone.
 - Queries, keys and the classifier start as in the code (its one convolution for queries, keys and values cut
   into its parts).
@@ -144,8 +144,8 @@ class StableFDG(Centralizable):
         S.record("style", phi)
         if len(phi) < 2:
             return {}
-        given = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)
-        return {"style": phi[given.to(phi.device)]}
+        senders = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)
+        return {"style": phi[senders.to(phi.device)]}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         steps = Steps(self.hp, C, y)
@@ -212,15 +212,17 @@ class Steps:
         """The batch's styles with those replaced that are to be shifted."""
         batch = len(own.mu)
         if self.hp.shift == "official":
-            kept = batch - min(SHIFTED, batch // 2)
+            unshifted = batch - min(SHIFTED, batch // 2)
             features = torch.cat(own, 1)
-            centre = centres(features, seeds(features, _race(kept, batch, features)))
-            return Style(*(torch.cat([c, n[kept:]]) for c, n in zip(centre.chunk(2, 1), new, strict=True)))
+            centre = centres(features, seeds(features, _race(unshifted, batch, features)))
+            return Style(
+                *(torch.cat([c, n[unshifted:]]) for c, n in zip(centre.chunk(2, 1), new, strict=True))
+            )
         race = _race(max(1, batch // 2), batch, own.mu)
-        chosen = (
+        samples = (
             seeds(torch.cat(own, 1), race) if self.hp.shift == "seeds" else race[0].argsort()[: len(race)]
         )
-        stays = torch.zeros(batch, 1, dtype=torch.bool, device=own.mu.device).index_fill(0, chosen, True)
+        stays = torch.zeros(batch, 1, dtype=torch.bool, device=own.mu.device).index_fill(0, samples, True)
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 
     def explore(self, x: Tensor) -> Tensor:

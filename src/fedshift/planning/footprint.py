@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-
 from fedshift.build import method_of, model_of
 from fedshift.federation.layout import Layout
 from fedshift.federation.slots import Slot
 from fedshift.planning.network import by_network
 from fedshift.registry import get
 from fedshift.resolve import params
+from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 
 ADAM = 2  # vectors beside the one that it steps on: the first and the second moment
@@ -27,7 +26,7 @@ TIES = 2  # weights that wait for the end: of the first and of the later best ro
 
 @dataclass(frozen=True)
 class Footprint:
-    """Floats of one checkpoint, and of the weights that one round is kept with."""
+    """Floats of one checkpoint, and of the weights that are saved of a round."""
 
     checkpoint: int
     weights: int
@@ -38,7 +37,7 @@ class Shapes:
     """Floats: `trainable` of the model's `row`; `private`: entries that each of the clients has its own of;
     `slots`: all of them;
     `evaluated`: the slot that holds clients' own models; `drawn`: the server's slots that do not start at
-        zero, so that it may descend on them; `kept`: those that are kept beside the weights.
+        zero, so that it may descend on them; `saved`: those that are saved beside the weights.
     """
 
     trainable: int
@@ -47,7 +46,7 @@ class Shapes:
     slots: int
     evaluated: int
     drawn: int
-    kept: int
+    saved: int
 
 
 def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
@@ -59,11 +58,12 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     models = clients * of.row if method.generates else of.row
     weights = models + clients * of.private + of.evaluated
     if spec.evaluation.keep == "slots":
-        weights += of.kept
+        weights += of.saved
     if spec.evaluation.keep == "none":
         weights = 0
     state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
-    return Footprint(state + active * of.row + TIES * weights, weights)
+    held = 1 if method.averages or method.sequential else active
+    return Footprint(state + held * of.row + TIES * weights, weights)
 
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def _memories(spec: RunSpec, of: Shapes, clients: int) -> int:
 def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
     """Sizes of the run's network and slots, on the meta device."""
     rules = method_of(spec)
-    with torch.device("meta"):
+    with shapes_only():
         network = rules.model(model_of(spec, classes))
     layout = Layout(network)
     sizes = {slot.name: _size(slot, layout, clients) for slot in rules.slots}
@@ -98,12 +98,12 @@ def _shapes(spec: RunSpec, classes: int, clients: int) -> Shapes:
     return Shapes(
         layout.P, layout.size, (rules.personal(layout) | rules.local(layout)).size,
         sum(sizes.values()), sizes.get(rules.evaluates, 0), sum(sizes[name] for name in drawn),
-        sum(sizes[slot.name] for slot in rules.slots if slot.kept),
+        sum(sizes[slot.name] for slot in rules.slots if slot.saved),
     )  # fmt: skip
 
 
 def _size(slot: Slot, layout: Layout, clients: int) -> int:
     """Floats of a slot; of a client's slot, of all clients together."""
     sizes = {"model": layout.size, "w": layout.P}
-    one = math.prod(slot.like(layout, clients)) if callable(slot.like) else sizes[slot.like]
-    return one * (clients if slot.owner == "client" else 1)
+    floats = math.prod(slot.like(layout, clients)) if callable(slot.like) else sizes[slot.like]
+    return floats * (clients if slot.owner == "client" else 1)

@@ -1,5 +1,5 @@
 """What runs need and this machine lacks: published weights and official lists. Such runs cannot run here, and
-it is told before they begin.
+the user learns it before they begin.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def lacking(workspace: Workspace, specs: Iterable[RunSpec]) -> Counter[Lack]:
     return Counter(lack for spec in specs for lack in _lacks(workspace, spec))
 
 
-def told(lacks: Counter[Lack]) -> list[str]:
-    """A line for each lack."""
+def messages(lacks: Counter[Lack]) -> list[str]:
+    """A line of text for each lack."""
     return [
         f"Cannot run here: {count} of these runs, for want of {lack.what}. To get it: {lack.cure}"
         for lack, count in lacks.items()
@@ -52,13 +52,13 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
 
 def _lacks(workspace: Workspace, spec: RunSpec) -> list[Lack]:
     absent = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
-    found = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
-    return found + _lists(workspace, spec)
+    lacks = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
+    return lacks + _lists(workspace, spec)
 
 
 def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
-    """The official lists that a data set's release consists of, or that a run divides it by. Whether each
-    image is on one `partition` tells.
+    """The official lists that a data set's release consists of, or that a run divides it by. Whether
+    they name every image is checked by `partition`.
     """
     name, release = spec.data.dataset, spec.data.release
     dataset, raw = get("datasets", name)(), workspace.raw(name, release)

@@ -1,5 +1,5 @@
-"""What planning must know of a run's network, found on the meta device: nothing is drawn, and runs that share
-a network share the answer.
+"""What planning must know of a run's network, computed on the meta device: nothing is drawn, and runs that
+share a network share the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fedshift.federation.cost import macs_per_image
 from fedshift.federation.launches import Count, Tally
 from fedshift.files import canonical_json
 from fedshift.registry import get
+from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 
 Fact = TypeVar("Fact")
@@ -27,14 +28,14 @@ def by_network(find: Callable[..., Fact]) -> Callable[..., Fact]:
     known: dict[str, Fact] = {}
 
     @functools.wraps(find)
-    def found(spec: RunSpec, *numbers: int) -> Fact:
+    def fact(spec: RunSpec, *numbers: int) -> Fact:
         declared = [spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px]
         key = canonical_json([*declared, *numbers])
         if key not in known:
             known[key] = find(spec, *numbers)
         return known[key]
 
-    return found
+    return fact
 
 
 @functools.cache
@@ -43,7 +44,7 @@ def plain_macs(model: str, px: int, where: str = "registry") -> int:
     classes, without a method. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
-    with torch.device("meta"):
+    with shapes_only():
         network = kind(10, px)
     return macs_per_image(network, px)
 
@@ -59,7 +60,7 @@ def plain_step(model: str, px: int, batch: int, where: str = "registry") -> Coun
     Adam. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
-    with torch.device("meta"):
+    with shapes_only():
         network = kind(10, px)
         images, labels = torch.empty(batch, 3, px, px), torch.empty(batch, dtype=torch.int64)
     with Tally() as tally:

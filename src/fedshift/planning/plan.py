@@ -31,15 +31,15 @@ def plan(workspace: Workspace, request: Request) -> Path:
     images: dict[str, Images] = {}
     cells, evaluated = [], []
     for name in request.experiments:
-        experiment = load(workspace.root, name)
-        for cell in expand(workspace.root, experiment):
+        experiment = load(workspace, name)
+        for cell in expand(workspace, experiment):
             run = _run(workspace, cell.spec, request)
             runs.setdefault(run.name, run)
             data = cell.spec.data
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
             adaptation = canonical_json(cell.task.declared()) if cell.task else ""
             cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
-        for label, task in evaluations(workspace.root, experiment).items():
+        for label, task in evaluations(workspace, experiment).items():
             evaluated.append(Evaluated(name, label, canonical_json(task.declared())))
     packed = list(_packed(runs.values(), request))
     meta = {"request": canonical_json(asdict(request))}
@@ -93,8 +93,7 @@ def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
     """
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
-    root = workspace.root
-    return [cell.spec for name in request.experiments for cell in expand(root, load(root, name))]
+    return [cell.spec for name in request.experiments for cell in expand(workspace, load(workspace, name))]
 
 
 def _below(workspace: Workspace, path: Path) -> str:

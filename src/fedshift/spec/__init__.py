@@ -59,6 +59,6 @@ class RunSpec(Division):
 
 def parse(value: dict[str, Any], where: str) -> RunSpec:
     """Check `value` as a RunSpec. Raises FedshiftError that names `where`, the key and the nearest valid
-    one.
+    name.
     """
     return closed(RunSpec, value, where)

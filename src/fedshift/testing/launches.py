@@ -79,7 +79,7 @@ WORK = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Demand:
     """What a method asks of a device: of a `step`, the mean over all of a round, and of the `rest` of a
     round of three clients, without evaluation.
     """
@@ -88,26 +88,26 @@ class Asked:
     rest: Count
 
 
-def asked(method: str, work: Work) -> Asked:
-    """Play a method to round COUNTED and count that one. Raises FedshiftError where the method does not
+def demand(method: str, work: Work) -> Demand:
+    """Play a method to round COUNTED and count that round. Raises FedshiftError where the method does not
     suit the network.
     """
     run = work.run(method)
     copies = rendering.copies if (rendering := rendering_of(run)) else 1
-    each, nobody = STEPS * work.batch, torch.empty(0, dtype=torch.int64)
+    per_client, nobody = STEPS * work.batch, torch.empty(0, dtype=torch.int64)
     held = [
         ClientData(part.repeat_interleave(copies), part[:4], part[:4], (f"domain{k}",), (k % CLASSES,))
-        for k, part in enumerate(torch.arange(CLIENTS * each).split(each))
+        for k, part in enumerate(torch.arange(CLIENTS * per_client).split(per_client))
     ]
-    made = Federation(run, method_of(run), lambda: model_of(run, CLASSES), work.samples(), held, nobody)
+    federation = Federation(run, method_of(run), lambda: model_of(run, CLASSES), work.samples(), held, nobody)
     steps, total = _Steps(), Tally()
     total.counting = False
     with accelerator(), steps.watched(total), Sends(_ignored), Remembered(), Operations(_ignored), total:
-        for event in made.run():
+        for event in federation.run():
             if event == "round":
-                total.counting = made.round == COUNTED - 1
+                total.counting = federation.round == COUNTED - 1
     rest = total.count + steps.count * -1
-    return Asked(steps.count * (1 / steps.number), rest)
+    return Demand(steps.count * (1 / steps.number), rest)
 
 
 def bare(work: Work) -> Count:
@@ -152,4 +152,4 @@ class _Steps:
 
 
 def _ignored(kind: str, what: str) -> None:
-    """Whether anything waits is asked elsewhere (tests/federation/test_devices.py)."""
+    """Whether anything waits is tested elsewhere (tests/federation/test_devices.py)."""

@@ -85,7 +85,7 @@ class Mixed(Exception):
 
 
 def place() -> str:
-    """Where in fedshift the operation under way is asked for: file, line and function."""
+    """Which line of fedshift called the operation under way: file, line and function."""
     for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
         if SOURCE in path.parents and SOURCE / "testing" not in path.parents:
@@ -129,7 +129,7 @@ class Operations(TorchDispatchMode):
     ) -> Any:
         options, name = dict(kwargs or {}), func._schema.name.removeprefix("aten::")
         tensors = [*tensors_in((args, options))]
-        if not any(one.is_meta for one in tensors) and name not in COPIES:
+        if not any(tensor.is_meta for tensor in tensors) and name not in COPIES:
             return func(*args, **options)
         if name in FUSED:
             return None
@@ -138,10 +138,10 @@ class Operations(TorchDispatchMode):
         if name == "_local_scalar_dense":
             self._note("read", "item")
             return torch.ones((), dtype=args[0].dtype).item()
-        if any(not one.is_meta and (one.dim() or name in INDEXED) for one in tensors):
-            devices = ", ".join(f"{one.device.type} {list(one.shape)}" for one in tensors)
+        if any(not tensor.is_meta and (tensor.dim() or name in INDEXED) for tensor in tensors):
+            devices = ", ".join(f"{tensor.device.type} {list(tensor.shape)}" for tensor in tensors)
             raise Mixed(f"{place()}: {func} on {devices}")
-        if name in INDEXED and any(one is not None and one.dtype in MASKS for one in args[1]):
+        if name in INDEXED and any(tensor is not None and tensor.dtype in MASKS for tensor in args[1]):
             self._note("read", "a mask as index")
             args = (args[0], positions(args[1]), *args[2:])
         if name in WAITING:
@@ -180,14 +180,14 @@ class Remembered(TorchDispatchMode):
     ) -> Any:
         options = dict(kwargs or {})
         tensors = [*tensors_in((args, options))]
-        aliased = any(one.alias_info is not None for one in func._schema.returns)
-        if not tensors or not all(one.is_meta for one in tensors) or func.is_view:
+        aliased = any(output.alias_info is not None for output in func._schema.returns)
+        if not tensors or not all(tensor.is_meta for tensor in tensors) or func.is_view:
             return func(*args, **options)
         key = (func, _described((args, options)))
         if key not in self._results:
-            before = [_described(one) for one in tensors]
+            before = [_described(tensor) for tensor in tensors]
             result = func(*args, **options)
-            if [_described(one) for one in tensors] == before:  # not resize_
+            if [_described(tensor) for tensor in tensors] == before:  # not resize_
                 self._results[key] = tree_map_only(Tensor, _alike, result)
             return result
         if aliased:
@@ -196,8 +196,8 @@ class Remembered(TorchDispatchMode):
         return _alike(result) if isinstance(result, Tensor) else tree_map_only(Tensor, _alike, result)
 
 
-def _alike(one: Tensor) -> Tensor:
-    return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=META)
+def _alike(tensor: Tensor) -> Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
 
 
 def _described(value: Any) -> Any:
@@ -209,22 +209,24 @@ def _described(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_described, value))
     if isinstance(value, dict):
-        return tuple((name, _described(one)) for name, one in value.items())
+        return tuple((name, _described(item)) for name, item in value.items())
     return type(value), value
 
 
 def positions(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Indices with every mask replaced by as many positions as it has places."""
-    found: list[Tensor | None] = []
-    for one in indices:
-        if one is not None and one.dtype in MASKS:
-            found += [torch.empty(one.numel(), dtype=torch.int64, device=META)] * one.dim()
+    positions_of: list[Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype in MASKS:
+            positions_of += [torch.empty(index.numel(), dtype=torch.int64, device=META)] * index.dim()
         else:
-            found.append(one)
-    return found
+            positions_of.append(index)
+    return positions_of
 
 
 def of_ones(func: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
     """The result of an operation where all values are ones, on the device."""
-    args, options = tree_map_only(Tensor, lambda one: torch.ones(one.shape, dtype=one.dtype), (args, options))
-    return tree_map_only(Tensor, lambda one: one.to(META), func(*args, **options))
+    args, options = tree_map_only(
+        Tensor, lambda tensor: torch.ones(tensor.shape, dtype=tensor.dtype), (args, options)
+    )
+    return tree_map_only(Tensor, lambda tensor: tensor.to(META), func(*args, **options))

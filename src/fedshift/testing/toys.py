@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
     "local": {"batch": 8, "lr": 0.1},
     "federation": {"rounds": 2},
 }
-FEW_SHOT = ((1,), (0,), (0, 1))  # labels that are told to be rare at the clients of `images`
+FEW_SHOT = ((1,), (0,), (0, 1))  # labels that count as rare at the clients of `images`
 # Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or
 # none, is wrong.
 SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
@@ -43,8 +43,8 @@ def spec(**blocks: dict[str, Any]) -> RunSpec:
 
 def method(name: str, **hp: Any) -> Method:
     """A method by name with hyper-parameters."""
-    made: Method = get("methods", name)(params(get("methods", name), hp))
-    return made
+    built: Method = get("methods", name)(params(get("methods", name), hp))
+    return built
 
 
 class Untouched:
@@ -81,7 +81,7 @@ def quadratic(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def quadratics(
-    chosen: Method,
+    method: Method,
     h: list[float],
     c: list[float],
     start: float,
@@ -107,7 +107,7 @@ def quadratics(
     samples = Samples(pixels, torch.zeros(len(pixels), dtype=torch.int64), Untouched(), lambda x: x)
     local = {"batch": max(sizes), "lr": lr, "epochs": steps, **blocks.get("local", {})}
     run = spec(local=local, federation={"rounds": rounds, **blocks.get("federation", {})})
-    return Federation(run, chosen, lambda: Point(start), samples, clients, nobody, quadratic)
+    return Federation(run, method, lambda: Point(start), samples, clients, nobody, quadratic)
 
 
 def images(
@@ -165,7 +165,7 @@ class Normed(Model):
 
 def small(
     run: RunSpec,
-    chosen: Method,
+    method: Method,
     clients: int = 3,
     sizes: Sequence[tuple[int, int, int]] = SIZES,
     **options: Any,
@@ -173,7 +173,7 @@ def small(
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients, sizes)
     model = get("models", run.model.name)
-    return Federation(run, chosen, lambda: model(2, 32), samples, held, target, **options)
+    return Federation(run, method, lambda: model(2, 32), samples, held, target, **options)
 
 
 def tensors(federation: Federation) -> dict[str, Tensor]:
@@ -183,13 +183,13 @@ def tensors(federation: Federation) -> dict[str, Tensor]:
 
 def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:
     """What a federation has recorded and not yet written: (name, round, client) -> numbers by index."""
-    found: dict[tuple[str, int, int], dict[int, float]] = {}
+    numbers: dict[tuple[str, int, int], dict[int, float]] = {}
     for table in federation.diagnostics.table.rows:
         for row in table.to_pylist():
-            place = found.setdefault((row["name"], row["round"], row["client"]), {})
+            place = numbers.setdefault((row["name"], row["round"], row["client"]), {})
             assert row["index"] not in place
             place[row["index"]] = row["value"]
-    return found
+    return numbers
 
 
 def finish(federation: Federation) -> Federation:

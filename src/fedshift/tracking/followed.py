@@ -64,8 +64,8 @@ class Followed:
         """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
         already.
         """
-        said = {"seed", "data.target", "data.dataset", "method.name"}
-        values = {key: value for key, value in _flat(spec).items() if key not in said}
+        labelled = {"seed", "data.target", "data.dataset", "method.name"}
+        values = {key: value for key, value in _flat(spec).items() if key not in labelled}
         return {
             **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
             **self.axes,
@@ -74,7 +74,7 @@ class Followed:
 
 
 def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
-    """Runs with the names that experiments give them; where several use a run, the first one's."""
+    """Runs with the names that experiments give them; where several use a run, the first experiment's."""
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)

@@ -67,7 +67,7 @@ def _computed(
 
 
 def _name(row: dict[str, Any], looked_at: Tested, with_test: bool) -> str:
-    """MLflow's name of a record; empty for one that is not shown."""
+    """MLflow's name of a record; empty where the record is not shown."""
     metric = SHORT.get(row["metric"], row["metric"])
     if row["stage"] == "cost":
         return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"
@@ -89,7 +89,7 @@ def _point(name: str, finished: int, group: list[dict[str, Any]]) -> Point:
 
 
 def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
-    """Accuracies after the last round and, as `final/best_..`, after the one that was best on validation;
+    """Accuracies after the last round and, as `final/best_..`, after the round that was best on validation;
     what the run cost.
 
     All at step 0: MLflow draws bars of them, of other steps single dots.
@@ -103,10 +103,10 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
     rounds = {"final/": pc.max(records["round"]).as_py(), "final/best_": summary["best_round"].get("first")}
     for label, finished in rounds.items():
         if finished is not None:
-            there = points(records.filter(pc.equal(records["round"], finished)))
+            at_end = points(records.filter(pc.equal(records["round"], finished)))
             values |= {
                 label + point.name.replace("/", "_"): point.value
-                for point in there
+                for point in at_end
                 if point.name in ("id/acc", "ood/acc")
             }
     return [Point(name, 0, float(value), end) for name, value in values.items() if value is not None]

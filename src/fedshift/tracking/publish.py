@@ -73,14 +73,14 @@ class Sent:
 
 @dataclass
 class Follower:
-    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called as often as
-    one likes.
+    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called again at
+    any time.
     """
 
     workspace: Workspace
     runs: list[Followed]
     uri: str
-    metrics: tuple[str, ...] = ()  # computed ones, shown besides what is recorded
+    metrics: tuple[str, ...] = ()  # computed from statistics, and shown besides the recorded metrics
     status: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problem: str = ""
@@ -93,42 +93,42 @@ class Follower:
     @property
     def open(self) -> list[Followed]:
         """Runs of which not everything is published, those that made trouble last."""
-        left = [one for one in self.runs if self.status.get(one.run.name) != "FINISHED"]
-        return sorted(left, key=lambda one: self.failures[one.run.name])
+        left = [followed for followed in self.runs if self.status.get(followed.run.name) != "FINISHED"]
+        return sorted(left, key=lambda followed: self.failures[followed.run.name])
 
     def sweep(self) -> Iterator[int]:
         """Publish what is new, run by run; yields numbers of newly published rounds. Errors end in `problem`
         and are tried again next time.
         """
         self.problem, in_a_row = "", 0
-        for one in self.open:
+        for followed in self.open:
             try:
-                yield self._publish(one)
+                yield self._publish(followed)
                 in_a_row = 0
             except Exception as error:  # the store away, locked, half up: a follower waits and tries again
-                self.failures[one.run.name] += 1
-                self.problem = f"{one.run.directory}: {str(error).strip() or type(error).__name__}"
+                self.failures[followed.run.name] += 1
+                self.problem = f"{followed.run.directory}: {str(error).strip() or type(error).__name__}"
                 in_a_row += 1
                 if in_a_row == UNTRUSTED:
                     return
 
-    def _publish(self, one: Followed) -> int:
+    def _publish(self, followed: Followed) -> int:
         """Send what is new of a run; the number of rounds that this added."""
-        directory = self.workspace.run_at(one.run.directory)
+        directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
         sent = self._sent(directory.published)
         before = sent.rounds
-        status, told = _state(directory)
+        status, outcome = _state(directory)
         if sent.status != "FINISHED":
             records = _read(directory, "metrics", sent.rounds, whole=status == "FINISHED")
             if records is None and not sent.run_id and status != "FAILED":
                 return 0
             if records is not None or sent.status != status:
-                self._send(one, sent, status, told, records)
+                self._send(followed, sent, status, outcome, records)
                 write_json(directory.published, vars(sent))
-        self.status[one.run.name] = sent.status
-        self.failures.pop(one.run.name, None)
+        self.status[followed.run.name] = sent.status
+        self.failures.pop(followed.run.name, None)
         return max(0, sent.rounds) - max(0, before)
 
     def _sent(self, path: Path) -> Sent:
@@ -139,31 +139,31 @@ class Follower:
         return sent if sent.store == self.store else Sent(self.store)
 
     def _send(
-        self, one: Followed, sent: Sent, status: str, told: dict[str, Any], records: pa.Table | None
+        self, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any], records: pa.Table | None
     ) -> None:
         """Create or continue the run in the store: points, parameters, tags, and its end."""
         self.client = self.client or MlflowClient(self.uri)
-        known = [] if sent.run_id and status == sent.status else self._known(one)
+        known = [] if sent.run_id and status == sent.status else self._known(followed)
         params: list[Param] = []
         if not sent.run_id:
-            sent.run_id, params = self._run(one, known, records)
-        shown, tags, end = [], {}, None
+            sent.run_id, params = self._run(followed, known, records)
+        new_points, tags, end = [], {}, None
         if records is not None:
             new = records.filter(pc.greater(records["round"], sent.rounds))
-            directory = self.workspace.run_at(one.run.directory)
+            directory = self.workspace.run_at(followed.run.directory)
             statistics = (
                 _read(directory, "statistics", sent.rounds, whole=status == "FINISHED")
                 if self.metrics
                 else None
             )
-            shown = points(new, statistics, self.metrics)
+            new_points = points(new, statistics, self.metrics)
             end = round(1000 * pc.max(records["time"]).as_py())
             if status == "FINISHED":
-                shown += final_points(told, records)
-                tags = {"device": str(told["environment"]["device"]), "bn": told["policy"]["bn"]}
+                new_points += final_points(outcome, records)
+                tags = {"device": str(outcome["environment"]["device"]), "bn": outcome["policy"]["bn"]}
         if status == "FAILED":
-            tags = {"failure": f"{told['kind']}: {told['text']}"[:1000]}
-        metrics = [Metric(point.name, point.value, point.time, point.round) for point in shown]
+            tags = {"failure": f"{outcome['kind']}: {outcome['text']}"[:1000]}
+        metrics = [Metric(point.name, point.value, point.time, point.round) for point in new_points]
         self._tidy(known, sent)
         self.client.log_batch(
             sent.run_id, metrics, params, [RunTag(key, value) for key, value in tags.items()]
@@ -177,28 +177,33 @@ class Follower:
         if records is not None:
             sent.rounds = max(sent.rounds, pc.max(records["round"]).as_py())
 
-    def _known(self, one: Followed) -> list[Any]:
+    def _known(self, followed: Followed) -> list[Any]:
         """The store's runs with this digest and code, those with metrics first."""
         assert self.client is not None
-        self._page(one.page)
-        query = f"tags.digest = '{one.run.digest}' and tags.code = '{one.run.code}'"
-        found = self.client.search_runs(list(self.pages.values()), query)
-        return sorted(found, key=lambda run: (-len(run.data.metrics), run.info.run_id))
+        self._page(followed.page)
+        query = f"tags.digest = '{followed.run.digest}' and tags.code = '{followed.run.code}'"
+        runs = self.client.search_runs(list(self.pages.values()), query)
+        return sorted(runs, key=lambda run: (-len(run.data.metrics), run.info.run_id))
 
-    def _run(self, one: Followed, known: list[Any], records: pa.Table | None) -> tuple[str, list[Param]]:
+    def _run(self, followed: Followed, known: list[Any], records: pa.Table | None) -> tuple[str, list[Param]]:
         """The id of the run, created where the store has none, and the parameters that it does not have
         yet.
         """
         assert self.client is not None
         if known:
-            run_id, there = known[0].info.run_id, known[0].data.params
+            run_id, known_params = known[0].info.run_id, known[0].data.params
         else:
             start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
-            page = self._page(one.page)
-            run_id, there = self.client.create_run(page, start, one.tags, one.name).info.run_id, {}
-        path = self.workspace.run_at(one.run.directory).spec
-        spec = json.loads(path.read_text() if path.is_file() else one.run.spec)
-        return run_id, [Param(key, value) for key, value in one.params(spec).items() if key not in there]
+            page = self._page(followed.page)
+            run_id, known_params = (
+                self.client.create_run(page, start, followed.tags, followed.name).info.run_id,
+                {},
+            )
+        path = self.workspace.run_at(followed.run.directory).spec
+        spec = json.loads(path.read_text() if path.is_file() else followed.run.spec)
+        return run_id, [
+            Param(key, value) for key, value in followed.params(spec).items() if key not in known_params
+        ]
 
     def _tidy(self, known: list[Any], sent: Sent) -> None:
         """Drop the reason of a failure that is over, and empty doubles: a server that hung may have created a
@@ -212,8 +217,8 @@ class Follower:
                 self.client.delete_tag(sent.run_id, "failure")
 
     def _page(self, name: str) -> str:
-        """The id of an MLflow experiment, created where there is none; `pages` then holds every one that the
-        store has.
+        """The id of an MLflow experiment, created where there is none; `pages` then holds all of the
+        store.
         """
         assert self.client is not None
         if name not in self.pages:
@@ -224,8 +229,8 @@ class Follower:
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
-    """MLflow's name for how far a run is, with its summary or failure. Only of a run that failed before the
-    lock's holder is asked for.
+    """MLflow's name for how far a run is, with its summary or failure. The
+    lock is read only where an attempt has failed.
     """
     if (summary := run.summary()) is not None:
         return "FINISHED", summary
@@ -235,8 +240,8 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
 
 
 def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
-    """Records ("metrics") or statistics of a finished run, or of the segments of a running one that end after
-    round `after`.
+    """Records ("metrics") or statistics of a finished run, or of those segments of a running run that end
+    after round `after`.
     """
     columns = COLUMNS if kind == "metrics" else None
     if whole:

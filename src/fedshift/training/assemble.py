@@ -12,6 +12,7 @@ from fedshift.data.load import RunData
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import Samples
 from fedshift.models.base import Model
+from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 from fedshift.training.pretrained import read
 
@@ -31,7 +32,7 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
     samples = Samples(data.images, data.labels, augment, evaluate, evaluate.mean, evaluate.deviation, device)
     hashes, options = dict(data.hashes), dict[str, Any]()
     if spec.model.init != "scratch":
-        with torch.device("meta"):
+        with shapes_only():
             plain = build()
         weights = read(plain, spec.model.init)
         hashes["start"], options["start"] = weights.sha256, weights.start

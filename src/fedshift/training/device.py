@@ -1,4 +1,4 @@
-"""Which device a job computes on: the one that it asked for, or none."""
+"""Which device a job computes on: the device that was requested, or none."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def require(asked: torch.device) -> None:
+def require(wanted: torch.device) -> None:
     """Raise FedshiftError for a GPU that does not work here; another machine may have one."""
-    if asked.type == "cuda" and not torch.cuda.is_available():
+    if wanted.type == "cuda" and not torch.cuda.is_available():
         what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
         cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
         raise FedshiftError("device: cuda", what, cure, retry=True)

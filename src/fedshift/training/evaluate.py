@@ -45,13 +45,13 @@ def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: tor
     todo = [item for item in zip(paths, tasks, stamps, strict=True) if not item[0].exists()]
     if todo:
         with arithmetic(spec.local.precision, device):
-            made = _Made(workspace, directory, summary, spec, device)
+            finished = _FinishedRun(workspace, directory, summary, spec, device)
             for path, task, stamp in todo:
-                made.write(path, task, stamp)
+                finished.write(path, task, stamp)
     return paths
 
 
-class _Made:
+class _FinishedRun:
     """A finished run, assembled once for all that is computed of it."""
 
     def __init__(
@@ -74,7 +74,7 @@ class _Made:
     def trained(self, task: Task) -> Trained:
         """What the evaluation sees: the weights and images that the task names."""
         federation = self.federation
-        kept = weights.restore(federation, self.run, self.summary, task.selection)
+        restored = weights.restore(federation, self.run, self.summary, task.selection)
         targets = self.data.targets if task.images == "tested" else self.data.unheld
         return Trained(
             spec=self.spec,
@@ -85,11 +85,11 @@ class _Made:
             precision=federation.worker.precision,
             classes=self.data.classes,
             domains=self.domains,
-            models=lambda: weights.models(federation, kept, targets),
+            models=lambda: weights.models(federation, restored, targets),
         )
 
     def write(self, path: Path, task: Task, stamp: dict[str, Any]) -> None:
-        """Compute what a task asks for, and write it with what it was made from."""
+        """Compute a task's table, and write it with what it was computed from."""
         began = time.monotonic()
         kind: type[Evaluation] = get("evaluations", task.evaluation)
         if kind.adapts:
@@ -97,7 +97,7 @@ class _Made:
         trained = self.trained(task)
         kind.check(trained.network.model, f"evaluation {kind.name}")
         table = kind(params(kind, task.params), self.federation.method).table(trained)
-        told = {key: self.summary[key] for key in ("dataset", "method", "target", "seed")}
+        facts = {key: self.summary[key] for key in ("dataset", "method", "target", "seed")}
         cost = {"round": trained.round, "seconds": time.monotonic() - began, "time": time.time()}
         machine = environment(self.federation.device, torch.get_num_threads())
-        write(path, table, {**stamp, **told, **cost, "environment": machine})
+        write(path, table, {**stamp, **facts, **cost, "environment": machine})

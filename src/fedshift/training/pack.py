@@ -43,7 +43,7 @@ def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None])
 def at_once(
     workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
 ) -> None:
-    """Train at most `parallel` at a time, by one command each. One that ends badly leaves the others alone.
+    """Train at most `parallel` at a time, by one command each. A run that ends badly leaves the others alone.
 
     SIGTERM is passed on; once all have ended, so does this process.
     """

@@ -29,7 +29,7 @@ class Weights:
 
     def start(self, layout: Layout, row: Tensor) -> Tensor:
         """`row` [P + Q] with these entries in place of the drawn ones. Raises FedshiftError where a method
-        has replaced one of them.
+        has replaced an entry.
         """
         named = layout.named(row)
         for name, value in self.entries.items():
@@ -43,10 +43,10 @@ class Weights:
 def read(model: Model, init: str) -> Weights:
     """The published weights of a network as its class builds it (on any device).
 
-    Raises FedshiftError where the file is absent, is another one by its hash, or lacks an entry.
+    Raises FedshiftError where the file is absent, is another file by its hash, or lacks an entry.
     """
     file = of_model(type(model), init)
-    found, path = file.check(), file.path
+    sha256, path = file.check(), file.path
     values = torch.load(path, map_location="cpu", weights_only=True)
     entries = {}
     for name, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
@@ -57,4 +57,4 @@ def read(model: Model, init: str) -> Weights:
             what = f"has no '{theirs}' of shape {tuple(tensor.shape)} for '{name}'"
             raise FedshiftError(path, what, f"It is not what {file.address} holds.")
         entries[name] = values[theirs]
-    return Weights(path, found, entries)
+    return Weights(path, sha256, entries)

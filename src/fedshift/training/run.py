@@ -120,10 +120,10 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
         for event in federation.run():
             if event == "round":
                 _log_round(federation, run.name)
-            if stop.asked or time.monotonic() - saved >= checkpoint_seconds:
+            if stop.requested or time.monotonic() - saved >= checkpoint_seconds:
                 checkpoint.save(federation, run.checkpoint, run.segments, name)
                 saved = time.monotonic()
-            if stop.asked:
+            if stop.requested:
                 log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
                 sys.exit(128 + signal.SIGTERM)
     checkpoint.save(federation, run.checkpoint, run.segments, name)

@@ -13,12 +13,12 @@ from types import FrameType
 
 
 class Stop:
-    """asked: whether SIGTERM has come."""
+    """requested: whether SIGTERM has come."""
 
-    asked = False
+    requested = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.requested = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 
 from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.identity import Identity
 from fedshift.rundir import Summary
+from fedshift.shapes import shapes_only
 
 
 def summarize(
@@ -26,7 +26,7 @@ def summarize(
     spec, state, layout = federation.spec, federation.state, federation.layout
     statistics = layout.kind("bn_statistic")
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
-    with torch.device("meta"):
+    with shapes_only():
         model = federation.build()
     model_name, stage = federation.evaluator.reported
     return {

@@ -52,7 +52,7 @@ def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Te
     that is no model, whole: `slot/<name>`.
     """
     layout, state = federation.layout, federation.state
-    whole = {slot.name for slot in federation.method.slots if slot.kept}
+    whole = {slot.name for slot in federation.method.slots if slot.saved}
     named = {}
     for name, tensor in tensors.items():
         if name in whole:
@@ -64,8 +64,8 @@ def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Te
                 1, state.private.mask.nonzero().flatten().to(rows.device), rows
             )
         for entry in layout.entries:
-            kept = bool(state.private.mask[entry.offset])
-            if (name == "row" and kept) or (name == "own" and not kept):
+            private = bool(state.private.mask[entry.offset])
+            if (name == "row" and private) or (name == "own" and not private):
                 continue
             logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()
             named[f"{'shared' if name == 'row' else name}/{entry.name}"] = (
@@ -88,18 +88,18 @@ def restore(
         been changed.
     """
     state = federation.state
-    kept = {
+    restored = {
         name: row.to(state.row.device)
         for name, row in rows(run, summary, selection, federation.layout).items()
     }
-    if "shared" in kept:
-        state.row[state.shared.at] = kept["shared"][state.shared.at]
-    if "own" in kept:
-        state.own.copy_(kept["own"][:, state.private.at])
+    if "shared" in restored:
+        state.row[state.shared.at] = restored["shared"][state.shared.at]
+    if "own" in restored:
+        state.own.copy_(restored["own"][:, state.private.at])
     spec = federation.spec
     finished = round_of(summary, selection)
     state.visits = visits(state.clients, spec.federation.participation, spec.seed, finished)
-    return kept
+    return restored
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
@@ -108,15 +108,15 @@ def round_of(summary: dict[str, Any], selection: str) -> int:
     return int(summary["best_round"].get(selection.removeprefix("best_"), last))
 
 
-def unseen(federation: Federation, kept: dict[str, Tensor]) -> Tensor:
+def unseen(federation: Federation, restored: dict[str, Tensor]) -> Tensor:
     """The models [M, P + Q] that a run's method makes for an unseen domain, from restored weights."""
-    if "generated" in kept:
-        return kept["generated"].clone()
+    if "generated" in restored:
+        return restored["generated"].clone()
     with torch.no_grad():
         return federation.method.unseen(federation.server).clone()
 
 
-def models(federation: Federation, kept: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
+def models(federation: Federation, restored: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
     """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
 
     targets: positions of the images of each held-out domain. A client's own model right after its training is
@@ -131,22 +131,22 @@ def models(federation: Federation, kept: dict[str, Tensor], targets: list[Tensor
     differ = method.generates or (state.private.size > 0 and method.evaluates != "shared")
     for k in range(state.clients):
         if method.evaluates not in ("model", "shared"):
-            own = kept[method.evaluates][k] if state.visits[k] else state.row
+            own = restored[method.evaluates][k] if state.visits[k] else state.row
             yield Kept(*LOCAL, 0, own.clone(), held[k])
         elif differ and not method.generates and not state.shared.size:
             yield Kept(*LOCAL, 0, state.private_row(k), held[k])
         if method.generates:
-            yield Kept(*PERSONALISED, 0, kept["generated"][k].clone(), held[k])
+            yield Kept(*PERSONALISED, 0, restored["generated"][k].clone(), held[k])
         elif differ and state.shared.size:
             yield Kept(*PERSONALISED, 0, state.private_row(k), held[k])
     sets = unheld if differ else [*itertools.chain(*held), *unheld]
-    made = unseen(federation, kept) if any(len(index) for *_, index in sets) else ()
-    for member, row in enumerate(made):
-        yield Kept(*(GLOBAL if len(made) == 1 else PERSONALISED), member, row, sets)
+    members = unseen(federation, restored) if any(len(index) for *_, index in sets) else ()
+    for member, row in enumerate(members):
+        yield Kept(*(GLOBAL if len(members) == 1 else PERSONALISED), member, row, sets)
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
-    """ "shared" [P + Q], "own" [N, P + Q], or what else the run kept, on the CPU; NaN where an entry is not
+    """ "shared" [P + Q], "own" [N, P + Q], or what else the run saved, on the CPU; NaN where an entry is not
     part of it; "slot/<name>", a slot as it was.
     """
     files: dict[str, str] = summary["weights"]
@@ -158,23 +158,23 @@ def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Lay
     if not path.is_file():
         what = "is not there: results that were pulled come without weights"
         raise FedshiftError(path, what, "Delete the run's directory and train it again.")
-    entries, told = read_tensors(path, "Delete the run's directory and train it again.")
+    entries, metadata = read_tensors(path, "Delete the run's directory and train it again.")
     if _hash(entries) != summary["hashes"][f"weights_{selection}"]:
         raise FedshiftError(
             path, "has been changed since the run", "Delete the run's directory and train it again."
         )
-    if told["layout"] != layout.hash:
+    if metadata["layout"] != layout.hash:
         raise FedshiftError(path, "holds another network than the code builds now", "Train the run again.")
     by_name = {entry.name: entry for entry in layout.entries}
-    made: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, value in entries.items():
         part, _, key = name.partition("/")
         if part == "slot":
-            made[name] = value
+            tensors[name] = value
             continue
         entry = by_name[key]
         shape = value.shape[: value.dim() - len(entry.shape)]
-        row = made.setdefault(part, torch.full((*shape, layout.size), torch.nan, dtype=value.dtype))
-        for one, new in zip(row.view(-1, layout.size), value.view(-1, *entry.shape), strict=True):
-            entry.view(one).copy_(new)
-    return made
+        row = tensors.setdefault(part, torch.full((*shape, layout.size), torch.nan, dtype=value.dtype))
+        for flat, new in zip(row.view(-1, layout.size), value.view(-1, *entry.shape), strict=True):
+            entry.view(flat).copy_(new)
+    return tensors

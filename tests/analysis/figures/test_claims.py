@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedshift.analysis import static
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.claims import Claims
 from tests.analysis.conftest import Project, accuracy
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from matplotlib.figure import Figure
 
 from fedshift.analysis import interactive, static
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.panels import Panels
 from fedshift.cli import main

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import interactive, static
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.sweep import Sweep
 from fedshift.analysis.panels import Panels, table
 from fedshift.resolve import params

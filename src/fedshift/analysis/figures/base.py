@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.panels import Panels
 from fedshift.experiments.schema import Experiment
 

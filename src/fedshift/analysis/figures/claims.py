@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedshift.analysis import claims
-from fedshift.analysis.claims import Difference, Verdict
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.claims import Verdict
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.paired import Difference
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
@@ -67,7 +68,7 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
 
 
 def _name(verdict: Verdict) -> str:
-    return f"{verdict.claim}: {verdict.said}"
+    return f"{verdict.claim}: {verdict.statement}"
 
 
 def _values(verdict: Verdict, difference: Difference) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis.beside import AVERAGE, printed
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.seeds import Kind, bands, over_seeds

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.beside import AVERAGE, printed
-from fedshift.analysis.collect import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread, Style
 from fedshift.analysis.seeds import BANDS, over_seeds

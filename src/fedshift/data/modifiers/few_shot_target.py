@@ -38,6 +38,6 @@ class FewShotTarget(Modifier):
         if taken >= len(rows):
             what = f"{clients} clients x {self.params.each} samples leave nothing of {len(rows)} to test on"
             raise FedshiftError("partition.modify.few_shot_target", what, "Lower each, or hold out a domain.")
-        chosen = rows[permutation(rng, len(rows))][:taken]
-        table.loc[chosen, "client"] = np.repeat(np.arange(clients, dtype=np.int16), self.params.each)
-        table.loc[chosen, "split"] = "train"
+        drawn = rows[permutation(rng, len(rows))][:taken]
+        table.loc[drawn, "client"] = np.repeat(np.arange(clients, dtype=np.int16), self.params.each)
+        table.loc[drawn, "split"] = "train"

@@ -29,7 +29,7 @@ class Params:
         if not 0 <= self.keep <= 1 or not 0 <= self.share <= 1:
             raise FedshiftError(where, f"keep = {self.keep}, share = {self.share}", "Both are from 0 to 1.")
         for domain, rare in self.classes.items():
-            if domain not in domains or not all(0 <= one < classes for one in rare):
+            if domain not in domains or not all(0 <= label < classes for label in rare):
                 what = f"classes {rare} of '{domain}'"
                 raise FedshiftError(
                     where, what, f"Domains: {', '.join(domains)}; classes: 0 to {classes - 1}."

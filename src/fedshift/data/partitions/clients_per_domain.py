@@ -43,9 +43,9 @@ class ClientsPerDomain(Scheme):
 
     def assign(self, index: pd.DataFrame, domains: list[str], rng: np.random.PCG64) -> NDArray[np.int16]:
         assigned = np.full(len(index), -1, dtype=np.int16)
-        each = self.params.clients // len(domains)
+        per_domain = self.params.clients // len(domains)
         for number, domain in enumerate(domains):
             rows = np.flatnonzero(index["domain"] == domain)
-            part = np.minimum(np.arange(len(rows)) // max(1, len(rows) // each), each - 1)
-            assigned[rows[permutation(rng, len(rows))]] = number * each + part
+            part = np.minimum(np.arange(len(rows)) // max(1, len(rows) // per_domain), per_domain - 1)
+            assigned[rows[permutation(rng, len(rows))]] = number * per_domain + part
         return assigned

@@ -135,14 +135,14 @@ class CCST(Rendering):
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """The images of some of a client's samples, each in its drawn styles."""
         names = np.array(sorted(styles))
-        chosen = np.stack(
+        drawn = np.stack(
             [
-                names[permutation(generator(seed, "styles", int(one)), len(names))][: self.params.styles]
-                for one in part
+                names[permutation(generator(seed, "styles", int(sample)), len(names))][: self.params.styles]
+                for sample in part
             ]
         )
         features = encode(_unit(pixels, part))
-        for column in chosen.T:
+        for column in drawn.T:
             mean, deviation = (torch.stack([styles[int(s)][i] for s in column]) for i in range(2))
             styled = features.lerp(adain(features, mean, deviation), self.params.alpha)
             images = (decode(styled).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()

@@ -66,16 +66,16 @@ def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
         for part in FILES
     }
     return {
-        part: WeightsFile("ccst", name, f"{SOURCE}/{name}" if given == known else "", given, instead[part])
-        for (part, name), known, given in zip(FILES.items(), published, declared, strict=True)
+        part: WeightsFile("ccst", name, f"{SOURCE}/{name}" if sha256 == known else "", sha256, instead[part])
+        for (part, name), known, sha256 in zip(FILES.items(), published, declared, strict=True)
     }
 
 
 class Stylizer:
-    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache; given:
+    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache, from
     the files' SHA-256.
 
-    Raises FedshiftError where a file is absent, is another one by its hash, or does not fit, naming it and
+    Raises FedshiftError where a file is absent, is another file by its hash, or does not fit, naming it and
     the substitute that needs none.
     """
 
@@ -96,10 +96,10 @@ class Stylizer:
 
 def _load(net: nn.Sequential, file: WeightsFile) -> None:
     file.check()
-    given = list(torch.load(file.path, map_location="cpu", weights_only=True).values())
+    tensors = list(torch.load(file.path, map_location="cpu", weights_only=True).values())
     ours = list(net.state_dict().values())
-    if len(given) < len(ours) or any(a.shape != b.shape for a, b in zip(given, ours, strict=False)):
+    if len(tensors) < len(ours) or any(a.shape != b.shape for a, b in zip(tensors, ours, strict=False)):
         cure = f"Take {SOURCE}/{file.name}, or {SUBSTITUTE}"
         raise FedshiftError(file.path, "does not hold AdaIN's layers in their order", cure)
-    net.load_state_dict(dict(zip(net.state_dict(), given, strict=False)))
+    net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=False)))
     net.requires_grad_(False).eval()

@@ -60,7 +60,7 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Neck(nn.Sequential):
-    """A network's neck, and beside its feature [B, F] the highlighted one: [B, C, h, w] to [B, F + C].
+    """A network's neck, and beside its feature [B, F] the highlighted feature: [B, C, h, w] to [B, F + C].
 
     For ResNets the neck is the global average, as in the paper; other networks keep their own. Its tensors
     keep their names.

@@ -108,13 +108,13 @@ def decompose(model: nn.Module, how: Decomposition) -> int:
     """Replace, in place, each layer and BN that a module of `model` names in `decomposes`; returns how many
     there were.
     """
-    found = [module for module in model.modules() if hasattr(module, "decomposes")]
-    for module in found:
+    modules = [module for module in model.modules() if hasattr(module, "decomposes")]
+    for module in modules:
         layer, bn = cast(tuple[str, str], module.decomposes)
         setattr(module, layer, _block(getattr(module, layer), how))
         if bn:
             setattr(module, bn, nn.Identity())
-    return len(found)
+    return len(modules)
 
 
 def _block(layer: nn.Module, how: Decomposition) -> DSEBlock:

@@ -29,8 +29,8 @@ def information(styles: Style, form: Form) -> Tensor:
     """
     n = len(styles.mu)
     official = form == "official" and n > 1
-    variances = [one.var(0, correction=int(official)) + EPSILON * official for one in styles]
-    return torch.stack([*(one.mean(0) for one in styles), *variances])
+    variances = [statistic.var(0, correction=int(official)) + EPSILON * official for statistic in styles]
+    return torch.stack([*(statistic.mean(0) for statistic in styles), *variances])
 
 
 @equation("StableFDG", "Step 1")
@@ -40,10 +40,10 @@ def ring(clients: int, m: int, rng: torch.Generator) -> Tensor:
     So no client gets its own, none is left out, and every other client is equally likely.
     """
     order = torch.randperm(clients, generator=rng)
-    given = torch.empty(clients, min(m, clients - 1), dtype=torch.int64)
-    for step in range(given.shape[1]):
-        given[order, step] = order.roll(-1 - step)
-    return given
+    senders = torch.empty(clients, min(m, clients - 1), dtype=torch.int64)
+    for step in range(senders.shape[1]):
+        senders[order, step] = order.roll(-1 - step)
+    return senders
 
 
 @equation("StableFDG", "Table 9", sharing="largest_distance")
@@ -58,28 +58,28 @@ def seeds(features: Tensor, race: Tensor) -> Tensor:
     """k-means++ seeding of features [B, F] into k different samples [k]; race [k, B]: standard exponential
     draws.
 
-    The first is uniform, each next proportional to its squared distance to the nearest chosen one; all
+    The first is uniform, each next proportional to its squared distance to the nearest seed so far; all
     distances 0: uniform among the rest. The smallest race / weight wins, which is a draw in proportion to the
     weights and needs no wait for the device.
     """
     squared = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist").square()
     nearest = torch.ones_like(squared[0])
     free = torch.ones_like(nearest)
-    chosen = []
+    seeded = []
     for number, draws in enumerate(race):
         weight = torch.where((free * nearest).any(), nearest, 1.0)
-        one = torch.where(free > 0, weight / draws, -1.0).argmax()
-        free = free.index_fill(0, one, 0.0)
-        distances = squared.index_select(0, one[None])[0]
+        seed = torch.where(free > 0, weight / draws, -1.0).argmax()
+        free = free.index_fill(0, seed, 0.0)
+        distances = squared.index_select(0, seed[None])[0]
         nearest = distances if number == 0 else nearest.minimum(distances)
-        chosen.append(one)
-    return torch.stack(chosen)
+        seeded.append(seed)
+    return torch.stack(seeded)
 
 
 @equation("StableFDG", "Step 2, released", shift="official")
-def centres(features: Tensor, chosen: Tensor) -> Tensor:
-    """Features [B, F] after one Lloyd iteration from the seeds `chosen` [k]: the centres [k, F]."""
-    start = features[chosen]
+def centres(features: Tensor, seeded: Tensor) -> Tensor:
+    """Features [B, F] after one Lloyd iteration from the seeds `seeded` [k]: the centres [k, F]."""
+    start = features[seeded]
     member = F.one_hot(torch.cdist(features, start).argmin(1), len(start)).to(features.dtype)
     size = member.sum(0)[:, None]
     return torch.where(size > 0, member.T @ features / size.clamp(min=1), start)
@@ -102,8 +102,8 @@ def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
     """Indices [size] of the samples to add so that the classes among `labels` [B] become as equal as
     possible, ascending by class.
 
-    Again and again every smallest class gets one, random ones if fewer remain; which sample of a class is
-    uniform.
+    Again and again every smallest class gets one sample, random classes if fewer remain; which sample of a
+    class is uniform.
     """
     classes, counts = labels.unique(return_counts=True)
     total, left = counts.clone(), size
@@ -137,4 +137,6 @@ def explored(own: Style, source: Tensor, alpha: float) -> Style:
     batch = len(own.mu)
     added = own.of(source[batch:])
     pairs = zip(own, added, strict=True)
-    return Style(*(torch.cat([one, new + alpha * (new - one.mean(0))]) for one, new in pairs))
+    return Style(
+        *(torch.cat([statistic, new + alpha * (new - statistic.mean(0))]) for statistic, new in pairs)
+    )

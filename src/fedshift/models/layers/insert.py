@@ -25,10 +25,10 @@ def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
 @torch.no_grad()
 def channels(model: Model) -> dict[str, int]:
     """The channels of the map after every stage."""
-    found: dict[str, int] = {}
+    widths: dict[str, int] = {}
 
     def note(stage: str, x: Tensor) -> Tensor:
-        found[stage] = x.shape[1]
+        widths[stage] = x.shape[1]
         return x
 
     device = next(model.parameters()).device
@@ -36,7 +36,7 @@ def channels(model: Model) -> dict[str, int]:
     model.eval()
     model.body(torch.zeros(1, 3, model.input_px, model.input_px, device=device), after)
     model.train()
-    return found
+    return widths
 
 
 def insert(model: Model, layers: Mapping[str, nn.Module], suffix: str) -> Model:

@@ -1,7 +1,7 @@
 """The style of a feature map: its mean and standard deviation per channel, taken, moved, mixed and widened.
 
 What MixStyle, DSU, FedFA and StableFDG share. Statistics are computed in fp32 (fp64 stays fp64) also under
-autocast; a changed map has the dtype of the given one. On a map of a single pixel the unbiased variance is
+autocast; a changed map has the dtype of its input. On a map of a single pixel the unbiased variance is
 taken as 0.
 """
 
@@ -67,13 +67,13 @@ def adain(x: Tensor, own: Style, target: Style) -> Tensor:
 
 
 @equation("StableFDG", "Step 5")
-def mixed(one: Style, share: Tensor, partner: Tensor) -> Style:
+def mixed(own: Style, share: Tensor, partner: Tensor) -> Style:
     """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation (MixStyle;
     StableFDG, Step 5).
     """
-    share = share[:, None].to(one.mu.dtype)
-    other = one.of(partner)
-    return Style(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
+    share = share[:, None].to(own.mu.dtype)
+    other = own.of(partner)
+    return Style(*(share * a + (1 - share) * b for a, b in zip(own, other, strict=True)))
 
 
 def shares(count: int, beta: float, device: torch.device) -> Tensor:

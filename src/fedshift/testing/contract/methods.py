@@ -154,12 +154,12 @@ class MethodContract(Contract):
             if (row["model"], row["stage"]) == federation.evaluator.reported
             and (row["split"], row["metric"]) == ("test", "accuracy")
         ]
-        assert sorted(one[:2] for one in tested) == [(finished, k) for finished in range(4) for k in range(3)]
-        found = points(pq.read_table(io.BytesIO(federation.records.pack())))
-        for point in (point for point in found if point.name == "id/acc"):
+        assert sorted(row[:2] for row in tested) == [(finished, k) for finished in range(4) for k in range(3)]
+        tracked = points(pq.read_table(io.BytesIO(federation.records.pack())))
+        for point in (point for point in tracked if point.name == "id/acc"):
             by_client = [value for finished, _, value in tested if finished == point.round]
             assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)
-        assert sum(point.name == "id/acc" for point in found) == 4
+        assert sum(point.name == "id/acc" for point in tracked) == 4
 
     def test_participation_and_batches_are_those_of_fedavg(
         self, name: str, monkeypatch: pytest.MonkeyPatch
@@ -171,6 +171,6 @@ class MethodContract(Contract):
 
     def test_the_partition_and_the_prepared_images_are_those_of_fedavg(self, name: str) -> None:
         """A method has no say in its data."""
-        mine, fedavg = (spec(method={"name": one}, data={"target": "ink"}) for one in (name, "fedavg"))
+        mine, fedavg = (spec(method={"name": label}, data={"target": "ink"}) for label in (name, "fedavg"))
         assert partition_name(mine) == partition_name(fedavg)
         assert prepared_name(mine.data) == prepared_name(fedavg.data)

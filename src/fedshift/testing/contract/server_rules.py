@@ -45,17 +45,17 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
     return rounds
 
 
-def again(federation: Federation, one: Round, order: list[int]) -> tuple[Tensor, Tensor]:
+def again(federation: Federation, record: Round, order: list[int]) -> tuple[Tensor, Tensor]:
     """Replay a captured aggregation with its clients in another order: the server's row, and the personal
     rows in the old order.
     """
-    federation.state.load_state_dict(one.before)
-    active = one.server.active
-    one.server.active = [active[i] for i in order]
-    rows = one.rows[order]
-    up = {name: value[order] for name, value in one.up.items()}
-    federation.method.aggregate(one.server, rows, one.p[order], up)
-    one.server.active = active
+    federation.state.load_state_dict(record.before)
+    active = record.server.active
+    record.server.active = [active[i] for i in order]
+    rows = record.rows[order]
+    up = {name: value[order] for name, value in record.up.items()}
+    federation.method.aggregate(record.server, rows, record.p[order], up)
+    record.server.active = active
     personal = torch.empty_like(rows)
     personal[order] = rows
     return federation.state.row.clone(), personal[:, federation.state.personal.at]
@@ -74,10 +74,10 @@ class ServerRuleContract(Contract):
         """The last round's aggregation, its clients turned round."""
         federation = rule(name)
         rounds = captured(federation, monkeypatch)
-        one = rounds[-1]
+        record = rounds[-1]
         shared = federation.state.shared.at
-        row, personal = again(federation, one, [0, 1, 2])
-        turned, turned_personal = again(federation, one, [2, 0, 1])
+        row, personal = again(federation, record, [0, 1, 2])
+        turned, turned_personal = again(federation, record, [2, 0, 1])
         assert turned[shared].tolist() == pytest.approx(row[shared].tolist(), rel=1e-4, abs=1e-5)
         assert turned_personal.flatten().tolist() == pytest.approx(
             personal.flatten().tolist(), rel=1e-4, abs=1e-5
@@ -88,22 +88,22 @@ class ServerRuleContract(Contract):
     ) -> None:
         """One client: its own tensors. All clients equal: the same again, whatever their weights."""
         federation = rule(name, rounds=1)
-        one = captured(federation, monkeypatch)[0]
+        record = captured(federation, monkeypatch)[0]
         shared = federation.state.shared.at
-        one.rows[:] = one.rows[0]
-        one.up = {name: value[:1].expand_as(value).clone() for name, value in one.up.items()}
-        row, _ = again(federation, one, list(range(len(one.rows))))
-        assert row[shared].tolist() == pytest.approx(one.rows[0, shared].tolist(), rel=1e-4, abs=1e-5)
+        record.rows[:] = record.rows[0]
+        record.up = {name: value[:1].expand_as(value).clone() for name, value in record.up.items()}
+        row, _ = again(federation, record, list(range(len(record.rows))))
+        assert row[shared].tolist() == pytest.approx(record.rows[0, shared].tolist(), rel=1e-4, abs=1e-5)
 
     def test_one_client_alone_gets_its_own_model_back(
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The average of one."""
         federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
-        one = captured(federation, monkeypatch)[0]
+        record = captured(federation, monkeypatch)[0]
         shared = federation.state.shared.at
         assert federation.state.row[shared].tolist() == pytest.approx(
-            one.rows[0, shared].tolist(), rel=1e-5, abs=1e-6
+            record.rows[0, shared].tolist(), rel=1e-5, abs=1e-6
         )
 
     def test_all_clients_receive_the_same_shared_entries(
@@ -120,7 +120,7 @@ class ServerRuleContract(Contract):
 
         monkeypatch.setattr(loop, "train", spy)
         finish(federation)
-        assert all(one.equal(rows[0]) for rows in received.values() for one in rows)
+        assert all(row.equal(rows[0]) for rows in received.values() for row in rows)
 
     def test_nothing_breaks_when_nobody_moves(self, name: str) -> None:
         """Learning rate 0: all updates, distances and norms of differences are zero."""

@@ -41,7 +41,7 @@ def everything(federation: Federation) -> dict[str, object]:
     held |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
     if progress:
         done = {
-            "rows": progress.rows[: progress.done],
+            "rows": progress.trained,
             "measured": progress.measured[: progress.done],
         }
         held |= {f"open.{name}": value for name, value in {**vars(progress), **done}.items()}

@@ -1,0 +1,70 @@
+"""FDSE's aggregation: consensus of the shared updates (Eq. 8), similarity of the personal tensors (Eq. 9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.errors import FedshiftError
+from fedshift.methods._min_norm import min_norm
+
+
+@equation("FDSE", "Eq. 8")
+def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
+    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex
+    combination of their directions.
+
+    No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
+    updates' inner products, where they are computed already. Raises FedshiftError for an update that is not
+    finite.
+    """
+    if factors is None:
+        factors = consensus_factors((updates @ updates.T).double().cpu())
+    return factors.to(updates, non_blocking=True) @ updates
+
+
+@equation("FDSE", "Eq. 8, factors")
+def consensus_factors(gram: Tensor) -> Tensor:
+    """What the updates are multiplied by in their common one, [K], from their inner products gram [K, K], in
+    float64 on the CPU: mean norm u_k / norm_k.
+
+    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u itself:
+    fedshift.methods._min_norm.min_norm of the directions' inner products. Raises FedshiftError for an update
+    that is not finite.
+    """
+    all_finite(gram, "Eq. 8", range(len(gram)))
+    norms = gram.diagonal().sqrt()
+    moved = (norms > 1e-12).nonzero().flatten()
+    weights = torch.zeros_like(norms)
+    if len(moved):
+        unit = gram[moved][:, moved] / torch.outer(norms[moved], norms[moved])
+        weights[moved] = norms.mean() * min_norm(unit) / norms[moved]
+    return weights
+
+
+def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
+    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the
+    updates' inner products.
+    """
+    lost = [k for k, norm in zip(clients, gram.diagonal().tolist(), strict=True) if not math.isfinite(norm)]
+    if lost:
+        who = f"client{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
+        cure = "Training has diverged there: lower local.lr, or set local.clip."
+        raise FedshiftError(f"method fdse, {place}", f"the update of {who} is infinite or NaN", cure)
+
+
+@equation("FDSE", "Eq. 9")
+def similarity(values: Tensor, tau: float) -> Tensor:
+    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their
+    cosines / tau.
+
+    The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.
+    """
+    norms = values.norm(dim=1, keepdim=True)
+    unit = values / norms.where(norms > 0, 1)
+    itself = torch.eye(len(values), dtype=values.dtype, device=values.device)
+    return torch.where(norms > 0, torch.softmax(unit @ unit.T / tau, 1), itself)

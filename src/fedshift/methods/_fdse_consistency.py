@@ -1,0 +1,101 @@
+"""FDSE's consistency term (Eq. 4-7): it pulls the statistics of every block's output to the global ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedshift.equations import equation
+from fedshift.methods._fdse_released import consistency_head, consistency_v1
+from fedshift.models.base import Model
+from fedshift.models.layers.dse import DSEBlock
+from fedshift.models.layers.moments import BatchMoments
+
+KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
+
+
+@equation("FDSE", "Eq. 4")
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least
+    (fp64 stays fp64).
+    """
+    average, variance = BatchMoments.apply(x)  # type: ignore[no-untyped-call]
+    return average, variance
+
+
+@equation("FDSE", "Eq. 5")
+def running(before: Tensor, batch: Tensor) -> Tensor:
+    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more
+    batch.
+
+    Only `batch` has a gradient, which the factor 0.1 therefore scales.
+    """
+    return KEEP * before.detach() + (1 - KEEP) * batch
+
+
+@equation("FDSE", "Eq. 6")
+def consistency(
+    average: Tensor, variance: Tensor, global_average: Tensor, global_variance: Tensor, channels: Tensor
+) -> Tensor:
+    """(1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2 of each of L layers, [L].
+
+    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer,
+    else 0: for one layer alone torch.full((1, d), 1 / d).
+    """
+    shift = (channels * (average - global_average).square()).sum(1)
+    return shift + (channels * (variance - global_variance)).sum(1).square()
+
+
+@equation("FDSE", "Eq. 7")
+def depth_weights(depth: Tensor, beta: float) -> Tensor:
+    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`,
+    integers give fp32.
+    """
+    return torch.softmax(beta * depth, 0)
+
+
+class Alignment:
+    """L_con of a network in training. The statistics of BN_DFE that it comes with stay the goal, and start
+    the running ones.
+    """
+
+    def __init__(self, model: Model, beta: float) -> None:
+        self.blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
+        self.sizes = [block.outputs for block in self.blocks]
+        self.bns: list[Any] = [block.dfe.bn for block in self.blocks]
+        goal = [torch.cat([getattr(bn, name) for bn in self.bns]) for name in ("running_mean", "running_var")]
+        self.goal, self.own = goal, goal
+        self.channels = torch.block_diag(*[goal[0].new_full((1, size), 1 / size) for size in self.sizes])
+        self.weights = depth_weights(torch.arange(len(self.bns), device=goal[0].device), beta).to(goal[0])
+        self.memory: tuple[Tensor, Tensor] | None = None
+
+    def term(self) -> Tensor:
+        """Eq. 4-7 for the batch that the network has just seen; a scalar."""
+        batch = zip(*self._moments(), strict=True)
+        self.own = [running(before, torch.cat(now)) for before, now in zip(self.own, batch, strict=True)]
+        layers = consistency(self.own[0], self.own[1], self.goal[0], self.goal[1], self.channels)
+        return (self.weights * layers).sum()
+
+    def first_release(self) -> Tensor:
+        """The same in the first release."""
+        averages, variances = (vector.split(self.sizes) for vector in self.goal)
+        layers = [
+            consistency_v1(batch, bn.running_mean, bn.running_var, average, variance)
+            for (batch, _), bn, average, variance in zip(
+                self._moments(), self.bns, averages, variances, strict=True
+            )
+        ]
+        return (self.weights * torch.stack(layers)).sum()
+
+    def second_release(self) -> Tensor:
+        """The same in the second release."""
+        averages, variances = (vector.split(self.sizes) for vector in self.goal)
+        batches = [batch for batch, _ in self._moments()]
+        term, memory = consistency_head(batches, averages, variances, self.weights, self.memory)
+        self.memory = memory[0].detach(), memory[1].detach()
+        return term
+
+    def _moments(self) -> list[tuple[Tensor, Tensor]]:
+        return [moments(block.deskewed) for block in self.blocks if block.deskewed is not None]
