@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from fedshift.archive import file, store
 from fedshift.archive.file import Archived
 from fedshift.files import write_bytes
 from fedshift.planning import planfile
+from fedshift.rundir import RunDirectory
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
@@ -66,9 +68,11 @@ def archived(here: Workspace) -> Archived:
 
 def rewritten(old: Archived, content: dict[str, bytes] | None = None, **index: Any) -> Archived:
     """The file with other members, or another index, whose hashes are all right: who doctors it can do that."""
-    told = {**old.index.model_dump(), **index}
+    fields = {**old.index.model_dump(), **index}
     parts = {**old.content, **(content or {})}
-    new = file.made(old.path.parent, told["run"], told["versions"], told["finished"], parts, told["left_out"])
+    new = file.create(
+        old.path.parent, fields["run"], fields["versions"], fields["finished"], parts, fields["left_out"]
+    )
     old.path.unlink(missing_ok=True)
     write_bytes(new.path, new.data)
     return new
@@ -86,3 +90,10 @@ def with_table(old: Archived, name: str, change: Callable[[pa.Table], pa.Table])
     sink = io.BytesIO()
     pq.write_table(change(pq.read_table(io.BytesIO(old.content[name]))), sink)
     return rewritten(old, {name: sink.getvalue()})
+
+
+def later(run: RunDirectory) -> None:
+    """Make the run one that was trained a minute later."""
+    table = pq.read_table(run.metrics)
+    times = pc.add(table["time"], 60.0)
+    pq.write_table(table.set_column(table.column_names.index("time"), "time", times), run.metrics)

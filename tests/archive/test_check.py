@@ -12,6 +12,8 @@ from fedshift.archive.check import check
 from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
 from fedshift.archive.store import add
 from fedshift.errors import FedshiftError
+from fedshift.evaluations.base import write
+from fedshift.experiments.task import Task, place
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 from tests.archive.conftest import rewritten, with_summary, with_table
@@ -68,6 +70,30 @@ def test_versions_that_nobody_declares_are_refused(
         add(here, run)
     monkeypatch.undo()
     refused(here, rewritten(archived, versions=refused_versions), "do not make the digest")
+
+
+def test_a_doctored_time_does_not_make_a_file_the_newest(here: Workspace, archived: Archived) -> None:
+    refused(here, rewritten(archived, finished=2e9), INDEX, "finished is 2000000000.0, and the last record")
+
+
+def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
+    """One that is named by its stamp passes; of other weights, of another run or without stamp it does not."""
+    run = next(run for run in here.runs() if "fedbn" in run.path.parts)
+    stamp = Task("fedbn", {}).stamp(run, run.summary() or {})
+    for changed in ({}, {"weights": "0" * 64}, {"run": "0-0"}):
+        path = place(run, stamp | changed)
+        write(path, pa.table({"round": [1]}), stamp | changed)
+        if changed:
+            with pytest.raises(FedshiftError, match="is of another run, of other weights, or misnamed"):
+                add(here, run)
+        else:
+            new, _ = add(here, run)
+            assert new and path.relative_to(run.path).as_posix() in new.content
+            new.path.unlink()
+        path.unlink()
+    write(place(run, stamp), pa.table({"round": [1]}), {})
+    with pytest.raises(FedshiftError, match="has no stamp of an evaluation"):
+        add(here, run)
 
 
 def test_another_schema_is_refused_with_its_column(here: Workspace, archived: Archived) -> None:

@@ -11,7 +11,7 @@ from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived
 from fedshift.workspace import Workspace
-from tests.archive.conftest import with_summary
+from tests.archive.conftest import later, with_summary
 
 
 def other_machine(summary: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> Non
     other = trained_elsewhere(here, archived)
     assert store.superseded(store.files(here)) == []
     assert store.add(here, run_of(here, "fedbn")) == (None, [])
-    found = store.found(here, archived.index.run)
+    found = store.of_run(here, archived.index.run)
     assert {one.path for one in found} == {archived.path, other.path}
     assert str(other.machine).startswith("cpu AVX2, threads: 1, torch ")
 
@@ -50,30 +50,16 @@ def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> Non
 def test_the_newest_takes_the_place_of_the_same_machine_and_of_other_code(
     here: Workspace, archived: Archived
 ) -> None:
-    """The run is trained again, and by other code."""
-    from tests.archive.conftest import with_table
-
-    def later(table: Any) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        return table.set_column(
-            table.column_names.index("time"), "time", pa.chunked_array(pc.add(table["time"], 60.0))
-        )
-
+    """The run is trained again, a minute later."""
     first = archived.path.read_bytes()
-    moved = with_table(archived, "metrics.parquet", later)
-    newer = with_summary(moved, lambda summary: None)
-    newer.path.unlink()
-    archived.path.write_bytes(first)
     run = run_of(here, "fedbn")
-    run.metrics.write_bytes(newer.content["metrics.parquet"])
+    later(run)
     new, replaced = store.add(here, run)
     assert new and [one.path for one in replaced] == [archived.path] and not archived.path.exists()
 
     archived.path.write_bytes(first)  # as a merge may bring it back
     assert [one.path for one in store.superseded(store.files(here))] == [archived.path]
-    assert store.found(here, new.index.run)[0].path == new.path
+    assert store.of_run(here, new.index.run)[0].path == new.path
     assert store.add(here, run)[0] is None and not archived.path.exists()
 
 
@@ -81,7 +67,7 @@ def test_the_installed_code_comes_before_the_newest(here: Workspace, archived: A
     run = archived.index.run
     folder, _, name = run.rpartition("/")
     other = f"{folder}/{name.partition('-')[0]}-0ther001"
-    assert [one.path for one in store.found(here, other)] == [archived.path]  # any code will do
+    assert [one.path for one in store.of_run(here, other)] == [archived.path]  # any code will do
 
 
 def git(root: Path, *words: str) -> str:

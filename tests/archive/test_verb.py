@@ -10,8 +10,9 @@ import pytest
 
 from fedshift.analysis.collect import collect
 from fedshift.archive import store
+from fedshift.files import write_bytes
 from fedshift.workspace import Workspace
-from tests.archive.conftest import rewritten, with_table
+from tests.archive.conftest import later, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
 from tests.conftest import ROOT
@@ -109,13 +110,13 @@ def test_compare_fails_where_the_same_machine_gave_other_bits(here: Workspace) -
 def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
     """The newest of a run stays."""
     done(fedshift(here.root, "archive", "tiny"))
-    one = store.files(here)[0]
-    data = one.path.read_bytes()
-    old = rewritten(one, finished=0.0)
-    one.path.write_bytes(data)
+    old = store.files(here)[0]
+    later(here.run(old.index.run))
+    assert f"removed   {old.path}" in done(fedshift(here.root, "archive", "tiny"))
+    write_bytes(old.path, old.data)
     assert f"not the newest of its run: {old.path}" in done(fedshift(here.root, "archive", "--check"))
     assert f"removed   {old.path}" in done(fedshift(here.root, "archive", "tiny"))
-    assert not old.path.exists() and one.path.exists()
+    assert not old.path.exists() and len(store.files(here)) == 2
 
 
 def test_the_projects_own_archive_is_whole() -> None:

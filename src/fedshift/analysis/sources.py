@@ -30,7 +30,7 @@ def note(runs: pd.DataFrame) -> list[str]:
     if archived.empty:
         return []
     machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
-    told = f"{len(archived)} of {len(runs)} runs, by {machines}"
+    text = f"{len(archived)} of {len(runs)} runs, by {machines}"
     if other := int((archived["code"] != archived["installed"]).sum()):
-        told += f"; {other} of them by other code than is installed, declared alike"
-    return [f"{MARK} From the archive (results-archive/), not trained here: {told}."]
+        text += f"; {other} of them by other code than is installed, declared alike"
+    return [f"{MARK} From the archive (results-archive/), not trained here: {text}."]

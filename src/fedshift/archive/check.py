@@ -5,6 +5,8 @@ and what its parts say of each other.
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,15 +14,17 @@ import pyarrow.parquet as pq
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.errors import FedshiftError
+from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
 from fedshift.identity import Identity, digest_under, run_name, versions
+from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
 from fedshift.workspace import Workspace
 
 SCHEMAS = {METRICS: SCHEMA, STATISTICS: OF_STATISTICS, DIAGNOSTICS: OF_DIAGNOSTICS}
-TOLD = {
+SUMMARY_KEYS = {
     "digest", "code", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
     "stage", "hashes", "weights", "best_round", "costs", "policy", "environment",
 }  # fmt: skip
@@ -34,7 +38,11 @@ def check(workspace: Workspace, archived: Archived) -> None:
     _summary(archived)
     tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
     _versions(archived, _spec(workspace, archived))
+    _finished(archived, tables[METRICS])
     _costs(archived, tables[METRICS])
+    for name in tables:
+        if name not in SCHEMAS:
+            _evaluated(archived, name, tables[name])
     if STATISTICS in tables:
         _accuracies(archived, tables[METRICS], tables[STATISTICS])
 
@@ -46,7 +54,7 @@ def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
 def _summary(archived: Archived) -> None:
     """The summary is a JSON object with all that a run's summary tells."""
     try:
-        lacking = TOLD - {*archived.summary}
+        lacking = SUMMARY_KEYS - {*archived.summary}
     except (ValueError, TypeError) as error:
         raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
     if lacking:
@@ -86,11 +94,31 @@ def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
 
 def _versions(archived: Archived, spec: RunSpec) -> None:
     """The versions that the installed code declares, name by name."""
-    installed, known = versions(spec), archived.index.versions
-    for name in sorted({*installed, *known}):
-        if installed.get(name) != known.get(name):
-            what = f"version of {name} is {known.get(name)}, and the code declares {installed.get(name)}"
+    installed, declared = versions(spec), archived.index.versions
+    for name in sorted({*installed, *declared}):
+        if installed.get(name) != declared.get(name):
+            what = f"version of {name} is {declared.get(name)}, and the code declares {installed.get(name)}"
             raise _refused(archived, f"{INDEX}: versions", what)
+
+
+def _finished(archived: Archived, metrics: pa.Table) -> None:
+    """The time that says which file is the newest is that of the last record."""
+    if archived.index.finished != (last := pc.max(metrics["time"]).as_py()):
+        what = f"finished is {archived.index.finished}, and the last record is of {last}"
+        raise _refused(archived, INDEX, what)
+
+
+def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
+    """A result of an evaluation is of this run's weights, under the name that its stamp makes."""
+    run = RunDirectory(Path(f"{archived.digest}-{archived.code}"))
+    try:
+        stamp = json.loads(table.schema.metadata[b"made"])
+        member = place(run, stamp).relative_to(run.path).as_posix()
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(archived, name, f"has no stamp of an evaluation: {error!r}") from None
+    hashes = archived.summary["hashes"].values()
+    if member != name or stamp["run"] != run.name or stamp["weights"] not in hashes:
+        raise _refused(archived, name, "is of another run, of other weights, or misnamed")
 
 
 def _costs(archived: Archived, metrics: pa.Table) -> None:

@@ -96,7 +96,7 @@ class Archived:
         return _zipped(self.index, self.content)
 
 
-def made(
+def create(
     folder: Path, run: str, versions: Versions, finished: float, content: dict[str, bytes],
     left_out: dict[str, str],
 ) -> Archived:  # fmt: skip

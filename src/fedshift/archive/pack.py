@@ -49,7 +49,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
             left_out[name] = f"{size / 1e6:.1f} MB"
     times = pq.read_table(run.metrics, columns=["time"])["time"]
     name = run_name(spec, Identity(summary["digest"], summary["code"]))
-    return file.made(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
+    return file.create(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
 
 
 def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:

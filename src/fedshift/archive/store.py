@@ -1,4 +1,4 @@
-"""The archive as a folder: which run is where, which of several counts, and how one is read as a run.
+"""The archive as a folder: which run is where, which file counts, and how it is read as a run.
 
 A file lies where its run lies below results/runs: results-archive/<data set>/<method>/<target>/seed<seed>/.
 What two experiments share is archived once.
@@ -28,51 +28,49 @@ def paths(workspace: Workspace, run: str) -> list[Path]:
     return sorted(workspace.archived(run).glob(f"{digest}-*.zip"))
 
 
-def found(workspace: Workspace, run: str) -> list[Archived]:
-    """What is archived of a run (identity.run_name), trained by any code and on any machine; that which
-    counts is the first: of the code in the name, else the newest.
+def of_run(workspace: Workspace, run: str) -> list[Archived]:
+    """The archived files of a run (identity.run_name), trained by any code and on any machine. Tables take
+    the first: of the code in the name, else the newest.
     """
     code = run.rpartition("-")[2]
-    return sorted(
-        map(read, paths(workspace, run)), key=lambda one: (one.code != code, -one.index.finished, one.hash)
-    )
+    files = map(read, paths(workspace, run))
+    return sorted(files, key=lambda file: (file.code != code, -file.index.finished, file.hash))
 
 
 def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[Archived]]:
-    """Archive a finished run: return its file, None where there is one already or a newer one; and the files
-    of the run that are no longer the newest, which are removed. Raises FedshiftError for a run that `check`
-    would refuse.
+    """Archive a finished run: return its file, None where that or a newer one is present; and the superseded
+    files of the run, which are removed. Raises FedshiftError for a run that `check` would refuse.
     """
     check(workspace, new := pack(workspace, run))
-    there = {one.path: one for one in found(workspace, new.index.run)}
-    old = superseded({**there, new.path: new}.values())
-    for one in old:
-        one.path.unlink(missing_ok=True)
-    if new.path in there or new in old:
-        return None, [one for one in old if one is not new]
-    write_bytes(new.path, new.data)
-    return new, old
+    present = {file.path: file for file in of_run(workspace, new.index.run)}
+    removed = [file for file in superseded({**present, new.path: new}.values()) if file.path in present]
+    written = new.path not in present and not any(outdated(new, file) for file in present.values())
+    if written:
+        write_bytes(new.path, new.data)
+    for file in removed:
+        file.path.unlink()
+    return (new if written else None), removed
 
 
-def outdated(one: Archived, other: Archived) -> bool:
-    """Whether `other` is a newer file of the same run and takes the place of `one`: by other code, or by the
+def outdated(file: Archived, other: Archived) -> bool:
+    """Whether `other` is a newer file of the same run and takes the place of `file`: by other code, or by the
     same class of machine. Files of other machines stay beside each other.
     """
-    alike = one.digest == other.digest and (one.code != other.code or one.machine == other.machine)
-    return alike and one.index.finished < other.index.finished
+    same_run = file.digest == other.digest and (file.code != other.code or file.machine == other.machine)
+    return same_run and file.index.finished < other.index.finished
 
 
-def superseded(archived: Iterable[Archived]) -> list[Archived]:
-    """Those that another one takes the place of, as a merge may leave them."""
-    everything = list(archived)
-    return [one for one in everything if any(outdated(one, other) for other in everything)]
+def superseded(files: Iterable[Archived]) -> list[Archived]:
+    """Those that another file takes the place of, as a merge may leave them."""
+    every = list(files)
+    return [file for file in every if any(outdated(file, other) for other in every)]
 
 
 def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
     """The archived run, unpacked, for a run below results/runs that is not finished; None where there is
     none. Raises FedshiftError for a file that `check` refuses.
     """
-    for archived in found(workspace, workspace.name_of(run))[:1]:
+    for archived in of_run(workspace, workspace.name_of(run))[:1]:
         check(workspace, archived)
         return unpacked(workspace, archived)
     return None

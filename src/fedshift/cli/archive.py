@@ -114,7 +114,7 @@ def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)
-        for archived in store.found(workspace, name):
+        for archived in store.of_run(workspace, name):
             result = compare(run, archived)
             compared, failed = compared + 1, failed + (not result.passed)
             click.echo(
