@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from fedshift.analysis.collect import collect
 from fedshift.archive import store
 from fedshift.files import write_bytes
 from fedshift.workspace import Workspace
-from tests.archive.conftest import later, with_table
+from tests.archive.conftest import TINY, later, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
 from tests.conftest import ROOT
@@ -47,6 +48,19 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
     assert "from the archive: 2" in done(fedshift(clone.root, "collect", "tiny"))
     planned = done(fedshift(clone.root, "plan", "tiny"))
     assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
+
+
+def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:
+    adapted = {**TINY, "adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
+    (here.experiments / "tiny.yaml").write_text(yaml.safe_dump(adapted, sort_keys=False))
+    done(fedshift(here.root, "evaluate", "tiny", "--device", "cpu"))
+    done(fedshift(here.root, "archive", "tiny"))
+    done(fedshift(here.root, "collect", "tiny"))
+    ours = table_of(here)
+    shutil.rmtree(here.results)
+    theirs = table_of(here)
+    assert "fedbn-adapted" in {*theirs["method"]}
+    pd.testing.assert_frame_equal(ours.drop(columns="archived"), theirs.drop(columns="archived"))
 
 
 def test_an_own_run_comes_before_the_archived_one(here: Workspace, clone: Workspace) -> None:
