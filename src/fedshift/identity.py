@@ -22,6 +22,7 @@ from fedshift.registry import get, module
 from fedshift.spec import Division, RunSpec, Source
 
 ENGINE_VERSION = 1
+Versions = dict[str, int | str]
 
 ENGINE = ("fedshift.training.assemble",)
 
@@ -72,7 +73,19 @@ def identify(spec: RunSpec) -> Identity:
 
 def digest(spec: RunSpec) -> str:
     """16 hexadecimals over what a resolved spec declares."""
-    versions = {
+    return digest_under(spec, versions(spec))
+
+
+def digest_under(spec: RunSpec, declared: Versions) -> str:
+    """The digest of a resolved spec where these versions are declared."""
+    return sha256(
+        canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": declared})
+    )[:16]
+
+
+def versions(spec: RunSpec) -> Versions:
+    """The declared version of the engine, and of everything that a resolved spec names."""
+    declared: Versions = {
         "engine": ENGINE_VERSION,
         "method": method_of(spec).version,
         "model": get("models", spec.model.name).version,
@@ -80,13 +93,11 @@ def digest(spec: RunSpec) -> str:
         "partition": get("partitions", spec.partition.scheme).version,
     }
     if rendering := rendering_of(spec):
-        versions["rendering"] = rendering.version
-    versions |= {name: get("modifiers", name).version for name in spec.partition.modify}
+        declared["rendering"] = rendering.version
+    declared |= {name: get("modifiers", name).version for name in spec.partition.modify}
     if spec.model.init != "scratch":
-        versions["weights"] = get("models", spec.model.name).weights[spec.model.init]
-    return sha256(
-        canonical_json({"spec": spec.model_dump(mode="json", exclude_defaults=True), "versions": versions})
-    )[:16]
+        declared["weights"] = get("models", spec.model.name).weights[spec.model.init]
+    return declared
 
 
 def code(spec: RunSpec) -> str:

@@ -71,6 +71,23 @@ class Workspace:
         for path in sorted((self.results / "runs").glob("*/*/*/*/*/")):
             yield RunDirectory(path)
 
+    def name_of(self, run: RunDirectory) -> str:
+        """The name (`identity.run_name`) of a run below results/runs."""
+        return run.path.relative_to(self.results / "runs").as_posix()
+
+    @property
+    def archive(self) -> Path:
+        """The folder of archived runs, which is in git (`fedshift.archive`)."""
+        return self.root / "results-archive"
+
+    def archived(self, name: str) -> Path:
+        """The folder of a run's archived files, by `identity.run_name`."""
+        return (self.archive / name).parent
+
+    def unpacked(self, content: str) -> Path:
+        """The folder in which an archived run is unpacked, by the hash of its file."""
+        return self.results / "archived" / content
+
     def run_at(self, directory: str) -> RunDirectory:
         """The directory of a run as plans and tables name it: by its path below the root."""
         return RunDirectory(self.root / directory)

@@ -52,6 +52,13 @@ def test_the_last_third_is_averaged(project: Project) -> None:
     )
 
 
+def test_a_mean_over_rounds_is_of_all_of_them() -> None:
+    """Statistics of archived runs may lack rounds, so a metric that is computed from them is NaN there."""
+    lacking = pd.DataFrame({"seed": 0, "round": [1, 2, 3], "id": [1.0, 2.0, 3.0], "ece.id": [1.0, None, 3.0]})
+    (row,) = choose(lacking, ["seed"], "last_third").to_dict("records")
+    assert (row["round"], row["id"]) == (3, 2.5) and pd.isna(row["ece.id"])
+
+
 def test_round_0_counts(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]}, protocol="fdse")
     project.add("fedavg", {0: accuracy((0.5, 0.5)), 1: accuracy((0.3, 0.3))}, seed=0)

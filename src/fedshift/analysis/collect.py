@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from fedshift.analysis.collected import Collected, beside, read
 from fedshift.analysis.columns import COSTS, RUNS
 from fedshift.analysis.records import of_run, statistics_of_run, write
+from fedshift.analysis.sources import with_archive
 from fedshift.analysis.uses import Use, keys_of, planned
 from fedshift.evaluations import base as evaluations
 from fedshift.evaluations._adaptation import AFTER
@@ -35,11 +36,12 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
-    by `rerun: version`. A run without a summary is not finished: it is named in the first and the last file
-    and contributes nothing; nor does an adaptation that has not been made.
+    by `rerun: version`. Where one is not finished here, the archived run is taken. A run that is neither is
+    named in the first and the last file and contributes nothing; nor does an adaptation that has not been
+    made.
     """
     experiment, path = load(workspace, name), workspace.metrics(name)
-    uses = planned(workspace, experiment, plan, rerun)
+    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan, rerun)]
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
@@ -68,6 +70,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
     """The run's row, or that of its adaptation."""
     run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
     row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
+    row |= {"source": use.source}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
     row |= {"precision": json.loads(use.spec)["local"]["precision"]}
     outcome = run.outcome()

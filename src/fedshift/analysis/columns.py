@@ -21,6 +21,7 @@ RUNS = pa.schema(
         "digest": pa.string(),
         "code": pa.string(),
         "installed": pa.string(),
+        "source": pa.string(),
         "run": pa.string(),
         "state": pa.string(),
         "failure": pa.string(),
@@ -36,6 +37,7 @@ RUNS = pa.schema(
         **COSTS,
     }
 )
+OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
 # Joined to records and statistics (fedshift.analysis.values).
 OWN_SPLIT, REPORTED_STAGE = "own_split", "reported_stage"
 # Of curves (fedshift.analysis.select): accuracies by aggregation, and those that only choose rounds.
@@ -56,6 +58,7 @@ BESIDE = {
     "remark": str,
     "spread": str,
     "fewer": str,
+    "archived": int,
 }
 COLUMNS = frozenset(
     [

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.footnotes import FEWER, REMARK
+from fedshift.analysis.sources import MARK
 from fedshift.experiments.schema import METRIC
 
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
@@ -79,7 +80,7 @@ def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
     ours = _spread(cell["mean"], cell["std"], digits) or "missing"
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
-    ours += FEWER if cell["fewer"] else ""
+    ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
     difference = (
         "" if pd.isna(cell["difference"]) else f"{round(cell['difference'], digits) + 0.0:+.{digits}f}"
     )

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 import pyarrow.parquet as pq
 
+from fedshift.analysis import sources
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import OWN
 from fedshift.experiments.quantity import DEFAULT, quantity
 from fedshift.registry import get, title
 
@@ -85,13 +87,14 @@ def _measured(collected: Collected) -> list[str]:
     lines.append(
         f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
     )
+    lines += sources.note(runs)
     same = [key for key in collected.keys if key not in ("target", "seed")]
     versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
     lines += [
         f"Mixed code: the runs of {method} come from {n} versions of it."
         for method, n in versions[versions > 1].items()
     ]
-    other = runs[runs["code"] != runs["installed"]]
+    other = runs[(runs["code"] != runs["installed"]) & (runs["source"] == OWN)]
     if len(other):
         counts = ", ".join(
             f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items()

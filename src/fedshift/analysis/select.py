@@ -54,7 +54,7 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
     """One row per run.
 
     last: its last round; last_third: the mean over the rounds evaluated from two thirds of them on, under the
-        last one's number;
+        last one's number, NaN where one of them is;
     best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the
         first;
     held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has
@@ -78,4 +78,9 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
 def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     end = frame.groupby(keys, dropna=False)["round"].transform("max")
     late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
-    return late.groupby(keys, dropna=False, sort=False, as_index=False).mean()
+    groups = late.groupby(keys, dropna=False, sort=False, as_index=False)
+    return groups.agg(_mean_of_all)
+
+
+def _mean_of_all(values: pd.Series[float]) -> float:
+    return float(values.mean(skipna=False))

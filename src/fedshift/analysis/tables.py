@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedshift.analysis import claim_groups, claim_lines, claims, judge, published, verdict_lines
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import BESIDE, NUMBERS, SELECT, TABLE
+from fedshift.analysis.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.comparable import differences
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
@@ -76,10 +76,11 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
     orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know
     of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
-    them. An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are
-    averaged within each seed, then seeds. A seed with a missing run counts in `planned` (how many seeds the
-    cell should have) and not in `seeds`: an average over fewer domains is another quantity. Raises
-    FedshiftError for a column that is no axis of the experiment.
+    them; archived: how many of the cell's runs are read from the archive. An adapted row has accuracy and
+    loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A
+    seed with a missing run counts in `planned` (how many seeds the cell should have) and not in `seeds`: an
+    average over fewer domains is another quantity. Raises FedshiftError for a column that is no axis of the
+    experiment.
     """
     keys, experiment = collected.keys, collected.experiment
     columns = [column for column in table.columns if column != METRIC]
@@ -135,7 +136,8 @@ def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: lis
     for cell in result.to_dict("records"):
         values = {axis: cell[axis] for axis in columns if axis != SELECT}
         row: dict[str, Any] = dict.fromkeys(BESIDE) | {
-            "fewer": lacking.get((cell["method"], *values.values()))
+            "fewer": lacking.get((cell["method"], *values.values())),
+            "archived": (_runs(collected, cell["method"], values)["source"] == ARCHIVE).sum(),
         }
         named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
         printed = published.find(root, collected.experiment, cell["method"], named, cell["metric"])

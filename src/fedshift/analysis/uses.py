@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fedshift.analysis.columns import COLUMNS
+from fedshift.analysis.columns import COLUMNS, OWN
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.schema import Experiment
@@ -23,8 +23,9 @@ class Use(NamedTuple):
     """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
     spec (JSON).
 
-    installed: the code when this was planned; adaptation: of an adapted row, the task as
-        planfile.Cell has it.
+    installed: the code when this was planned
+    adaptation: of an adapted row, the task as planfile.Cell has it
+    source: OWN, or ARCHIVE of a run that is read from there
     """
 
     label: str
@@ -34,6 +35,7 @@ class Use(NamedTuple):
     spec: str
     installed: str
     adaptation: str = ""
+    source: str = OWN
 
 
 def planned(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis.check import Comparison, check, write
-from fedshift.analysis.collected import read
+from fedshift.cli._collected import collected_or_archived
 from fedshift.workspace import Workspace
 
 
@@ -15,7 +15,7 @@ from fedshift.workspace import Workspace
 def command(context: click.Context, experiment: str) -> None:
     """Hold the results of EXPERIMENT against what it must reach; ends with 1 where something falls short."""
     workspace: Workspace = context.obj
-    collected = read(workspace, experiment)
+    collected = collected_or_archived(workspace, experiment)
     comparisons = check(collected)
     write(workspace, collected, comparisons)
     for comparison in comparisons:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
+from fedshift.analysis.columns import ARCHIVE
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.workspace import Workspace
 
@@ -22,12 +23,16 @@ from fedshift.workspace import Workspace
 @rerun_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
-    """Gather the metrics of EXPERIMENT's runs into results/metrics/; runs that are not finished are named."""
+    """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
+    finished here come from the archive (docs/archive.md), or are named.
+    """
     collected = collect(
         workspace, experiment, plan, read_request(workspace, (experiment,), rerun=rerun).rerun
     )
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )
+    if archived := (collected.runs["source"] == ARCHIVE).sum():
+        click.echo(f"from the archive: {archived}")
     for run in collected.missing:
         click.echo(f"not finished: {run}", err=True)

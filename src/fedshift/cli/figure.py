@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import static
-from fedshift.analysis.collected import read
+from fedshift.cli._collected import collected_or_archived
 from fedshift.workspace import Workspace
 
 
@@ -16,5 +16,5 @@ def command(workspace: Workspace, experiment: str) -> None:
     """Draw the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as
     CSV.
     """
-    for path in static.write(workspace, read(workspace, experiment)):
+    for path in static.write(workspace, collected_or_archived(workspace, experiment)):
         click.echo(path)

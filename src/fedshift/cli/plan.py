@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from fedshift.archive.store import paths
 from fedshift.errors import unknown
 from fedshift.experiments import uneven
 from fedshift.experiments.load import available, load, read
@@ -126,6 +127,9 @@ def _table(workspace: Workspace, path: Path, request: Request) -> None:
     )
     if other := sum(run.of_other_code for run in every):
         click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
+    names = [workspace.name_of(workspace.run_at(run.directory)) for run in left]
+    if archived := sum(bool(paths(workspace, name)) for name in names):
+        click.echo(f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them).")
     lines = [
         *_lacking(workspace, left),
         *_long(left, request),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import tables
-from fedshift.analysis.collected import read
+from fedshift.cli._collected import collected_or_archived
 from fedshift.experiments.quantity import quantity
 from fedshift.workspace import Workspace
 
@@ -23,11 +23,11 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
     """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print
-    them.
+    them. In a fresh clone they are made of the archive (docs/archive.md).
     """
     for metric in metrics:
         quantity(metric, "--metric")
-    collected = read(workspace, experiment)
+    collected = collected_or_archived(workspace, experiment)
     if metrics:
         click.echo(tables.with_metrics(workspace, collected, list(metrics)))
         return

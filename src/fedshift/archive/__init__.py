@@ -1,0 +1,1 @@
+"""The results archive: what finished runs measured, in git, without their weights (docs/archive.md)."""

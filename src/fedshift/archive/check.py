@@ -1,0 +1,153 @@
+"""Holds an archive file against its place, the schema of its tables, the versions that the code declares,
+and what its parts say of each other.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived
+from fedshift.errors import FedshiftError
+from fedshift.experiments.task import place
+from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
+from fedshift.federation.records import KEYS, SCHEMA
+from fedshift.federation.records import STATISTICS as OF_STATISTICS
+from fedshift.identity import Identity, digest_under, run_name, versions
+from fedshift.rundir import RunDirectory
+from fedshift.spec import RunSpec, parse
+from fedshift.workspace import Workspace
+
+SCHEMAS = {METRICS: SCHEMA, STATISTICS: OF_STATISTICS, DIAGNOSTICS: OF_DIAGNOSTICS}
+SUMMARY_KEYS = {
+    "digest", "code", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
+    "stage", "hashes", "weights", "best_round", "costs", "policy", "environment",
+}  # fmt: skip
+TOTALS = ("bytes_down", "bytes_up", "images")
+CURE = "Remove the file (git keeps it), train the run and archive it again."
+EXACT = 1e-9  # two quotients of the same counts
+
+
+def check(workspace: Workspace, archived: Archived) -> None:
+    """Raises FedshiftError, with the place, for a file that tables must not be made of."""
+    _summary(archived)
+    tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
+    _versions(archived, _spec(workspace, archived))
+    _finished(archived, tables[METRICS])
+    _costs(archived, tables[METRICS])
+    for name in tables:
+        if name not in SCHEMAS:
+            _evaluated(archived, name, tables[name])
+    if STATISTICS in tables:
+        _accuracies(archived, tables[METRICS], tables[STATISTICS])
+
+
+def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
+    return FedshiftError(f"{archived.path}: {member}", what, CURE)
+
+
+def _summary(archived: Archived) -> None:
+    """The summary is a JSON object with all that a run's summary tells."""
+    try:
+        lacking = SUMMARY_KEYS - {*archived.summary}
+    except (ValueError, TypeError) as error:
+        raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
+    if lacking:
+        raise _refused(archived, SUMMARY, f"'{min(lacking)}' is missing")
+
+
+def _table(archived: Archived, name: str) -> pa.Table:
+    try:
+        table = pq.ParquetFile(io.BytesIO(archived.content[name])).read()
+    except (pa.ArrowException, OSError) as error:
+        raise _refused(archived, name, f"is no Parquet file: {error}") from None
+    wanted = SCHEMAS.get(name)
+    if wanted is not None and not table.schema.equals(wanted):
+        given = {field.name: field.type for field in table.schema}
+        for field in wanted:
+            if given.get(field.name) != field.type:
+                what = f"column '{field.name}' is {given.get(field.name, 'not there')}, not {field.type}"
+                raise _refused(archived, name, what)
+        raise _refused(archived, name, f"has columns that no run records: {', '.join(given)}")
+    return table
+
+
+def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
+    """The run's specification, which must be of this digest and lie where it says."""
+    summary = archived.summary
+    spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
+    for key, value in (("digest", archived.digest), ("code", archived.code)):
+        if summary[key] != value:
+            raise _refused(archived, SUMMARY, f"{key} is {summary[key]}, not {value} as in the file's name")
+    if digest_under(spec, archived.index.versions) != archived.digest:
+        raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")
+    name = run_name(spec, Identity(archived.digest, archived.code))
+    if archived.index.run != name or archived.path.parent != workspace.archived(name):
+        raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
+    return spec
+
+
+def _versions(archived: Archived, spec: RunSpec) -> None:
+    """The versions that the installed code declares, name by name."""
+    installed, declared = versions(spec), archived.index.versions
+    for name in sorted({*installed, *declared}):
+        if installed.get(name) != declared.get(name):
+            what = f"version of {name} is {declared.get(name)}, and the code declares {installed.get(name)}"
+            raise _refused(archived, f"{INDEX}: versions", what)
+
+
+def _finished(archived: Archived, metrics: pa.Table) -> None:
+    """The time that says which file is the newest is that of the last record."""
+    if archived.index.finished != (last := pc.max(metrics["time"]).as_py()):
+        what = f"finished is {archived.index.finished}, and the last record is of {last}"
+        raise _refused(archived, INDEX, what)
+
+
+def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
+    """A result of an evaluation is of this run's weights, under the name that its stamp makes."""
+    run = RunDirectory(Path(f"{archived.digest}-{archived.code}"))
+    try:
+        stamp = json.loads(table.schema.metadata[b"made"])
+        member = place(run, stamp).relative_to(run.path).as_posix()
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(archived, name, f"has no stamp of an evaluation: {error!r}") from None
+    hashes = archived.summary["hashes"].values()
+    if member != name or stamp["run"] != run.name or stamp["weights"] not in hashes:
+        raise _refused(archived, name, "is of another run, of other weights, or misnamed")
+
+
+def _costs(archived: Archived, metrics: pa.Table) -> None:
+    """The summary's totals are the sums of the records."""
+    costs = archived.summary["costs"]
+    rows = metrics.filter(pc.equal(metrics["stage"], "cost"))
+    for name in TOTALS:
+        total = pc.sum(rows.filter(pc.equal(rows["metric"], name))["value"]).as_py() or 0
+        if abs(costs.get(name, 0) - total) > EXACT * max(1, abs(total)):
+            what = f"costs.{name} is {costs.get(name)}, and the records sum to {total}"
+            raise _refused(archived, SUMMARY, what)
+
+
+def _accuracies(archived: Archived, metrics: pa.Table, statistics: pa.Table) -> None:
+    """Every accuracy is the share of right samples of its set, where the set's statistics are there."""
+    keys = list(KEYS)
+    recorded = metrics.filter(pc.equal(metrics["metric"], "accuracy")).select([*keys, "value", "n"])
+    counted = statistics.select(keys)
+    for name in ("n", "correct"):
+        lists = statistics[name].combine_chunks()
+        sums = pc.list_parent_indices(lists), pc.list_flatten(lists)
+        totals = pa.table(sums, names=["row", "of"]).group_by("row", use_threads=False)
+        counted = counted.append_column(f"{name}_of", totals.aggregate([("of", "sum")])["of_sum"])
+    both = recorded.join(counted, keys, join_type="inner")
+    share = pc.divide(pc.cast(both["correct_of"], pa.float64()), both["n_of"])
+    off = pc.greater(pc.abs(pc.subtract(both["value"], share)), EXACT)
+    wrong = both.filter(pc.or_(off, pc.not_equal(both["n"], both["n_of"])))
+    if len(wrong):
+        row = wrong.slice(0, 1).to_pylist()[0]
+        place = ", ".join(f"{key} {row[key]}" for key in keys)
+        what = f"accuracy {row['value']} of {row['n']} at {place}, and {STATISTICS} counts "
+        raise _refused(archived, METRICS, f"{what}{row['correct_of']} of {row['n_of']}")

@@ -1,0 +1,187 @@
+"""The file of an archived run: its directory without weights, in one ZIP that is never compressed (its
+Parquet files are) and has no times, so that the same run gives the same bytes everywhere.
+
+Its first member says what the others are, with their hashes. Its name ends with the hash of the whole file:
+a file is never changed, so two contributors never change the same one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from fedshift.archive.machine import MachineClass
+from fedshift.errors import FedshiftError
+from fedshift.files import canonical_json, sha256
+from fedshift.identity import Versions
+from fedshift.rundir import RunDirectory, Summary
+from fedshift.spec.block import Closed, closed
+
+FORMAT = 1
+INDEX = "archive.json"
+NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{8})-([0-9a-f]{12})\.zip")
+OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, archive the run again."
+RUN = RunDirectory(Path())
+SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = (
+    path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)
+)
+# What zipfile raises for damaged bytes; RuntimeError where they say that a member is encrypted.
+DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
+EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
+
+
+class Index(Closed):
+    """The first member of an archive file.
+
+    run: the name of the run (identity.run_name), which says where the file lies
+    versions: declared when it was archived; with the specification they make the digest
+    finished: when its last record was made, in seconds since 1970
+    files: SHA-256 of every other member; left_out: what of the run's files is not here, or in part, and why
+    """
+
+    format: int
+    run: str = Field(pattern=r"^([^/]+/){4}[0-9a-f]{16}-[0-9a-f]{8}$")
+    versions: dict[str, int | str]
+    finished: float
+    files: dict[str, str]
+    left_out: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Archived:
+    """An archive file that is whole.
+
+    path: where it lies, or is to lie
+    content: its members by name, without the index
+    """
+
+    path: Path
+    index: Index
+    content: dict[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        return self.path.name.split("-")[0]
+
+    @property
+    def code(self) -> str:
+        return self.path.name.split("-")[1]
+
+    @property
+    def hash(self) -> str:
+        """12 hexadecimals of the whole file's SHA-256."""
+        return self.path.stem.split("-")[2]
+
+    @property
+    def summary(self) -> Summary:
+        value: Summary = json.loads(self.content[SUMMARY])
+        return value
+
+    @property
+    def machine(self) -> MachineClass:
+        """The class of the machine that trained the run."""
+        return MachineClass.of(self.summary["environment"])
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return _zipped(self.index, self.content)
+
+
+def create(
+    folder: Path, run: str, versions: Versions, finished: float, content: dict[str, bytes],
+    left_out: dict[str, str],
+) -> Archived:  # fmt: skip
+    """An archive file that is to lie in `folder`."""
+    files = {name: sha256(data) for name, data in sorted(content.items())}
+    index = Index(
+        format=FORMAT, run=run, versions=versions, finished=finished, files=files, left_out=left_out
+    )
+    name = f"{Path(run).name}-{sha256(_zipped(index, content))[:12]}.zip"
+    return Archived(folder / name, index, content)
+
+
+def _zipped(index: Index, content: dict[str, bytes]) -> bytes:
+    """The same bytes for the same content, on every machine."""
+    sink = io.BytesIO()
+    first = (canonical_json(index.model_dump(mode="json")) + "\n").encode()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
+        for name, data in [(INDEX, first), *sorted(content.items())]:
+            member = zipfile.ZipInfo(name)  # of 1980, as no run knows when it is archived
+            member.create_system, member.external_attr = 3, 0o644 << 16
+            file.writestr(member, data)
+    return sink.getvalue()
+
+
+def read(path: Path) -> Archived:
+    """The archive file at `path`. Raises FedshiftError, with the member, for one that was damaged or changed,
+    and for one of a format that this code does not know.
+    """
+    if not (name := NAME.fullmatch(path.name)):
+        raise _refused(path, "has no name of an archived run: <digest>-<code>-<hash>.zip")
+    data = path.read_bytes()
+    members = _members(path, data)
+    index = _index(path, members.pop(INDEX, b""))
+    for member in sorted({*members} | {*index.files}):
+        where = f"{path}: {member}"
+        if member not in members:
+            raise _refused(path, "is not there, and the index names it", where)
+        if not _known(member):
+            raise _refused(path, "is no file of an archived run", where)
+        if sha256(members[member]) != index.files.get(member):
+            raise _refused(path, "has other bytes than when it was archived", where)
+    if SUMMARY not in members or METRICS not in members:
+        raise _refused(path, f"has no {SUMMARY} or no {METRICS}")
+    if Path(index.run).name != f"{name[1]}-{name[2]}" or sha256(data)[:12] != name[3]:
+        raise _refused(path, "is not the file that its name tells", f"{path}: {INDEX}")
+    return Archived(path, index, members)
+
+
+def _members(path: Path, data: bytes) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            names = file.namelist()
+            if len({*names}) < len(names):
+                raise _refused(path, "has two members of one name")
+            return {name: _member(path, file, name) for name in names}
+    except DAMAGED as error:
+        raise _refused(path, f"is not a whole ZIP file: {error}") from None
+
+
+def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
+    """Stored members alone: none can grow when it is read."""
+    if file.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise _refused(path, "is compressed", f"{path}: {name}")
+    try:
+        return file.read(name)
+    except DAMAGED:
+        raise _refused(path, "has other bytes than when it was archived", f"{path}: {name}") from None
+
+
+def _index(path: Path, data: bytes) -> Index:
+    where = f"{path}: {INDEX}"
+    try:
+        value: Any = json.loads(data)
+    except ValueError as error:
+        raise _refused(path, f"is not whole: {error}", where) from None
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != FORMAT:
+        what = f"is of format {found!r}, and this code reads {FORMAT}"
+        raise FedshiftError(where, what, "Update fedshift: git pull.")
+    return closed(Index, value, where)
+
+
+def _known(member: str) -> bool:
+    return member in (SUMMARY, METRICS, STATISTICS, DIAGNOSTICS) or bool(EVALUATED.fullmatch(member))
+
+
+def _refused(path: Path, what: str, where: str = "") -> FedshiftError:
+    return FedshiftError(where or path, what, OTHER.format(path))

@@ -1,0 +1,70 @@
+"""From a finished run's directory to its archive file."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.archive import file
+from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
+from fedshift.errors import FedshiftError
+from fedshift.identity import Identity, digest_under, run_name, versions
+from fedshift.rundir import RunDirectory, Summary
+from fedshift.spec import parse
+from fedshift.workspace import Workspace
+
+LARGE = 100_000  # bytes; docs/archive.md says what runs have
+
+
+def pack(workspace: Workspace, run: RunDirectory) -> Archived:
+    """The archive file of a finished run, which is not written yet.
+
+    Summary and records go in byte for byte. So do statistics, diagnostics and each evaluation's result up to
+    LARGE bytes; of larger statistics the rounds whose weights are kept, which are those that tables show.
+    Raises FedshiftError where the run is not finished, or was declared by other versions than the installed
+    ones.
+    """
+    if (summary := run.summary()) is None:
+        raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
+    spec = parse(summary["spec"], str(run.summary_file))
+    declared = versions(spec)
+    if digest_under(spec, declared) != summary["digest"]:
+        what = "was declared by other versions than the installed ones"
+        raise FedshiftError(run.path, what, "Archive it with the code that trained it, or train it again.")
+    content = {SUMMARY: run.summary_file.read_bytes(), METRICS: run.metrics.read_bytes()}
+    left_out: dict[str, str] = {}
+    if run.statistics.is_file():
+        content[STATISTICS], left = _statistics(run, summary)
+        left_out |= {STATISTICS: left} if left else {}
+    small = [run.diagnostics] if run.diagnostics.is_file() else []
+    for path in [*small, *sorted(run.evaluated.glob("*.parquet"))]:
+        name = path.relative_to(run.path).as_posix()
+        if (size := path.stat().st_size) <= LARGE:
+            content[name] = path.read_bytes()
+        else:
+            left_out[name] = f"{size / 1e6:.1f} MB"
+    times = pq.read_table(run.metrics, columns=["time"])["time"]
+    name = run_name(spec, Identity(summary["digest"], summary["code"]))
+    return file.create(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
+
+
+def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
+    """The statistics that are archived, and what is said of those that are not."""
+    data = run.statistics.read_bytes()
+    if len(data) <= LARGE:
+        return data, ""
+    table = pq.read_table(run.statistics)
+    rounds = sorted({*summary["best_round"].values(), summary["spec"]["federation"]["rounds"]})
+    kept = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
+    sink = io.BytesIO()
+    pq.write_table(kept.combine_chunks(), sink, compression="zstd")
+    return sink.getvalue(), f"{len(data) / 1e6:.1f} MB; of rounds {', '.join(map(str, rounds))} alone"
+
+
+def day(finished: float) -> str:
+    """The day on which a run was finished, in UTC."""
+    return datetime.fromtimestamp(finished, UTC).date().isoformat()

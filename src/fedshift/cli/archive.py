@@ -1,0 +1,125 @@
+"""`fedshift archive`: keep in git what finished runs measured, check it, compare runs with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from fedshift.cli.plan import read_request, rerun_option
+from fedshift.errors import FedshiftError
+from fedshift.rundir import RunDirectory, State
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.argument("experiment", required=False)
+@click.option(
+    "--check",
+    "checking",
+    is_flag=True,
+    help="Write nothing; hold the files of EXPERIMENT, or all, against hashes, schema and declared versions.",
+)
+@click.option(
+    "--compare", "comparing", is_flag=True, help="Write nothing; compare own runs with archived ones."
+)
+@rerun_option
+@click.pass_obj
+def command(
+    workspace: Workspace, experiment: str | None, checking: bool, comparing: bool, rerun: str | None
+) -> None:
+    """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
+    run, the newest alone, to be committed.
+
+    `fedshift collect` takes from there what was not trained here, so a clone has tables without training
+    (docs/archive.md). --check exits with 2 where a file is refused, --compare with 1 where a run is not what
+    the archive says: other bits on the same class of machine, or further away than machines differ.
+    """
+    if checking and comparing:
+        raise FedshiftError("fedshift archive", "--check and --compare are two things", "Name one.")
+    if checking:
+        _check(workspace, experiment)
+        return
+    if experiment is None:
+        raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
+    runs = _runs(workspace, experiment, read_request(workspace, (experiment,), rerun=rerun).rerun)
+    finished = [run for run in runs if run.outcome() is State.FINISHED]
+    if comparing:
+        _compare(workspace, finished)
+    else:
+        _write(workspace, finished, len(runs))
+
+
+def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirectory]:
+    """The runs that an experiment is made of, each once, whether or not they are finished."""
+    from fedshift.analysis.uses import planned
+    from fedshift.experiments.load import load
+
+    uses = planned(workspace, load(workspace, experiment), None, rerun)
+    return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
+
+
+def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> None:
+    from fedshift.archive import store
+
+    written = size = 0
+    for run in finished:
+        new, replaced = store.add(workspace, run)
+        for old in replaced:
+            click.echo(f"removed   {old.path}")
+        if new:
+            click.echo(f"archived  {new.path}  {len(new.data) / 1e3:.0f} kB")
+            for name, why in new.index.left_out.items():
+                click.echo(f"          left out: {name} ({why})")
+            written, size = written + 1, size + len(new.data)
+    click.echo(
+        f"{written} archived ({size / 1e6:.2f} MB), {len(finished) - written} were there, "
+        f"{planned - len(finished)} of {planned} runs are not finished. Commit {workspace.archive}."
+    )
+
+
+def _check(workspace: Workspace, experiment: str | None) -> None:
+    from fedshift.archive import store
+    from fedshift.archive.check import check
+    from fedshift.archive.file import read
+
+    whole, refused = [], 0
+    paths = sorted(workspace.archive.rglob("*.zip"))
+    if experiment is not None:
+        named = {run.name.partition("-")[0] for run in _runs(workspace, experiment, "code")}
+        paths = [path for path in paths if path.name.partition("-")[0] in named]
+    for path in paths:
+        try:
+            archived = read(path)
+            check(workspace, archived)
+            whole.append(archived)
+        except FedshiftError as error:
+            click.echo(f"refused: {error}", err=True)
+            refused += 1
+    old = store.superseded(whole)
+    for one in old:
+        click.echo(f"not the newest of its run: {one.path}")
+    size = sum(len(one.data) for one in whole)
+    click.echo(f"{len(whole)} archived runs are whole ({size / 1e6:.2f} MB), {len(old)} not the newest.")
+    for machine, count in Counter(one.machine for one in whole).items():
+        click.echo(f"{count:6}  {machine}")
+    if refused:
+        raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
+
+
+def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
+    from fedshift.archive import store
+    from fedshift.archive.compare import compare
+
+    compared = failed = 0
+    for run in finished:
+        name = workspace.name_of(run)
+        for archived in store.of_run(workspace, name):
+            result = compare(run, archived)
+            compared, failed = compared + 1, failed + (not result.passed)
+            click.echo(
+                f"{'ok' if result.passed else 'FAIL':4}  {name}: {result}; archived by {archived.machine}"
+            )
+    click.echo(f"{compared - failed} of {compared} archived runs are what was trained here, too.")
+    if failed:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,69 @@
+"""A run trained here beside the archived one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from fedshift.archive.compare import NOISE, compare
+from fedshift.archive.file import METRICS, Archived
+from fedshift.archive.store import unpacked
+from fedshift.rundir import RunDirectory
+from fedshift.workspace import Workspace
+from tests.archive.conftest import with_summary, with_table
+
+
+@pytest.fixture
+def run(here: Workspace, archived: Archived) -> RunDirectory:
+    return unpacked(here, archived)
+
+
+def other_class(summary: dict[str, Any]) -> None:
+    summary["environment"]["capability"] = "AVX2"
+    summary["hashes"]["weights_last"] = "0" * 64
+
+
+def lower(table: pa.Table, points: float) -> pa.Table:
+    """The records with all accuracies of the held-out domain lower, and measured later."""
+    at = pc.and_(pc.equal(table["metric"], "accuracy"), pc.equal(table["split"], "target"))
+    values = pc.if_else(at, pc.subtract(table["value"], points / 100), table["value"])
+    table = table.set_column(table.column_names.index("time"), "time", pc.add(table["time"], 9.0))
+    return table.set_column(table.column_names.index("value"), "value", values)
+
+
+def test_the_same_bits_are_equal_whatever_the_time(run: RunDirectory, archived: Archived) -> None:
+    later = with_table(archived, METRICS, lambda table: lower(table, 0))
+    later = with_summary(later, lambda summary: summary["costs"].update(seconds=99.0))
+    result = compare(run, later)
+    assert result.equal and result.same_code and result.same_class and result.points == 0 and result.passed
+    assert str(result) == "equal bit for bit (same machine class)"
+
+
+def test_other_bits_on_the_same_class_fail(run: RunDirectory, archived: Archived) -> None:
+    result = compare(run, with_table(archived, METRICS, lambda table: lower(table, 1)))
+    assert not result.equal and not result.passed
+    assert str(result) == "differs by 1.0 points after the last round, within 5 (same machine class)"
+
+
+def test_other_weights_are_other_bits(run: RunDirectory, archived: Archived) -> None:
+    result = compare(run, with_summary(archived, lambda summary: summary["hashes"].update(weights_last="0")))
+    assert not result.equal and result.points == 0 and not result.passed
+
+
+@pytest.mark.parametrize(("points", "passed"), [(NOISE - 1, True), (NOISE + 1, False)])
+def test_another_class_may_differ_by_the_noise(
+    run: RunDirectory, archived: Archived, points: float, passed: bool
+) -> None:
+    other = with_table(with_summary(archived, other_class), METRICS, lambda table: lower(table, points))
+    result = compare(run, other)
+    assert not result.same_class and result.points == pytest.approx(points) and result.passed is passed
+    assert ("within" if passed else "beyond") in str(result)
+
+
+def test_other_sets_are_no_comparison(run: RunDirectory, archived: Archived) -> None:
+    other = with_table(archived, METRICS, lambda table: table.filter(pc.not_equal(table["split"], "target")))
+    result = compare(run, other)
+    assert not result.passed and str(result) == "tested other models or sets (same machine class)"

@@ -1,0 +1,141 @@
+"""The file of an archived run: the same bytes each time, and refused when a single one is another."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from fedshift.archive import file, pack, store
+from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
+from fedshift.errors import FedshiftError
+from fedshift.workspace import Workspace
+
+
+def test_a_run_comes_back_byte_for_byte_without_weights(here: Workspace, archived: Archived) -> None:
+    (run,) = [run for run in here.runs() if "fedbn" in run.path.parts]
+    again = store.unpacked(here, read(archived.path))
+    assert again.name == run.name and again.summary() == run.summary()
+    for name in (SUMMARY, METRICS, STATISTICS):
+        assert (again.path / name).read_bytes() == (run.path / name).read_bytes()
+    assert sorted(path.name for path in again.path.iterdir()) == sorted([SUMMARY, METRICS, STATISTICS])
+    assert store.unpacked(here, archived) == again  # the second time it is there
+
+
+def test_the_same_run_gives_the_same_bytes(here: Workspace, archived: Archived) -> None:
+    run = store.unpacked(here, archived)
+    elsewhere = run.path.parents[2] / run.name
+    shutil.copytree(run.path, elsewhere)
+    again = pack.pack(here, type(run)(elsewhere))
+    assert again.path == archived.path and again.data == archived.path.read_bytes() == archived.data
+
+
+def test_any_member_can_be_read_by_common_tools(archived: Archived) -> None:
+    with zipfile.ZipFile(archived.path) as whole:
+        assert whole.namelist()[0] == INDEX and whole.testzip() is None
+        index = json.loads(whole.read(INDEX))
+        assert {*index["files"]} == {*whole.namelist()} - {INDEX}
+        assert json.loads(whole.read(SUMMARY))["method"] == "fedbn"
+
+
+def test_a_flipped_byte_is_refused_wherever_it_is(archived: Archived) -> None:
+    whole = archived.path.read_bytes()
+    for place in {*range(0, len(whole), 97), *range(400), *range(len(whole) - 400, len(whole))}:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        archived.path.write_bytes(damaged)
+        with pytest.raises(FedshiftError, match=archived.path.name):
+            read(archived.path)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 5000])
+def test_a_file_that_was_cut_off_is_refused(archived: Archived, kept: int) -> None:
+    archived.path.write_bytes(archived.path.read_bytes()[:kept])
+    with pytest.raises(FedshiftError, match="is not a whole ZIP file"):
+        read(archived.path)
+
+
+def zipped(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", compression) as whole:
+        for name, data in members.items():
+            whole.writestr(name, data)
+
+
+def members(archived: Archived) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(archived.data)) as whole:
+        return {name: whole.read(name) for name in whole.namelist()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({METRICS: b"other"}, f"{METRICS}: has other bytes"),
+        ({"../outside.parquet": b"x"}, "../outside.parquet: is no file of an archived run"),
+        ({INDEX: b"{"}, f"{INDEX}: is not whole"),
+        ({INDEX: b'{"format": 2}'}, f"{INDEX}: is of format 2, and this code reads 1"),
+        ({INDEX: b'{"format": 1, "run": "a"}'}, f"{INDEX}: "),
+    ],
+)
+def test_a_doctored_member_is_named(archived: Archived, changed: dict[str, bytes], said: str) -> None:
+    zipped(archived.path, members(archived) | changed)
+    with pytest.raises(FedshiftError) as error:
+        read(archived.path)
+    assert f"{archived.path}: " in str(error.value) and said in str(error.value)
+
+
+def test_a_member_that_is_missing_is_named(archived: Archived) -> None:
+    zipped(archived.path, {name: data for name, data in members(archived).items() if name != STATISTICS})
+    with pytest.raises(FedshiftError, match=f"{STATISTICS}: is not there"):
+        read(archived.path)
+
+
+def test_a_compressed_member_is_refused(archived: Archived) -> None:
+    zipped(archived.path, members(archived), zipfile.ZIP_DEFLATED)
+    with pytest.raises(FedshiftError, match="is compressed"):
+        read(archived.path)
+
+
+def test_a_file_under_another_name_is_refused(archived: Archived) -> None:
+    other = archived.path.with_name(archived.path.name.replace(archived.hash, "0" * 12))
+    archived.path.rename(other)
+    with pytest.raises(FedshiftError, match="is not the file that its name tells"):
+        read(other)
+    with pytest.raises(FedshiftError, match="has no name of an archived run"):
+        read(archived.path.with_name("run.zip"))
+
+
+def test_of_large_statistics_the_rounds_that_tables_show_are_kept(
+    here: Workspace, archived: Archived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "LARGE", 100)
+    run = next(run for run in here.runs() if "fedbn" in run.path.parts)
+    small = pack.pack(here, run)
+    summary = run.summary() or {}
+    shown = {*summary["best_round"].values(), 2}
+    kept = pq.read_table(io.BytesIO(small.content[STATISTICS]))
+    assert {*kept["round"].to_pylist()} == shown and kept.schema == file_schema(archived)
+    assert "alone" in small.index.left_out[STATISTICS]
+    assert small.content[METRICS] == archived.content[METRICS]
+    result = run.evaluated / f"fdse-{'0' * 16}.parquet"
+    result.parent.mkdir()
+    result.write_bytes(run.metrics.read_bytes())
+    name = f"evaluated/{result.name}"
+    assert name in pack.pack(here, run).index.left_out
+    monkeypatch.undo()
+    assert pack.pack(here, run).content[name] == result.read_bytes()
+
+
+def file_schema(archived: Archived) -> object:
+    return pq.read_schema(io.BytesIO(archived.content[file.STATISTICS]))
+
+
+def test_an_unfinished_run_is_not_archived(here: Workspace) -> None:
+    run = next(here.runs())
+    run.summary_file.unlink()
+    with pytest.raises(FedshiftError, match="is not finished"):
+        pack.pack(here, run)

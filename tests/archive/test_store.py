@@ -1,0 +1,106 @@
+"""Which files of a run stay, which counts, and what git makes of two contributors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from fedshift.archive import store
+from fedshift.archive.check import check
+from fedshift.archive.file import Archived
+from fedshift.workspace import Workspace
+from tests.archive.conftest import later, with_summary
+
+
+def other_machine(summary: dict[str, Any]) -> None:
+    summary["environment"] |= {"capability": "AVX2", "host": "elsewhere"}
+
+
+def run_of(workspace: Workspace, method: str) -> Any:
+    return next(run for run in workspace.runs() if method in run.path.parts)
+
+
+def trained_elsewhere(workspace: Workspace, archived: Archived) -> Archived:
+    """The same run by another machine, in the archive beside the first."""
+    data = archived.path.read_bytes()
+    other = with_summary(archived, other_machine)
+    archived.path.write_bytes(data)
+    assert other.path != archived.path
+    return other
+
+
+def test_a_run_is_archived_once(here: Workspace, archived: Archived) -> None:
+    before = archived.path.stat().st_mtime_ns
+    assert store.add(here, run_of(here, "fedbn")) == (None, [])
+    assert archived.path.stat().st_mtime_ns == before
+    assert [one.path for one in store.files(here)] == [archived.path]
+
+
+def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> None:
+    other = trained_elsewhere(here, archived)
+    assert store.superseded(store.files(here)) == []
+    assert store.add(here, run_of(here, "fedbn")) == (None, [])
+    found = store.of_run(here, archived.index.run)
+    assert {one.path for one in found} == {archived.path, other.path}
+    assert str(other.machine).startswith("cpu AVX2, threads: 1, torch ")
+
+
+def test_the_newest_takes_the_place_of_the_same_machine_and_of_other_code(
+    here: Workspace, archived: Archived
+) -> None:
+    """The run is trained again, a minute later."""
+    first = archived.path.read_bytes()
+    run = run_of(here, "fedbn")
+    later(run)
+    new, replaced = store.add(here, run)
+    assert new and [one.path for one in replaced] == [archived.path] and not archived.path.exists()
+
+    archived.path.write_bytes(first)  # as a merge may bring it back
+    assert [one.path for one in store.superseded(store.files(here))] == [archived.path]
+    assert store.of_run(here, new.index.run)[0].path == new.path
+    assert store.add(here, run)[0] is None and not archived.path.exists()
+
+
+def test_the_installed_code_comes_before_the_newest(here: Workspace, archived: Archived) -> None:
+    run = archived.index.run
+    folder, _, name = run.rpartition("/")
+    other = f"{folder}/{name.partition('-')[0]}-0ther001"
+    assert [one.path for one in store.of_run(here, other)] == [archived.path]  # any code will do
+
+
+def git(root: Path, *words: str) -> str:
+    options = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(["git", *options, *words], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_two_contributors_merge_without_conflict(here: Workspace, tmp_path: Path) -> None:
+    """One archives fedavg and fedbn, the other fedbn of another machine; both from one commit."""
+    (here.root / ".gitignore").write_text("results/\ndata\n")
+    git(here.root, "init")
+    git(here.root, "add", "-A")
+    git(here.root, "commit", "-m", "experiment")
+    git(tmp_path, "clone", str(here.root), "there")
+    there = Workspace(tmp_path / "there")
+    shutil.copytree(here.results, there.results)
+
+    for run in here.runs():
+        store.add(here, run)
+    git(here.root, "add", "-A")
+    git(here.root, "commit", "-m", "archive: here")
+    new, _ = store.add(there, run_of(there, "fedbn"))
+    assert new
+    with_summary(new, other_machine)
+    git(there.root, "add", "-A")
+    git(there.root, "commit", "-m", "archive: there")
+
+    git(here.root, "fetch", str(there.root), "main")
+    git(here.root, "merge", "FETCH_HEAD", "-m", "merge")
+    merged = store.files(here)
+    assert sorted(one.index.run.split("/")[1] for one in merged) == ["fedavg", "fedbn", "fedbn"]
+    for one in merged:
+        check(here, one)
+    assert len({one.machine for one in merged}) == 2

@@ -1,0 +1,143 @@
+"""`fedshift archive`, and tables of a clone that has nothing but the archive."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from fedshift.analysis.collect import collect
+from fedshift.archive import store
+from fedshift.files import write_bytes
+from fedshift.workspace import Workspace
+from tests.archive.conftest import TINY, later, with_table
+from tests.archive.test_check import raised
+from tests.archive.test_compare import lower
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift, refused
+
+
+@pytest.fixture
+def clone(here: Workspace, tmp_path: Path) -> Workspace:
+    """What git brings of a project whose runs were archived: neither results nor images."""
+    done(fedshift(here.root, "archive", "tiny"))
+    root = tmp_path / "clone"
+    for name in ("experiments", "reference", "results-archive"):
+        shutil.copytree(here.root / name, root / name)
+    return Workspace(root)
+
+
+def table_of(workspace: Workspace) -> pd.DataFrame:
+    done(fedshift(workspace.root, "table", "tiny"))
+    return pd.read_csv(workspace.tables("tiny") / "table.csv")
+
+
+def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Workspace) -> None:
+    done(fedshift(here.root, "collect", "tiny"))
+    ours, theirs = table_of(here), table_of(clone)
+    pd.testing.assert_frame_equal(ours.drop(columns="archived"), theirs.drop(columns="archived"))
+    assert {*ours["archived"]} == {0} and {*theirs["archived"]} == {1} and theirs["mean"].notna().all()
+    text = (clone.tables("tiny") / "table.md").read_text()
+    assert "§ From the archive (results-archive/), not trained here: 2 of 2 runs, by cpu, " in text
+    assert text.count("§") == 1 + len(theirs)
+    assert "§" not in (here.tables("tiny") / "table.md").read_text()
+    assert list(clone.runs()) == [] and not (clone.root / "data").exists()
+    assert "from the archive: 2" in done(fedshift(clone.root, "collect", "tiny"))
+    planned = done(fedshift(clone.root, "plan", "tiny"))
+    assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
+
+
+def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:
+    adapted = {**TINY, "adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
+    (here.experiments / "tiny.yaml").write_text(yaml.safe_dump(adapted, sort_keys=False))
+    done(fedshift(here.root, "evaluate", "tiny", "--device", "cpu"))
+    done(fedshift(here.root, "archive", "tiny"))
+    done(fedshift(here.root, "collect", "tiny"))
+    ours = table_of(here)
+    shutil.rmtree(here.results)
+    theirs = table_of(here)
+    assert "fedbn-adapted" in {*theirs["method"]}
+    pd.testing.assert_frame_equal(ours.drop(columns="archived"), theirs.drop(columns="archived"))
+
+
+def test_an_own_run_comes_before_the_archived_one(here: Workspace, clone: Workspace) -> None:
+    """Of two runs one is trained in the clone, too."""
+    (own,) = [run for run in here.runs() if "fedavg" in run.path.parts]
+    shutil.copytree(own.path, clone.run(here.name_of(own)).path)
+    runs = collect(clone, "tiny").runs.set_index("method")
+    assert dict(runs["source"]) == {"fedavg": "own", "fedbn": "archive"}
+    assert runs.loc["fedavg", "run"] == f"results/runs/{here.name_of(own)}"
+    cells = table_of(clone).set_index("method")["archived"]
+    assert {*cells["fedavg"]} == {0} and {*cells["fedbn"]} == {1}
+
+
+def test_a_run_by_other_code_declared_alike_counts(clone: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedshift.identity.code", lambda spec: "0ther001")
+    collected = collect(clone, "tiny")
+    assert not collected.missing and {*collected.runs["source"]} == {"archive"}
+    assert (collected.runs["code"] != collected.runs["installed"]).all()
+    told = done(fedshift(clone.root, "table", "tiny"))
+    assert "; 2 of them by other code than is installed, declared alike." in told
+    assert "rerun: version" not in told
+
+
+def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> None:
+    (one,) = [one for one in store.files(clone) if "/fedbn/" in one.index.run]
+    new = with_table(one, "metrics.parquet", lambda table: raised(table, "accuracy"))
+    refused(fedshift(clone.root, "table", "tiny"), f"{new.path}: metrics.parquet", "accuracy")
+    checked = fedshift(clone.root, "archive", "--check")
+    refused(
+        checked, f"refused: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are refused"
+    )
+    refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are refused")
+
+
+def test_without_archive_or_runs_tables_are_refused(clone: Workspace) -> None:
+    shutil.rmtree(clone.archive)
+    refused(fedshift(clone.root, "table", "tiny"), "have not been collected")
+    clone.archive.mkdir()
+    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
+
+
+def test_archive_check_and_compare(here: Workspace) -> None:
+    said = done(fedshift(here.root, "archive", "tiny"))
+    assert said.count("archived  ") == 2 and "2 archived" in said and "0 of 2 runs are not finished" in said
+    assert "0 archived (0.00 MB), 2 were there" in done(fedshift(here.root, "archive", "tiny"))
+    said = done(fedshift(here.root, "archive", "--check"))
+    assert "2 archived runs are whole" in said and "0 not the newest" in said and "     2  cpu " in said
+    said = done(fedshift(here.root, "archive", "tiny", "--compare"))
+    assert said.count("equal bit for bit (same machine class)") == 2 and "2 of 2 archived runs" in said
+
+
+def test_compare_fails_where_the_same_machine_gave_other_bits(here: Workspace) -> None:
+    done(fedshift(here.root, "archive", "tiny"))
+    one = store.files(here)[0]
+    with_table(one, "metrics.parquet", lambda table: lower(table, 1))
+    result = fedshift(here.root, "archive", "tiny", "--compare")
+    assert result.exit_code == 1 and "FAIL  digits/fedavg/plain/seed0/" in result.output
+    assert "differs by 1.0 points" in result.output and "1 of 2 archived runs" in result.output
+
+
+def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
+    """The newest of a run stays."""
+    done(fedshift(here.root, "archive", "tiny"))
+    old = store.files(here)[0]
+    later(here.run(old.index.run))
+    assert f"removed   {old.path}" in done(fedshift(here.root, "archive", "tiny"))
+    write_bytes(old.path, old.data)
+    assert f"not the newest of its run: {old.path}" in done(fedshift(here.root, "archive", "--check"))
+    assert f"removed   {old.path}" in done(fedshift(here.root, "archive", "tiny"))
+    assert not old.path.exists() and len(store.files(here)) == 2
+
+
+def test_the_projects_own_archive_is_whole() -> None:
+    done(fedshift(ROOT, "archive", "--check"))
+
+
+def test_arguments_that_make_no_sense_are_refused(here: Workspace) -> None:
+    refused(fedshift(here.root, "archive"), "no experiment is named")
+    refused(fedshift(here.root, "archive", "tiny", "--check", "--compare"), "are two things")
+    refused(fedshift(here.root, "archive", "tini"), "tiny")
