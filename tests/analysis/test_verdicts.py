@@ -111,15 +111,6 @@ def test_without_a_margin_outside_is_students_two_sided_test() -> None:
     assert outside == pytest.approx(stats.ttest_1samp(values, 60).pvalue)
 
 
-def test_statsmodels_says_the_same() -> None:
-    weightstats = pytest.importorskip("statsmodels.stats.weightstats")
-    rng = np.random.default_rng(1)
-    ours, printed = rng.normal(61, 1, 3), rng.normal(60, 2, 5)
-    difference = ours.mean() - printed.mean()
-    inside, _ = probabilities(difference, (ours.std(ddof=1), printed.std(ddof=1)), (3, 5), margin=2)
-    assert inside == pytest.approx(weightstats.ttost_ind(ours, printed, -2, 2, usevar="unequal")[0])
-
-
 def test_a_number_among_many_needs_more_than_alone() -> None:
     """p 0.018 alone; of ten of which nine lie far from it, ten times that."""
     alone, far = (Summary(60.2, 0.8, 3), Summary(60)), (Summary(61.9, 5.0, 3), Summary(60))

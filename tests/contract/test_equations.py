@@ -85,13 +85,23 @@ def marked() -> list[Function]:
     return list(dict.fromkeys(function for one in loaded() for function in held(one)))
 
 
+def parts(kind: str, name: str) -> list[ModuleType]:
+    """A plug-in's module, and those beside it whose names are its own with an underscore before and a word behind it."""
+    main = module(kind, name)
+    package, _, own = main.rpartition(".")
+    return [
+        part for path, part in sys.modules.items() if path == main or path.startswith(f"{package}._{own}_")
+    ]
+
+
 def users(function: Function) -> list[tuple[str, str]]:
-    """The plug-ins whose module holds a function or, if none does, all that import its module through others.
+    """The plug-ins whose module, or a private one named after it, holds a function or, if none does, all that import its module
+    through others.
 
     What the round loop itself calls, FedAvg calls: it adds nothing.
     """
     able = [(kind, name) for kind, name in PLUGINS if kind in RUNS]
-    direct = [plugin for plugin in able if function in held(sys.modules[module(*plugin)])]
+    direct = [plugin for plugin in able if any(function in held(part) for part in parts(*plugin))]
     if function.__module__.startswith("fedshift.federation."):
         direct.append(("methods", "fedavg"))
     return direct or [plugin for plugin in able if function.__module__ in closure(module(*plugin))]

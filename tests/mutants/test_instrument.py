@@ -144,7 +144,7 @@ def test_tests_kill_mutants_and_equivalent_ones_survive(tmp_path: Path) -> None:
         "--only",
         MEAN,
         "--tests",
-        "tests/methods/test_fedbn.py",
+        "tests/methods/test_fedgma.py",
         "--equivalent",
         str(tmp_path / "none.yaml"),
     ]
@@ -155,4 +155,4 @@ def test_tests_kill_mutants_and_equivalent_ones_survive(tmp_path: Path) -> None:
     assert survived == {one.key for one in NAMED} & {one.key for one in of_the_mean()} != set()
     killed = [one for one in verdicts if one.outcome == "killed"]
     assert len(killed) + len(survived) == len(verdicts)
-    assert all(one.by.startswith("tests/methods/test_fedbn.py::") for one in killed)
+    assert all(one.by.startswith("tests/methods/test_fedgma.py::") for one in killed)
