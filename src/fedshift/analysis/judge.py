@@ -70,14 +70,14 @@ def incomparable(root: Path, number: Number) -> str:
 def _cells(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> dict[Key, Cell]:
     """The cells in the round that the protocol reports."""
     rule = collected.protocol.select
-    found = {}
+    cells = {}
     for name, table in tables.items():
         axes = [axis for axis in collected.keys[1:] if axis in table]
         for cell in table.to_dict("records"):
             if cell.get("select", rule) == rule:
                 key = _key(name, cell["method"], cell["metric"], {axis: cell[axis] for axis in axes})
-                found[key] = {str(column): value for column, value in cell.items()}
-    return found
+                cells[key] = {str(column): value for column, value in cell.items()}
+    return cells
 
 
 def _key(table: str, row: str, metric: str, values: Mapping[str, Any]) -> Key:
@@ -102,8 +102,8 @@ def _judged(root: Path, collected: Collected, members: list[Number], cells: Mapp
         else:
             judged.append(rows[-1])
             pairs.append((ours, theirs))
-    for row, (ours, _), found in zip(judged, pairs, verdicts.judge(pairs, points), strict=True):
-        row |= _told(found, ours, points)
+    for row, (ours, _), verdict in zip(judged, pairs, verdicts.judge(pairs, points), strict=True):
+        row |= _columns(verdict, ours, points)
     return rows
 
 
@@ -128,15 +128,15 @@ def _row(number: Number, printed: Published, ours: Summary, theirs: Summary) -> 
     }
 
 
-def _told(found: Verdict, ours: Summary, points: float) -> Cell:
+def _columns(verdict: Verdict, ours: Summary, points: float) -> Cell:
     """A verdict's columns."""
     why = ""
-    if found.word == "outside":
-        why = f"{abs(found.difference) - points:.1f} beyond the margin"
+    if verdict.word == "outside":
+        why = f"{abs(verdict.difference) - points:.1f} beyond the margin"
     elif not ours.sampled:
         why = "one seed" if ours.n == 1 else "all seeds alike"
     named = ("difference", "low", "high", "p", "detectable", "needed")
-    return {"verdict": found.word, "why": why, **{name: getattr(found, name) for name in named}}
+    return {"verdict": verdict.word, "why": why, **{name: getattr(verdict, name) for name in named}}
 
 
 def _summary(root: Path, printed: Published) -> Summary:

@@ -55,8 +55,10 @@ class Scorecard:
         of, claims = self.numbers[-1], self.claims[-1]
         run = sum(of.counts[word] for word in WORDS[:3])
         none = "No printed number has runs here yet. " if not run else ""
-        told = f"Of {of.total:,} printed numbers {_listed(of)}. Of {claims.total:,} claims {_listed(claims)}."
-        return none + told
+        counts = (
+            f"Of {of.total:,} printed numbers {_listed(of)}. Of {claims.total:,} claims {_listed(claims)}."
+        )
+        return none + counts
 
 
 def write(workspace: Workspace) -> Path:
@@ -92,12 +94,12 @@ def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str
     for name in available(workspace):
         for claim in load(workspace, name).claims:
             tested.setdefault(claim, []).append(name)
-    found = _claims(_rows(workspace, tables, "claims.csv"))
+    words_of = _claims(_rows(workspace, tables, "claims.csv"))
     with (workspace.reference / "claims.csv").open(newline="") as file:
         claims = [
             (
                 (row["paper"], row["item"]),
-                found.get(row["id"], "not run") if row["id"] in tested else "not tested",
+                words_of.get(row["id"], "not run") if row["id"] in tested else "not tested",
                 tested.get(row["id"], []),
             )
             for row in csv.DictReader(file)
@@ -111,7 +113,13 @@ def markdown(card: Scorecard) -> str:
     for title, lines, words in (("Printed numbers", card.numbers, WORDS), ("Claims", card.claims, CLAIMED)):
         heads = ["paper", "table", title.split()[-1].lower(), *words, "results and command"]
         rows = [
-            [line.paper, line.item, str(line.total), *(str(line.counts[word]) for word in words), _told(line)]
+            [
+                line.paper,
+                line.item,
+                str(line.total),
+                *(str(line.counts[word]) for word in words),
+                _source(line),
+            ]
             for line in lines
         ]
         rule = ["---", "---", *["---:"] * (len(words) + 1), "---"]
@@ -119,7 +127,7 @@ def markdown(card: Scorecard) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _told(line: Line) -> str:
+def _source(line: Line) -> str:
     return "; ".join(
         ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
         for name, links in line.experiments
@@ -137,13 +145,13 @@ def _claims(rows: list[dict[str, str]]) -> dict[str, str]:
     """Claim -> its verdict: where several experiments test it, on that of the paper's settings, then of most
     seeds.
     """
-    found: dict[str, tuple[tuple[bool, int], str]] = {}
+    ranked: dict[str, tuple[tuple[bool, int], str]] = {}
     for row in rows:
         rank, word = (not row["differs"], int(row["seeds"])), row["verdict"]
         word = "not comparable" if row["differs"] else word if rank[1] else "not run"
-        if row["claim"] not in found or rank > found[row["claim"]][0]:
-            found[row["claim"]] = rank, word
-    return {claim: word for claim, (_, word) in found.items()}
+        if row["claim"] not in ranked or rank > ranked[row["claim"]][0]:
+            ranked[row["claim"]] = rank, word
+    return {claim: word for claim, (_, word) in ranked.items()}
 
 
 def _lines(
@@ -165,5 +173,5 @@ def _lines(
 
 
 def _listed(line: Line) -> str:
-    told = [f"{line.counts[word]:,} are {word}" for word in line.counts if line.counts[word]]
-    return ", ".join(told)
+    parts = [f"{line.counts[word]:,} are {word}" for word in line.counts if line.counts[word]]
+    return ", ".join(parts)

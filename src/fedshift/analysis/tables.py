@@ -50,8 +50,8 @@ def write(workspace: Workspace, collected: Collected) -> Path:
         write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
-    told = verdict_lines.footnotes(judged)
-    below = [*footnotes([*tables.values()]), *told, *claim_lines.footnotes(verdicts), *below]
+    below_verdicts = verdict_lines.footnotes(judged)
+    below = [*footnotes([*tables.values()]), *below_verdicts, *claim_lines.footnotes(verdicts), *below]
     lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
     write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))

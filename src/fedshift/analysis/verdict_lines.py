@@ -67,5 +67,5 @@ def _difference(row: dict[Any, Any]) -> str:
     return _number(row["difference"], "{:+.2f}") + interval
 
 
-def _number(value: float, shown: str) -> str:
-    return "" if math.isnan(value) else shown.format(value)
+def _number(value: float, form: str) -> str:
+    return "" if math.isnan(value) else form.format(value)

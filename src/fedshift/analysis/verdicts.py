@@ -107,7 +107,7 @@ def _decided(pairs: Sequence[tuple[Summary, Summary]], margin: float) -> list[Ve
     constant = Summary(0, 0, 2)
     both = [(ours, printed if printed.sampled else constant) for ours, printed in pairs]
     differences = np.array([ours.mean - printed.mean for ours, printed in pairs])
-    deviations, seeds = np.array([[(one.deviation, one.n) for one in pair] for pair in both]).T
+    deviations, seeds = np.array([[(side.deviation, side.n) for side in pair] for pair in both]).T
     inside, outside = map(corrected, probabilities(differences, tuple(deviations), tuple(seeds), margin))
     far = np.abs(differences) > margin
     # Seeds are given to a whole table: this is what p must reach where all numbers on its side are found.

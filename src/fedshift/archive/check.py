@@ -68,12 +68,12 @@ def _table(archived: Archived, name: str) -> pa.Table:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)
     if wanted is not None and not table.schema.equals(wanted):
-        given = {field.name: field.type for field in table.schema}
+        types = {field.name: field.type for field in table.schema}
         for field in wanted:
-            if given.get(field.name) != field.type:
-                what = f"column '{field.name}' is {given.get(field.name, 'not there')}, not {field.type}"
+            if types.get(field.name) != field.type:
+                what = f"column '{field.name}' is {types.get(field.name, 'not there')}, not {field.type}"
                 raise _refused(archived, name, what)
-        raise _refused(archived, name, f"has columns that no run records: {', '.join(given)}")
+        raise _refused(archived, name, f"has columns that no run records: {', '.join(types)}")
     return table
 
 

@@ -52,14 +52,15 @@ def compare(run: RunDirectory, archived: Archived) -> Comparison:
     summary, other = run.summary() or {}, archived.summary
     ours, theirs = pq.read_table(run.metrics), pq.read_table(io.BytesIO(archived.content[METRICS]))
     return Comparison(
-        equal=_kept(summary["hashes"]) == _kept(other["hashes"]) and _exact(ours).equals(_exact(theirs)),
+        equal=_of_weights(summary["hashes"]) == _of_weights(other["hashes"])
+        and _exact(ours).equals(_exact(theirs)),
         same_code=summary["code"] == archived.code,
         same_class=MachineClass.of(summary["environment"]) == archived.machine,
         points=_points(ours, theirs),
     )
 
 
-def _kept(hashes: dict[str, str]) -> dict[str, str]:
+def _of_weights(hashes: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in hashes.items() if name.startswith("weights_")}
 
 

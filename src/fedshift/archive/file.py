@@ -172,9 +172,9 @@ def _index(path: Path, data: bytes) -> Index:
         value: Any = json.loads(data)
     except ValueError as error:
         raise _refused(path, f"is not whole: {error}", where) from None
-    found = value.get("format") if isinstance(value, dict) else None
-    if found != FORMAT:
-        what = f"is of format {found!r}, and this code reads {FORMAT}"
+    version = value.get("format") if isinstance(value, dict) else None
+    if version != FORMAT:
+        what = f"is of format {version!r}, and this code reads {FORMAT}"
         raise FedshiftError(where, what, "Update fedshift: git pull.")
     return closed(Index, value, where)
 

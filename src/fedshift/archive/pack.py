@@ -59,9 +59,9 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
         return data, ""
     table = pq.read_table(run.statistics)
     rounds = sorted({*summary["best_round"].values(), summary["spec"]["federation"]["rounds"]})
-    kept = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
+    part = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
     sink = io.BytesIO()
-    pq.write_table(kept.combine_chunks(), sink, compression="zstd")
+    pq.write_table(part.combine_chunks(), sink, compression="zstd")
     return sink.getvalue(), f"{len(data) / 1e6:.1f} MB; of rounds {', '.join(map(str, rounds))} alone"
 
 

@@ -15,8 +15,8 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     """
     if workspace.metrics(name).exists() or not workspace.archive.is_dir():
         return read(workspace, name)
-    found = collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
-    if len(found.missing) == len(found.runs):
+    collected = collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
+    if len(collected.missing) == len(collected.runs):
         what = "no run of it is finished here or archived"
         raise FedshiftError(f"experiments/{name}.yaml", what, f"To train them: fedshift run {name}")
-    return found
+    return collected

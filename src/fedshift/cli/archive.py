@@ -97,11 +97,11 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
             click.echo(f"refused: {error}", err=True)
             refused += 1
     old = store.superseded(whole)
-    for one in old:
-        click.echo(f"not the newest of its run: {one.path}")
-    size = sum(len(one.data) for one in whole)
+    for run in old:
+        click.echo(f"not the newest of its run: {run.path}")
+    size = sum(len(run.data) for run in whole)
     click.echo(f"{len(whole)} archived runs are whole ({size / 1e6:.2f} MB), {len(old)} not the newest.")
-    for machine, count in Counter(one.machine for one in whole).items():
+    for machine, count in Counter(run.machine for run in whole).items():
         click.echo(f"{count:6}  {machine}")
     if refused:
         raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
