@@ -134,8 +134,8 @@ class Method:
         """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
         [K, ..]}.
 
-        What it writes into the personal entries of `rows` is what those clients receive next. This rule, which
-        most methods inherit, is given the average alone, as one row of weight 1 (`averages`).
+        What it writes into the personal entries of `rows` is what those clients receive next. This rule,
+        which most methods inherit, is given the average alone, as one row of weight 1 (`averages`).
         """
         S.row[S.shared.at] = mean(rows, p)[S.shared.at]
 
