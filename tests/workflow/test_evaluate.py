@@ -60,7 +60,7 @@ def test_first_run_adapts_what_it_trained(checkout: Checkout) -> None:
     assert output.index("rule evaluate:") < output.index("rule collect:")
     assert len(results(checkout)) == 2
     table = pd.read_csv(checkout.root / TABLE).set_index("method")
-    assert list(table.index) == ["fedbn", "fdse", "fedbn-adapted", "fdse-adapted"]
+    assert list(table.index) == ["fedbn", "fedbn-adapted", "fdse", "fdse-adapted"]
     assert (table["seeds"] == 1).all() and table["mean"].between(0, 100).all()
     assert "adapted by fdse (batch 50, epochs 1, lr 0.01; code " in note(checkout)
 
