@@ -133,6 +133,7 @@ def _table(workspace: Workspace, path: Path, request: Request) -> None:
     lines = [
         *_lacking(workspace, left),
         *_long(left, request),
+        *_slow_bf16(left, request),
         *_uneven(workspace, path, request),
         *guesses.lines(),
     ]
@@ -164,6 +165,20 @@ def _long(todo: Iterable[Run], request: Request) -> Iterator[str]:
             f"{len(longer)} runs may outlast a job of {request.hours} hours (params.yaml: hours) and rely on "
             f"their checkpoints: "
             f"the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, {longest.directory}"
+        )
+
+
+def _slow_bf16(todo: Iterable[Run], request: Request) -> Iterator[str]:
+    """Runs in bf16 on a CPU that has no instructions for it."""
+    import torch
+
+    from fedshift.federation.products import has_bf16
+
+    count = sum(RunSpec.model_validate_json(run.spec).local.precision == "bf16" for run in todo)
+    if count and not has_bf16(torch.device(request.device)):
+        yield (
+            f"{count} runs are in bf16, for which this CPU has no instructions: they take longer than in "
+            f"fp32 (docs/runs.md, Precision)."
         )
 
 
