@@ -88,6 +88,7 @@ def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
     assert sum(bool(re.fullmatch(line, one)) for one in said) == 1
 
 
+@pytest.mark.slow
 def test_the_suites_test_them_unasked(installed: Path) -> None:
     suites = (
         "tests/contract",
@@ -109,6 +110,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> None:
     own = "examples/test_fedavgm.py"
     said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", own)

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.checkout import Checkout, tiny
 
 REPOSITORY = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_snakemake_lint_misses_software_environments_alone(tmp_path: Path) -> None:
     """It wants one for each rule; jobs run in the environment that snakemake runs in, which `make setup` builds."""
     made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
