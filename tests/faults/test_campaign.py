@@ -1,4 +1,4 @@
-"""Five seeds of the fault campaign, one of them on Slurm; `make faults` plays it at length."""
+"""Two seeds of the fault campaign, one of them on Slurm; `make faults` plays it at length."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-@pytest.mark.parametrize("seed", range(2))  # others: make faults SEED=n
+@pytest.mark.parametrize("seed", [0])  # others: make faults SEED=n
 def test_faults_change_no_number(seed: int, calm: Checkout, tmp_path: Path) -> None:
     assert campaign(tmp_path, calm, ROUNDS, seed, FAULTS, slurm=False).total() == FAULTS
 
