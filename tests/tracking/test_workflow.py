@@ -39,7 +39,6 @@ def checkout(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout
     return made
 
 
-@pytest.mark.slow
 def test_fedshift_track_0_starts_no_follower(checkout: Checkout) -> None:
     done = checkout.snakemake("partitions", FEDSHIFT_TRACK="0")
     assert done.returncode == 0, done.stdout
@@ -48,7 +47,6 @@ def test_fedshift_track_0_starts_no_follower(checkout: Checkout) -> None:
     assert not (checkout.root / "mlflow.db").exists()
 
 
-@pytest.mark.slow
 def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkout) -> None:
     """The lock is held from before snakemake starts until it has ended and the follower has complained."""
     database, log = checkout.root / "mlflow.db", checkout.root / "logs" / "track.log"
