@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from fedshift.analysis.collected import read
-from fedshift.analysis.paired import estimate
+from fedshift.analysis.paired import estimate, paired
 from fedshift.analysis.select import selected
 from fedshift.workspace import Workspace
 
@@ -40,12 +40,11 @@ def main() -> None:
     for rule in options.rules:
         values = selected(collected, rule)
         for method, runs in values.groupby("method", sort=False):
-            sides = [runs[runs[options.axis] == value] for value in (options.left, options.right)]
+            sides = runs.assign(method=runs[options.axis])  # the axis stands where methods are compared
             for metric in options.metrics:
-                both = sides[0][[*axes, metric]].merge(sides[1][[*axes, metric]], on=axes)
-                pairs = both[axes].assign(difference=both[f"{metric}_x"] - both[f"{metric}_y"])
-                of = estimate(pairs, options.right)
-                means = (f"{side[metric].mean():.1f}" for side in sides)
+                of = estimate(paired(sides, axes, options.left, options.right, metric), options.right)
+                mean = sides.groupby("method")[metric].mean()
+                means = (f"{mean[value]:.1f}" for value in (options.left, options.right))
                 print(
                     f"| {method} | {rule} | {metric} | {' | '.join(means)} | {of.mean:+.1f} | {of.low:+.1f} to {of.high:+.1f} | {of.seeds} | {of.detectable:.1f} |"
                 )

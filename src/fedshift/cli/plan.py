@@ -174,8 +174,9 @@ def _slow_bf16(todo: Iterable[Run], request: Request) -> Iterator[str]:
 
     from fedshift.federation.products import has_bf16
 
-    count = sum(RunSpec.model_validate_json(run.spec).local.precision == "bf16" for run in todo)
-    if count and not has_bf16(torch.device(request.device)):
+    if has_bf16(torch.device(request.device)):
+        return
+    if count := sum(RunSpec.model_validate_json(run.spec).local.precision == "bf16" for run in todo):
         yield (
             f"{count} runs are in bf16, for which this CPU has no instructions: they take longer than in "
             f"fp32 (docs/runs.md, Precision)."
