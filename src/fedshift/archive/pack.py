@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,8 +62,3 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
     sink = io.BytesIO()
     pq.write_table(part.combine_chunks(), sink, compression="zstd")
     return sink.getvalue(), f"{len(data) / 1e6:.1f} MB; of rounds {', '.join(map(str, rounds))} alone"
-
-
-def day(finished: float) -> str:
-    """The day on which a run was finished, in UTC."""
-    return datetime.fromtimestamp(finished, UTC).date().isoformat()
