@@ -25,8 +25,10 @@ SCOPE = (
     "evaluations",
     "analysis/select.py",
     "analysis/claims.py",
+    "analysis/judge.py",
     "analysis/paired.py",
     "analysis/tables.py",
+    "analysis/verdicts.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")
 BITS = ("BitOr", "BitAnd", "BitXor")
