@@ -17,6 +17,7 @@ import pandas as pd
 
 from fedshift.analysis.printed_spec import margin
 from fedshift.analysis.verdicts import LEVEL, corrected, probabilities
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 CSV, IMAGE = ROOT / "benchmarks" / "verdicts.csv", ROOT / "docs" / "images" / "verdicts.png"
@@ -88,7 +89,7 @@ def simulate(
 ) -> Rates:
     """The rates over so many reproductions of a table, with so many seeds of ours."""
     paper, printed_table, printed_seeds = KINDS[kind]
-    points, deviations = margin(ROOT, paper).points, _deviations(paper, printed_table)[:, None]
+    points, deviations = margin(Workspace(ROOT), paper).points, _deviations(paper, printed_table)[:, None]
     shares = np.repeat([0, 1], NUMBERS // 2) if isinstance(off, str) else np.full(NUMBERS, off)
     true = points * shares * rng.choice([-1, 1], NUMBERS)
     ours = true[:, None] + deviations * rng.normal(size=(tables, NUMBERS, seeds))

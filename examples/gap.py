@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.select import selected
 from fedshift.errors import FedshiftError
+from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Gap(Figure):
     name = "gap"
     Params = Params
 
-    def panels(self, root: Path, collected: Collected) -> Panels:
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no finished run has a held-out domain."""
         runs = selected(collected).dropna(subset=["id", "ood"])
         if runs.empty:

@@ -180,7 +180,9 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
             project.add("fedavg", {1: accuracy((0.5, 0.5), ood=ood)}, target=target, seed=seed)
     collected = project.collect()
     kinds = printed("add-a-figure.md")["Gap"], Gap
-    page, package = (kind(params(kind, {"relative": relative})).panels(tmp_path, collected) for kind in kinds)
+    page, package = (
+        kind(params(kind, {"relative": relative})).panels(Workspace(tmp_path), collected) for kind in kinds
+    )
     assert page == package
     values = table(package)
     assert values["y"].tolist() == pytest.approx([40, 60, 50] if relative else [20, 30, 25])

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from fedshift.analysis.coverage import Number, numbers
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 HEAD = [
@@ -21,7 +22,7 @@ HEAD = [
 def coverage() -> str:
     """A line for each printed table, then the sum."""
     tables: dict[tuple[str, str], list[Number]] = {}
-    for number in (every := numbers(ROOT)):
+    for number in (every := numbers(Workspace(ROOT))):
         tables.setdefault((number.paper, number.table), []).append(number)
     rows = [_row(*of, members) for of, members in tables.items()]
     return "\n".join([*HEAD, *rows, _row("all", "", every)]) + "\n"

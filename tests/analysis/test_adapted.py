@@ -71,7 +71,7 @@ def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared
 
 
 def cells(project: Project, collected: Collected) -> pd.DataFrame:
-    table = tables.cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    table = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
     return table.set_index(["method", "target", "metric"])
 
 
@@ -162,7 +162,7 @@ def test_a_check_asks_an_adapted_row_for_ood(project: Project) -> None:
 def test_a_claim_may_speak_of_it(project: Project) -> None:
     rows = {"FDSE (adapted)": "fedbn-adapted", "FDSE - align (no adaptation)": "fedbn"}
     claim = {"FDSE-C10.1": {"metric": "ood", "rows": rows}}
-    (verdict,) = verdicts(project.workspace.root, made(project, claims=claim))
+    (verdict,) = verdicts(project.workspace, made(project, claims=claim))
     (against,) = verdict.differences
     assert (against.mean, against.seeds, verdict.verdict) == (pytest.approx(8), 2, "confirmed")
     assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
@@ -179,7 +179,7 @@ def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
 
 def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
     collected = made(project)
-    drawn = Curves(Curves.Params()).panels(project.workspace.root, collected)
+    drawn = Curves(Curves.Params()).panels(project.workspace, collected)
     assert {*table(drawn)["label"]} == {"fedbn"}
     path = write_report(project.workspace, ["toy"], "toy")
     scores = json.loads(path.with_name("scores.json").read_text())["toy"]

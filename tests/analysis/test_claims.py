@@ -50,7 +50,7 @@ def judged(
     project: Project, name: str, ood: Mapping[str, Values], axes: dict[str, Any] = AXES, **claim: Any
 ) -> Verdict:
     found = collected(project, ood, axes=axes, claims={name: {"metric": "ood", **claim}})
-    (verdict,) = verdicts(REFERENCE.parent, found)
+    (verdict,) = verdicts(Workspace(REFERENCE.parent), found)
     return verdict
 
 
@@ -295,7 +295,7 @@ def test_verdicts_on_groups(name: str, verdicts: tuple[Any, ...], expected: tupl
         Verdict(f"{name}.{place}", "", "", math.nan, math.nan, (), [], verdict)
         for place, verdict in enumerate(verdicts, 1)
     ]
-    (group,) = claim_groups.groups(REFERENCE.parent, members)
+    (group,) = claim_groups.groups(Workspace(REFERENCE.parent), members)
     counts = (group.confirmed, group.refuted, group.undecided, group.untested)
     assert (group.verdict, *counts) == expected
 
@@ -328,7 +328,7 @@ def of_hfedf(project: Project, **changed: Any) -> Verdict:
     values = {"hfedf": [0.6] * 8, "fedavg": [0.57, 0.58] * 4}
     if "axes" in changed:
         values = {method: found[:2] for method, found in values.items()}
-    (verdict,) = verdicts(REFERENCE.parent, collected(project, values, **{**declared, **changed}))
+    (verdict,) = verdicts(Workspace(REFERENCE.parent), collected(project, values, **{**declared, **changed}))
     return verdict
 
 
@@ -420,4 +420,4 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
             values = runs.assign(id=math.nan, ood=math.nan, all=math.nan, avg=math.nan)
             for name, claim in experiment.claims.items():
                 known = Collected(experiment, None, path, keys, runs)  # type: ignore[arg-type]
-                assert claims._verdict(root, known, values, name, claim).verdict == "undecided"
+                assert claims._verdict(Workspace(root), known, values, name, claim).verdict == "undecided"

@@ -30,7 +30,7 @@ OFFICE = Row(
 def reasons(name: str, method: str, metric: str = "ood", **values: Any) -> list[str]:
     """Why the runs of a cell of an experiment are not the printed row's."""
     experiment = load(Workspace(ROOT), name)
-    printed = find(ROOT, experiment, method, values, metric)
+    printed = find(Workspace(ROOT), experiment, method, values, metric)
     assert printed is not None
     runs = pd.DataFrame(
         {
@@ -40,7 +40,7 @@ def reasons(name: str, method: str, metric: str = "ood", **values: Any) -> list[
         for cell in expand(Workspace(ROOT), experiment)
         if cell.label == method and all(cell.axes[axis] == value for axis, value in values.items())
     )
-    return differences(ROOT, protocol(Workspace(ROOT), experiment.protocol), printed, runs)
+    return differences(Workspace(ROOT), protocol(Workspace(ROOT), experiment.protocol), printed, runs)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_ten_rounds_of_five_hundred_are_not(project: Project) -> None:
         "fdse/office_quick", **experiment.model_dump(include={"title", "protocol", "spec", "axes", "tables", "published"}), methods={"fedavg": None}
     )  # fmt: skip
     collected = project.add_all({1: accuracy((0.5, 0.5))})
-    cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["office"])
+    cells = tables.cells(project.workspace, collected, collected.experiment.tables["office"])
     assert cells[["published", "published_std", "difference"]].isna().all(axis=None)
     assert cells["orientation"].tolist() == [82.60, 86.26]
     stem = tables.write(project.workspace, collected)
@@ -96,7 +96,7 @@ def test_another_start_and_other_labels_are_another_experiment(
     paper: str, backbone: str, protocol: str, partition: str, method: str
 ) -> None:
     """What these papers' rows resolve to, whatever start their protocols declare, against the other start."""
-    theirs = resolved(ROOT, Row(paper, "pacs", backbone, protocol, partition, method, "default"))
+    theirs = resolved(Workspace(ROOT), Row(paper, "pacs", backbone, protocol, partition, method, "default"))
     assert [*compare(theirs, theirs)] == []
     other = {"scratch": "imagenet", "imagenet": "scratch"}[theirs.model.init]
     ours = theirs.model_copy(update={"model": theirs.model.model_copy(update={"init": other})})
@@ -126,20 +126,20 @@ def test_another_start_and_other_labels_are_another_experiment(
     ],
 )
 def test_a_setting_makes_another_experiment_or_none(key: str, value: Any, reason: str | None) -> None:
-    theirs = resolved(ROOT, OFFICE)
+    theirs = resolved(Workspace(ROOT), OFFICE)
     ours = RunSpec.model_validate(merge(theirs.model_dump(mode="json"), nested(key, value)))
     found = [f"{name} {one}, paper {other}" for name, one, other in compare(ours, theirs)]
     assert found == ([reason] if reason else [])
 
 
 def test_tf32_is_of_the_class_of_fp32() -> None:
-    theirs = resolved(ROOT, OFFICE)
+    theirs = resolved(Workspace(ROOT), OFFICE)
     tf32 = theirs.local.model_copy(update={"precision": "tf32"})
     assert [*compare(theirs.model_copy(update={"local": tf32}), theirs)] == []
 
 
 def test_a_searched_value_may_be_another_of_the_grid() -> None:
-    theirs = resolved(ROOT, OFFICE._replace(method="fedprox"))
+    theirs = resolved(Workspace(ROOT), OFFICE._replace(method="fedprox"))
     grid = read(REFERENCE / "presets" / "fedprox.yaml")["grid"]
     for mu, expected in ((1.0, []), (0.5, ["method.params.mu"])):
         method = theirs.method.model_copy(update={"params": {"mu": mu}})
@@ -149,7 +149,7 @@ def test_a_searched_value_may_be_another_of_the_grid() -> None:
 
 def test_an_average_over_fewer_domains_is_not_the_papers() -> None:
     experiment = load(Workspace(ROOT), "hfedf/table2")
-    printed = find(ROOT, experiment, "fedavg", {"d": 1}, "ood")
+    printed = find(Workspace(ROOT), experiment, "fedavg", {"d": 1}, "ood")
     assert printed is not None
     specs = [
         cell.spec.model_dump_json()
@@ -157,13 +157,13 @@ def test_an_average_over_fewer_domains_is_not_the_papers() -> None:
         if cell.label == "fedavg" and cell.axes["d"] == 1 and cell.axes["target"] in ("photo", "sketch")
     ]
     runs = pd.DataFrame({"spec": specs, "adaptation": None})
-    (reason,) = differences(ROOT, protocol(Workspace(ROOT), "hfedf"), printed, runs)
+    (reason,) = differences(Workspace(ROOT), protocol(Workspace(ROOT), "hfedf"), printed, runs)
     assert reason == "data.target photo, sketch, paper art_painting, cartoon, photo, sketch"
 
 
 def test_another_rule_for_the_round_and_a_missing_adaptation_are_told() -> None:
     experiment = load(Workspace(ROOT), "fdse/table2_office")
-    printed = find(ROOT, experiment, "fdse-adapted", {"target": "webcam"}, "ood")
+    printed = find(Workspace(ROOT), experiment, "fdse-adapted", {"target": "webcam"}, "ood")
     assert printed is not None
     cells = [
         cell
@@ -172,15 +172,15 @@ def test_another_rule_for_the_round_and_a_missing_adaptation_are_told() -> None:
     ]
     runs = pd.DataFrame({"spec": [cell.spec.model_dump_json() for cell in cells], "adaptation": None})
     rule: Protocol = protocol(Workspace(ROOT), "fdse_unseen").model_copy(update={"select": "last"})
-    assert differences(ROOT, rule, printed, runs) == [
+    assert differences(Workspace(ROOT), rule, printed, runs) == [
         "adapted by nothing, paper fdse",
         "select last, paper best_first",
     ]
 
 
 def test_a_variant_that_nobody_wrote_down_is_not_comparable() -> None:
-    assert setting(ROOT, OFFICE._replace(variant="new")) is None
-    assert setting(ROOT, OFFICE._replace(backbone="new")) is None
+    assert setting(Workspace(ROOT), OFFICE._replace(variant="new")) is None
+    assert setting(Workspace(ROOT), OFFICE._replace(backbone="new")) is None
 
 
 def test_every_printed_accuracy_has_settings_but_for_two_variants() -> None:
@@ -188,11 +188,11 @@ def test_every_printed_accuracy_has_settings_but_for_two_variants() -> None:
     table = pd.read_csv(REFERENCE / "published.csv", low_memory=False)
     table = table[table["metric_id"].str.startswith("acc_", na=False)]
     rows = {Row(*map(str, values)) for values in table[[*COLUMNS]].drop_duplicates().itertuples(index=False)}
-    unknown = {row.variant for row in rows if setting(ROOT, row) is None}
+    unknown = {row.variant for row in rows if setting(Workspace(ROOT), row) is None}
     assert unknown == {"explore_only_balanced_os", "explore_only_random_os"}
     for row in rows:
         if row.variant not in unknown:
-            assert resolved(ROOT, row).data.dataset == row.dataset
+            assert resolved(Workspace(ROOT), row).data.dataset == row.dataset
 
 
 def test_the_settings_name_no_row_that_is_not_printed() -> None:

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def printed() -> list[Number]:
-    return numbers(ROOT)
+    return numbers(Workspace(ROOT))
 
 
 def test_every_printed_number_has_one_cell_or_a_reason(printed: list[Number]) -> None:

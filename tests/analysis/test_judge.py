@@ -45,9 +45,10 @@ def _axes(seeds: int) -> dict[str, Any]:
 def judged(project: Project, collected: Collected) -> pd.DataFrame:
     root = project.workspace.root
     cells = {
-        name: tables.cells(root, collected, table) for name, table in collected.experiment.tables.items()
+        name: tables.cells(Workspace(root), collected, table)
+        for name, table in collected.experiment.tables.items()
     }
-    return judge(root, collected, cells).set_index("metric")
+    return judge(Workspace(root), collected, cells).set_index("metric")
 
 
 def test_both_sides_of_a_number(project: Project) -> None:
@@ -140,8 +141,8 @@ def test_one_seed_in_words(project: Project) -> None:
 
 
 def test_why_a_number_cannot_be_compared() -> None:
-    found = {number.uid: number for number in numbers(ROOT, ["fedrd/table1", "stablefdg/table12"])}
-    reasons = {uid: incomparable(ROOT, number) for uid, number in found.items() if number.places}
+    found = {number.uid: number for number in numbers(Workspace(ROOT), ["fedrd/table1", "stablefdg/table12"])}
+    reasons = {uid: incomparable(Workspace(ROOT), number) for uid, number in found.items() if number.places}
     assert sum("is not written down" in reason for reason in reasons.values()) == 10
     assert sum("is a slip" in reason for reason in reasons.values()) == 10  # FedBN's row, or FedGA's
     assert sum(not reason for reason in reasons.values()) == len(reasons) - 20
@@ -150,7 +151,7 @@ def test_why_a_number_cannot_be_compared() -> None:
 def test_a_number_that_is_printed_twice_is_judged_in_both_tables() -> None:
     rows = pd.read_csv(REFERENCE / "published.csv", low_memory=False)
     again = rows[rows["same_as"].notna() & rows["metric_id"].str.startswith("acc_") & rows["mean"].notna()]
-    assert len(again) > 100 and {*again["row_uid"]} <= {*by_uid(ROOT)}
+    assert len(again) > 100 and {*again["row_uid"]} <= {*by_uid(Workspace(ROOT))}
 
 
 def test_margins_are_twice_the_median_printed_deviation() -> None:
@@ -159,16 +160,20 @@ def test_margins_are_twice_the_median_printed_deviation() -> None:
     rows = rows[
         rows["same_as"].isna() & ((rows["paper"] != "hFedF") | rows["table"].isin(["13", "16", "19"]))
     ]
-    known = by_uid(ROOT)
+    known = by_uid(Workspace(ROOT))
     for paper, uids in rows.groupby("paper")["row_uid"]:
         median = pd.Series([known[uid].std for uid in uids if uid in known]).median()
-        assert margin(ROOT, str(paper)).points == pytest.approx(max(1.0, round(2 * median, 1))), paper
+        assert margin(Workspace(ROOT), str(paper)).points == pytest.approx(max(1.0, round(2 * median, 1))), (
+            paper
+        )
 
 
 def test_every_paper_has_a_margin_with_its_reason_and_every_spread_a_name() -> None:
-    papers = {printed.row.paper for printed in by_uid(ROOT).values()}
-    assert all(margin(ROOT, paper).points >= 1 and margin(ROOT, paper).why for paper in papers)
-    assert {printed.kind for printed in by_uid(ROOT).values()} == {*SPREADS}
+    papers = {printed.row.paper for printed in by_uid(Workspace(ROOT)).values()}
+    assert all(
+        margin(Workspace(ROOT), paper).points >= 1 and margin(Workspace(ROOT), paper).why for paper in papers
+    )
+    assert {printed.kind for printed in by_uid(Workspace(ROOT)).values()} == {*SPREADS}
     with pytest.raises(FedshiftError, match="unknown paper 'FDSF'"):
-        margin(ROOT, "FDSF")
+        margin(Workspace(ROOT), "FDSF")
     assert len(WORDS) == 5

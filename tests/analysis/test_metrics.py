@@ -159,7 +159,7 @@ def test_a_table_shows_what_it_names(project: Project) -> None:
     metrics = ["ood", "ece.ood", "loss.id", "worst_class.pooled", "accuracy.worst"]
     project, _ = two_clients(project, tables={"main": {"columns": ["target"], "metrics": metrics}})
     collected = project.collect()
-    frame = tables.cells(project.workspace.root, collected, collected.experiment.tables["main"])
+    frame = tables.cells(project.workspace, collected, collected.experiment.tables["main"])
     assert frame["metric"].tolist() == metrics
     assert frame["mean"].tolist() == pytest.approx(curves(collected, metrics).iloc[0][metrics].tolist())
     text = tables.write(project.workspace, collected).with_suffix(".md").read_text()
@@ -178,7 +178,7 @@ def test_runs_of_before_statistics_have_accuracy_and_loss(project: Project) -> N
     )
     project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.25)}, target="a", loss=0.75)
     collected = project.collect()
-    frame = tables.cells(project.workspace.root, collected, collected.experiment.tables["main"])
+    frame = tables.cells(project.workspace, collected, collected.experiment.tables["main"])
     assert frame["mean"].tolist() == pytest.approx([25, 0.75, float("nan")], nan_ok=True)
     assert any(
         "1 runs were trained before statistics were recorded and have no ece" in note

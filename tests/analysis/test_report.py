@@ -99,7 +99,7 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
 
 def test_curves_are_means_over_seeds_with_a_band(written: tuple[Project, str]) -> None:
     workspace = written[0].workspace
-    panels = Curves(Curves.Params()).panels(workspace.root, read(workspace, "toy"))
+    panels = Curves(Curves.Params()).panels(workspace, read(workspace, "toy"))
     figure = interactive.draw(panels)[""]
     assert panels.note == "band of two seeds: from the lower to the higher; no band: one seed"
     ood = [trace for trace in figure.data if trace.name == "fedavg" and trace.yaxis == "y4"]

@@ -44,7 +44,7 @@ def test_the_last_third_is_averaged(project: Project) -> None:
     assert chosen["round"].tolist() == [7, 6]
     assert chosen["id"].tolist() == pytest.approx([32.5, 10])
     assert chosen["ood"].tolist() == pytest.approx([32.5, float("nan")], nan_ok=True)
-    table = cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    table = cells(project.workspace, collected, collected.experiment.tables["t"])
     means = {row["select"]: row["mean"] for row in table.to_dict("records") if row["metric"] == "id"}
     assert means == pytest.approx({"last": 22.5, "last_third": 21.25})
     assert "select = last_third: the mean over all evaluations from two thirds of the rounds on." in notes(
@@ -167,14 +167,14 @@ def test_rules_stand_side_by_side_in_one_table(project: Project) -> None:
     declared = {"columns": ["target"], "metrics": ["ood"], "select": ["best_first", "held_out", "oracle"]}
     two_held_out(project, rules=declared)
     collected = project.collect()
-    table = cells(project.workspace.root, collected, collected.experiment.tables["rules"])
+    table = cells(project.workspace, collected, collected.experiment.tables["rules"])
     means = {row["select"]: row["mean"] for row in table.to_dict("records")}
     # the mean over both choosing domains of what is reported
     assert means == pytest.approx({"best_first": 40, "held_out": 40, "oracle": 65})
     below = "\n".join(notes(collected))
     assert "select = oracle: the round with the highest accuracy on the held-out domain itself" in below
     assert "select = held_out: " in below
-    alone = cells(project.workspace.root, collected, Table(columns=["target"], metrics=["ood"]))
+    alone = cells(project.workspace, collected, Table(columns=["target"], metrics=["ood"]))
     assert "select" not in alone and alone["mean"].tolist() == pytest.approx([65])  # the last round
 
 

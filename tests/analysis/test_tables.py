@@ -37,7 +37,7 @@ def targets_and_seeds(project: Project, missing: tuple[str, int] | None = None, 
 
 def build(project: Project, collected: Collected, **table: Any) -> pd.DataFrame:
     spec = load(project.workspace, "toy").tables["t"].model_copy(update=table)
-    return tables.cells(project.workspace.root, collected, spec)
+    return tables.cells(project.workspace, collected, spec)
 
 
 def test_seeds_are_averaged_last(project: Project) -> None:
@@ -132,7 +132,7 @@ def test_methods_keep_the_order_of_the_file(project: Project) -> None:
 def test_published_values(
     name: str, method: str, values: dict[str, Any], metric: str, value: float, std: float | None
 ) -> None:
-    found = published.find(ROOT, load(Workspace(ROOT), name), method, values, metric)
+    found = published.find(Workspace(ROOT), load(Workspace(ROOT), name), method, values, metric)
     assert found is not None
     assert found.value == value
     assert found.std == std or (std is None and math.isnan(found.std))
@@ -141,7 +141,10 @@ def test_published_values(
 
 @pytest.mark.parametrize("values", [{"target": "photo"}, {"d": 9, "target": "photo"}])
 def test_no_published_value_for_an_average_or_an_unknown_cell(values: dict[str, Any]) -> None:
-    assert published.find(ROOT, load(Workspace(ROOT), "hfedf/table2"), "fedavg", values, "ood") is None
+    assert (
+        published.find(Workspace(ROOT), load(Workspace(ROOT), "hfedf/table2"), "fedavg", values, "ood")
+        is None
+    )
 
 
 def test_every_published_template_finds_a_number() -> None:
@@ -149,7 +152,9 @@ def test_every_published_template_finds_a_number() -> None:
         experiment: Experiment = load(Workspace(ROOT), name)
         metrics = next(iter(experiment.tables.values())).metrics
         for method in experiment.methods:
-            assert all(published.find(ROOT, experiment, method, values, metric) for metric in metrics), method
+            assert all(
+                published.find(Workspace(ROOT), experiment, method, values, metric) for metric in metrics
+            ), method
 
 
 def domains_per_client(*values: int) -> dict[str, Any]:
@@ -174,7 +179,7 @@ def hfedf(project: Project) -> Collected:
 
 def test_ours_stands_beside_theirs(project: Project) -> None:
     collected = hfedf(project)
-    cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["targets"]).set_index(
+    cells = tables.cells(project.workspace, collected, collected.experiment.tables["targets"]).set_index(
         "metric"
     )
     assert cells.loc["ood", ["mean", "published", "published_std", "difference"]].tolist() == pytest.approx(
@@ -266,7 +271,7 @@ def uneven(project: Project) -> Collected:
 def test_a_mean_over_fewer_values_than_beside_it_is_marked(project: Project) -> None:
     collected = uneven(project)
     for name, columns in (("targets", ["plain", "ink", "Average"]), ("all", [""])):
-        cells = tables.cells(project.workspace.root, collected, collected.experiment.tables[name])
+        cells = tables.cells(project.workspace, collected, collected.experiment.tables[name])
         assert cells["mean"].tolist() == pytest.approx([70] * len(columns) + [80] * len(columns))
         assert (cells["fewer"] == "").tolist() == [True] * len(columns) + [False] * len(columns)
         assert set(cells["fewer"]) - {""} == {"epochs 2 of 1, 2"}
@@ -318,7 +323,7 @@ def printed(project: Project, name: str, method: str, **axes: Any) -> tuple[pd.D
         name, methods={method: one.methods[method]}, axes={**one.model_dump()["axes"], **axes}, published={method: one.published.get(method, one.published.get("*"))}, **keys
     )  # fmt: skip
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.5)})
-    cells = tables.cells(project.workspace.root, collected, collected.experiment.tables["t"])
+    cells = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
     return cells, tables.write(project.workspace, collected).with_suffix(".md").read_text()
 
 
@@ -333,14 +338,16 @@ def test_what_is_printed_is_shown_and_what_it_is_taken_for_is_told(project: Proj
 def test_a_slip_without_a_right_value_has_no_difference(project: Project) -> None:
     cells, _ = printed(project, "fedrd/table2", "fedavg", target=["sketch"])
     assert (cells["published"].fillna(cells["orientation"]) == 64.64).all()  # the average's, over one domain
-    found = published.find(ROOT, load(Workspace(ROOT), "fedrd/table2"), "fedavg", {"target": "sketch"}, "ood")
+    found = published.find(
+        Workspace(ROOT), load(Workspace(ROOT), "fedrd/table2"), "fedavg", {"target": "sketch"}, "ood"
+    )
     assert found is not None and found.value == 54.83 and math.isnan(found.judged)
     assert found.remark.startswith("the printed 54.83 is a slip, and no difference is shown")
 
 
 def test_a_printed_half_width_becomes_a_standard_deviation(project: Project) -> None:
     """StableFDG's Table 10: 82.97 with a 95% half-width of 0.36 over three runs."""
-    found = published.find(ROOT, load(Workspace(ROOT), "stablefdg/table10"), "no-style", {}, "ood")
+    found = published.find(Workspace(ROOT), load(Workspace(ROOT), "stablefdg/table10"), "no-style", {}, "ood")
     assert found is not None
     assert (found.value, found.std) == (82.97, pytest.approx(0.36 * math.sqrt(3) / 4.302653))
     cells, text = printed(project, "stablefdg/table10", "no-style")

@@ -48,7 +48,7 @@ def test_every_column_of_ours_is_taken(tmp_path: Path) -> None:
     )
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
     collected = project.collect()
-    table = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
+    table = tables.cells(Workspace(tmp_path), collected, collected.experiment.tables["t"])
     sets = reported(collected, get("metrics", "accuracy"))
     columns = {*RUNS.names, *SCHEMA.names, *STATISTICS.names, *curves(collected), *sets, *table}
     assert columns <= COLUMNS | {"target", "seed"}
@@ -81,7 +81,7 @@ def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: P
     assert found.keys == ["method", "local.precision", "rate", "target"]
     assert found.runs["precision"].tolist() == found.runs["local.precision"].tolist()
     assert found.order == {"local.precision": ["fp32", "bf16"], "rate": [0.1, 0.2], "target": ["ink"]}
-    table = tables.cells(project, found, found.experiment.tables["t"])
+    table = tables.cells(Workspace(project), found, found.experiment.tables["t"])
     assert len(table) == 5 * 2  # each point on both axes, with id and ood
 
 
@@ -172,13 +172,13 @@ def test_an_axis_with_the_name_of_a_column_is_shown_everywhere(tmp_path: Path) -
             values = {1: accuracy((0.5, 0.5), ood=ood + more)}
             project.add(label, values, target="a", seed=0, **{"local.precision": precision})
     collected = project.collect()
-    cells = tables.cells(tmp_path, collected, collected.experiment.tables["t"])
+    cells = tables.cells(Workspace(tmp_path), collected, collected.experiment.tables["t"])
     assert cells.set_index(["method", "local.precision"])["mean"].round(6).to_dict() == {
         ("fedavg", "bf16"): 20, ("fedavg", "fp32"): 30, ("hfedf", "bf16"): 30, ("hfedf", "fp32"): 40,
     }  # fmt: skip
-    (one,) = claims.verdicts(tmp_path, collected)
+    (one,) = claims.verdicts(Workspace(tmp_path), collected)
     assert [round(each.mean, 6) for each in one.differences] == [10]
-    figure = static.draw(Curves(Curves.Params()).panels(tmp_path, collected), "Tiny")
+    figure = static.draw(Curves(Curves.Params()).panels(Workspace(tmp_path), collected), "Tiny")
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert "local.precision = bf16\nin-distribution\naccuracy (%)" in labels
     assert "local.precision = fp32" in report.write(project.workspace, ["toy"], "toy").read_text()

@@ -36,11 +36,11 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
     assert not found.runs.duplicated(found.keys).any()
     assert found.runs["state"].unique().tolist() == ["missing"]
     for title, table in found.experiment.tables.items():
-        cells = tables.cells(workspace.root, found, table)
+        cells = tables.cells(workspace, found, table)
         assert set(cells["method"]) == set(found.experiment.rows), title
         assert cells["planned"].min() >= 1
         assert cells["seeds"].max() == 0
-    judged = claims.verdicts(workspace.root, found)
+    judged = claims.verdicts(workspace, found)
     assert [(one.claim, one.verdict) for one in judged] == [
         (key, "undecided") for key in found.experiment.claims
     ]

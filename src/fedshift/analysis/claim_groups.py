@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.analysis.claims import Outcome, Verdict
+from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Group:
     text: str
 
 
-def groups(root: Path, verdicts: list[Verdict]) -> list[Group]:
+def groups(workspace: Workspace, verdicts: list[Verdict]) -> list[Group]:
     """The groups of which the experiment tests a comparison."""
     members: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         members.setdefault(verdict.claim.rpartition(".")[0], []).append(verdict)
-    known = _read(root / "reference" / "claims_groups.csv")
+    known = _read(workspace.reference / "claims_groups.csv")
     return [_group(known[name], tested) for name, tested in members.items()]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from fedshift.analysis.comparable import compare
 from fedshift.analysis.published import data_sets, targets
@@ -17,20 +16,24 @@ from fedshift.workspace import Workspace
 
 
 def changes(
-    root: Path, experiment: Experiment, row: Mapping[str, str], claim: Claim, compared: Iterable[str]
+    workspace: Workspace,
+    experiment: Experiment,
+    row: Mapping[str, str],
+    claim: Claim,
+    compared: Iterable[str],
 ) -> list[str]:
     """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
 
     row: the claim's row of reference/claims.csv; compared: the labels of its methods. What a method's own
     entry and the axes set is the claim's subject, and no difference.
     """
-    if (paper := protocol(Workspace(root), experiment.protocol).paper) != row["paper"]:
+    if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
     labels = {experiment.adapt[label].run if label in experiment.adapt else label for label in compared}
     try:
         pairs = [
             pair
-            for pair in _pairs(root, experiment.model_dump_json())
+            for pair in _pairs(workspace, experiment.model_dump_json())
             if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
         ]
     except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
@@ -43,18 +46,18 @@ def changes(
     if not pairs:
         return []
     used = sorted({cell.spec.data.dataset for cell, _ in pairs})
-    known = data_sets(root).get(row["dataset"], used[0])
+    known = data_sets(workspace).get(row["dataset"], used[0])
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    wanted = targets(root, row["paper"], known)
+    wanted = targets(workspace, row["paper"], known)
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
         reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
     return [*reasons]
 
 
 @functools.lru_cache(16)
-def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
+def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
     """The runs of an experiment (JSON), each beside the same run without what the file changes of its
     protocol for all methods.
     """
@@ -64,4 +67,4 @@ def _pairs(root: Path, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(Workspace(root), experiment) for experiment in experiments), strict=True)]
+    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import pandas as pd
@@ -51,7 +50,7 @@ class Verdict:
     verdict: Outcome
 
 
-def verdicts(root: Path, collected: Collected) -> list[Verdict]:
+def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
     """A verdict per claim that the experiment tests. Raises FedshiftError for a claim that is not in the
     list, or whose methods the experiment does not train.
     """
@@ -61,13 +60,15 @@ def verdicts(root: Path, collected: Collected) -> list[Verdict]:
     keys = [*collected.keys]
     wanted = [claim.metric for claim in tested.values()]
     values = collected.runs[keys].merge(selected(collected, quantities=wanted), on=keys, how="left")
-    return [_verdict(root, collected, values, name, claim) for name, claim in tested.items()]
+    return [_verdict(workspace, collected, values, name, claim) for name, claim in tested.items()]
 
 
-def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, claim: Claim) -> Verdict:
+def _verdict(
+    workspace: Workspace, collected: Collected, values: pd.DataFrame, name: str, claim: Claim
+) -> Verdict:
     """Judge one claim on the selected rounds of its runs."""
     where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
-    row = paper_claim(Workspace(root), name, where)
+    row = paper_claim(workspace, name, where)
     relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
     axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
     values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed
@@ -79,7 +80,7 @@ def _verdict(root: Path, collected: Collected, values: pd.DataFrame, name: str, 
     bound = claim.margin if relation == "~" else None
     differences = [estimate(*pair, margin=bound) for pair in pairs]
     joint = [estimate(*pair, level=LEVEL / len(pairs)) for pair in pairs]
-    differs = tuple(changes(root, collected.experiment, row, claim, [left, *right]))
+    differs = tuple(changes(workspace, collected.experiment, row, claim, [left, *right]))
     printed = _number(row["published_left"]) - _number(row["published_right"])
     several = f"{'the best' if relation == '~' else 'each'} of {len(right)}"
     return Verdict(

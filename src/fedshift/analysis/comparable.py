@@ -16,7 +16,6 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -38,27 +37,29 @@ KINDS = {"method": "methods", "model": "models", "partition": "partitions"}
 Difference = tuple[str, str, str]  # dotted key, ours, theirs
 
 
-def differences(root: Path, own_protocol: Protocol, printed: Published, runs: pd.DataFrame) -> list[str]:
+def differences(
+    workspace: Workspace, own_protocol: Protocol, printed: Published, runs: pd.DataFrame
+) -> list[str]:
     """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
     none: they are comparable.
 
     runs: rows of Collected.runs, of which `spec` and `adaptation` are read; shown: the protocol whose rule
         chose the round.
     """
-    wanted = setting(root, printed.row)
+    wanted = setting(workspace, printed.row)
     if wanted is None:
         what = "/".join(printed.row[1:])
         return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
     values_by_key: dict[tuple[str, str], dict[str, None]] = {}
     for text in runs["spec"].map(_without_seed).unique():
-        for key, ours, theirs in _of_run(root, printed.row, text):
+        for key, ours, theirs in _of_run(workspace, printed.row, text):
             values_by_key.setdefault((key, theirs), {})[ours] = None
     reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
     adapted = runs["adaptation"].fillna("").map(_adaptation).unique()
     if {*adapted} != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
-    reasons += _held_out(root, printed, runs)
-    if (ours := own_protocol.select) != (theirs := _rule(root, wanted.protocol)):
+    reasons += _held_out(workspace, printed, runs)
+    if (ours := own_protocol.select) != (theirs := _rule(workspace, wanted.protocol)):
         reasons.append(f"select {ours}, paper {theirs}")
     return reasons
 
@@ -87,32 +88,32 @@ def compare(
 
 
 @functools.lru_cache(4096)
-def _of_run(root: Path, row: Row, text: str) -> list[Difference]:
+def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
     if ours.data.dataset != row.dataset:
         return [("data.dataset", ours.data.dataset, row.dataset)]
-    grid = _grid(root, row.method)
+    grid = _grid(workspace, row.method)
     free = (*FREE, *(POOLED if row.partition == "pooled" else ()))
-    return list(compare(ours, resolved(root, row), free, grid))
+    return list(compare(ours, resolved(workspace, row), free, grid))
 
 
 @functools.cache
-def _rule(root: Path, name: str) -> Rule:
-    return protocol(Workspace(root), name).select
+def _rule(workspace: Workspace, name: str) -> Rule:
+    return protocol(workspace, name).select
 
 
 @functools.cache
-def _grid(root: Path, method: str) -> dict[str, list[Any]]:
-    return preset(Workspace(root), method).grid
+def _grid(workspace: Workspace, method: str) -> dict[str, list[Any]]:
+    return preset(workspace, method).grid
 
 
-def _held_out(root: Path, printed: Published, runs: pd.DataFrame) -> Iterator[str]:
+def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> Iterator[str]:
     """An average must be over the domains that the paper averages over, a domain must be that domain."""
     held_out = [RunSpec.model_validate_json(text).data.held_out for text in runs["spec"].unique()]
     if max(map(len, held_out)) > 1:
         yield "two domains held out, paper one"
     theirs = {
-        "mean": targets(root, *printed.row[:2]), "all_clients": frozenset({"none"}),
+        "mean": targets(workspace, *printed.row[:2]), "all_clients": frozenset({"none"}),
     }.get(printed.target, frozenset({printed.target}))  # fmt: skip
     ours = {domains[0] if domains else "none" for domains in held_out}
     if ours != theirs:

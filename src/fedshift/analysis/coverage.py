@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -62,18 +61,18 @@ class Number:
     places: list[Place] = field(default_factory=list)
 
 
-def numbers(root: Path, names: Iterable[str] | None = None) -> list[Number]:
+def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Number]:
     """Every printed number, in the order of the reference, with its cells in the experiments `names` (None:
     in all). One that is lost has a reason and no cell.
     """
     cells: dict[tuple[str, str, str, str], list[Place]] = {}
-    for name in available(Workspace(root)) if names is None else names:
-        experiment = load(Workspace(root), name)
+    for name in available(workspace) if names is None else names:
+        experiment = load(workspace, name)
         if any(table.printed for table in experiment.tables.values()):
-            for key, metric_id, table, place in _places(root, experiment):
+            for key, metric_id, table, place in _places(workspace, experiment):
                 for printed in table.printed:
                     cells.setdefault((experiment.paper, printed, key, metric_id), []).append(place)
-    rows = pd.read_csv(root / "reference" / "published.csv", low_memory=False).to_dict("records")
+    rows = pd.read_csv(workspace.reference / "published.csv", low_memory=False).to_dict("records")
     return [
         Number(row["row_uid"], row["paper"], str(row["table"]), reason, [] if reason else cells.get(key, []))
         for row in rows
@@ -89,10 +88,10 @@ def _reason(row: dict[Any, Any]) -> str:
     return next((why for start, why in REASONS.items() if row["metric_id"].startswith(start)), "")
 
 
-def _places(root: Path, experiment: Experiment) -> Iterator[tuple[str, str, Table, Place]]:
+def _places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, str, Table, Place]]:
     """The cells of an experiment's tables that say what they print, with run_key and metric_id."""
-    uses = expand(Workspace(root), experiment)
-    known = protocol(Workspace(root), experiment.protocol)
+    uses = expand(workspace, experiment)
+    known = protocol(workspace, experiment.protocol)
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
@@ -101,8 +100,8 @@ def _places(root: Path, experiment: Experiment) -> Iterator[tuple[str, str, Tabl
             runs = _runs(averaged)
             named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
             for metric in table.metrics:
-                number = published.find(root, experiment, row, named, metric)
-                differs = differences(root, known, number, runs) if number else []
+                number = published.find(workspace, experiment, row, named, metric)
+                differs = differences(workspace, known, number, runs) if number else []
                 for key, metric_id in published.keys(experiment, row, named, metric):
                     yield key, metric_id, table, Place(experiment.name, name, row, metric, point, differs)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -41,7 +40,7 @@ UNKNOWN: Cell = {"mean": math.nan, "std": math.nan, "seeds": 0, "planned": 0, "d
 Key = tuple[str, ...]
 
 
-def judge(root: Path, collected: Collected, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def judge(workspace: Workspace, collected: Collected, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """COLUMNS of each printed number that has a cell in the experiment, in the order of the reference.
 
     tables: the experiment's, as fedshift.analysis.tables.cells makes them. std, printed_std: of a sample
@@ -51,19 +50,19 @@ def judge(root: Path, collected: Collected, tables: Mapping[str, pd.DataFrame]) 
     experiment = collected.experiment
     printed: dict[str, list[Number]] = {}
     if any(table.printed for table in experiment.tables.values()):
-        for number in numbers(root, [experiment.name]):
+        for number in numbers(workspace, [experiment.name]):
             if number.places:
                 printed.setdefault(number.table, []).append(number)
     cells = _cells(collected, tables)
-    rows = [row for members in printed.values() for row in _judged(root, collected, members, cells)]
+    rows = [row for members in printed.values() for row in _judged(workspace, collected, members, cells)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def incomparable(root: Path, number: Number) -> str:
+def incomparable(workspace: Workspace, number: Number) -> str:
     """Why a printed number cannot be compared, whatever is run; "" where it can be."""
     if not number.places:
         return number.reason
-    printed = by_uid(root)[number.uid]
+    printed = by_uid(workspace)[number.uid]
     return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
 
 
@@ -84,18 +83,20 @@ def _key(table: str, row: str, metric: str, values: Mapping[str, Any]) -> Key:
     return table, row, metric, *sorted(f"{axis} {value}" for axis, value in values.items())
 
 
-def _judged(root: Path, collected: Collected, members: list[Number], cells: Mapping[Key, Cell]) -> list[Cell]:
+def _judged(
+    workspace: Workspace, collected: Collected, members: list[Number], cells: Mapping[Key, Cell]
+) -> list[Cell]:
     """The rows of one printed table."""
-    points = margin(root, members[0].paper).points
+    points = margin(workspace, members[0].paper).points
     rows, pairs, judged = [], [], []
     for number in members:
-        place, printed = number.places[0], by_uid(root)[number.uid]
+        place, printed = number.places[0], by_uid(workspace)[number.uid]
         cell = cells.get(_key(place.table, place.row, place.metric, place.values), UNKNOWN)
         seeds = int(cell["seeds"])
         ours = Summary(cell["mean"], _sample(cell["std"], seeds, collected.protocol.ddof), seeds)
-        theirs = _summary(root, printed)
+        theirs = _summary(workspace, printed)
         rows.append(_row(number, printed, ours, theirs) | {"planned": cell["planned"], "margin": points})
-        if why := cell["differs"] or incomparable(root, number):
+        if why := cell["differs"] or incomparable(workspace, number):
             rows[-1] |= {"verdict": "not comparable", "why": why}
         elif not seeds:
             rows[-1] |= {"verdict": "not run", "why": "no seed has all its runs"}
@@ -139,12 +140,12 @@ def _columns(verdict: Verdict, ours: Summary, points: float) -> Cell:
     return {"verdict": verdict.word, "why": why, **{name: getattr(verdict, name) for name in named}}
 
 
-def _summary(root: Path, printed: Published) -> Summary:
+def _summary(workspace: Workspace, printed: Published) -> Summary:
     """The printed number, a constant where a standard deviation over seeds, or how many, is not said."""
     if printed.kind not in ("std", "ci95") or not printed.n.isdigit():
         return Summary(printed.judged)
-    known, n = setting(root, printed.row), int(printed.n)
-    ddof = protocol(Workspace(root), known.protocol).ddof if known and printed.kind == "std" else 1
+    known, n = setting(workspace, printed.row), int(printed.n)
+    ddof = protocol(workspace, known.protocol).ddof if known and printed.kind == "std" else 1
     return Summary(printed.judged, _sample(printed.std, n, ddof), n)
 
 

@@ -8,7 +8,6 @@ is the paper's setting.
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 from fedshift.analysis.published import Row, targets
 from fedshift.errors import unknown
@@ -50,9 +49,9 @@ class Settings(Closed):
 
 
 @functools.cache
-def setting(root: Path, row: Row) -> Setting | None:
+def setting(workspace: Workspace, row: Row) -> Setting | None:
     """All that the row sets over its protocol on its data set; None where that is not written down."""
-    known = _known(root)
+    known = _known(workspace)
     base = known.protocols.get(row.paper, {}).get(f"{row.protocol}/{row.partition}")
     variants = {"default": Setting(), **known.variants.get(row.method, {})}
     if base is None or row.variant not in variants or row.backbone not in known.backbones:
@@ -64,13 +63,15 @@ def setting(root: Path, row: Row) -> Setting | None:
 
 
 @functools.cache
-def resolved(root: Path, row: Row) -> RunSpec:
+def resolved(workspace: Workspace, row: Row) -> RunSpec:
     """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
     first.
     """
-    known = setting(root, row)
+    known = setting(workspace, row)
     assert known is not None
-    target = None if row.protocol == "personal_all_clients" else min(targets(root, row.paper, row.dataset))
+    target = (
+        None if row.protocol == "personal_all_clients" else min(targets(workspace, row.paper, row.dataset))
+    )
     preset = {"preset": known.presets[row.method]} if row.method in known.presets else {}
     experiment = Experiment(
         name="reference/published",
@@ -80,17 +81,17 @@ def resolved(root: Path, row: Row) -> RunSpec:
         methods={row.method: {**preset, **known.spec}},
         axes={"target": AxisValues(key=HELD_OUT, values=[target])},
     )
-    return expand(Workspace(root), experiment)[0].spec
+    return expand(workspace, experiment)[0].spec
 
 
-def margin(root: Path, paper: str) -> Margin:
+def margin(workspace: Workspace, paper: str) -> Margin:
     """The declared margin of a paper. Raises FedshiftError where none is."""
-    margins = _known(root).margins
+    margins = _known(workspace).margins
     if paper not in margins:
         raise unknown("reference/published.yaml: margins", "paper", paper, margins)
     return margins[paper]
 
 
 @functools.cache
-def _known(root: Path) -> Settings:
-    return closed(Settings, read(root / "reference" / "published.yaml"), "reference/published.yaml")
+def _known(workspace: Workspace) -> Settings:
+    return closed(Settings, read(workspace.reference / "published.yaml"), "reference/published.yaml")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedshift.experiments.schema import FIELD, Experiment
+from fedshift.workspace import Workspace
 
 NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
@@ -61,14 +62,14 @@ class Published:
 
 
 def find(
-    root: Path, experiment: Experiment, method: str, values: dict[str, Any], metric: str
+    workspace: Workspace, experiment: Experiment, method: str, values: dict[str, Any], metric: str
 ) -> Published | None:
     """The printed `metric` of a method at the axis `values`, or None where the paper prints none.
 
     The experiment's `published` gives the run_key's template; an average over targets is printed under the
     target "mean".
     """
-    printed = _printed(root / "reference" / "published.csv")
+    printed = _printed(workspace.reference / "published.csv")
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 
 
@@ -87,9 +88,9 @@ def keys(
 
 
 @functools.cache
-def targets(root: Path, paper: str, dataset: str) -> frozenset[str]:
+def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
     """The held-out domains that a paper averages over on a data set: those with a number of their own."""
-    rows = _printed(root / "reference" / "published.csv").values()
+    rows = _printed(workspace.reference / "published.csv").values()
     return frozenset(
         printed.target
         for printed in rows
@@ -98,16 +99,16 @@ def targets(root: Path, paper: str, dataset: str) -> frozenset[str]:
 
 
 @functools.cache
-def data_sets(root: Path) -> dict[str, str]:
+def data_sets(workspace: Workspace) -> dict[str, str]:
     """What papers call a data set -> its name here."""
-    table = pd.read_csv(root / "reference" / "published.csv", usecols=["dataset", "ds_id"]).dropna()
+    table = pd.read_csv(workspace.reference / "published.csv", usecols=["dataset", "ds_id"]).dropna()
     return dict(zip(table["dataset"], table["ds_id"], strict=True))
 
 
 @functools.cache
-def by_uid(root: Path) -> dict[str, Published]:
+def by_uid(workspace: Workspace) -> dict[str, Published]:
     """Every printed accuracy by its row_uid, those that a paper prints again in another table too."""
-    return {row["row_uid"]: _row(row) for row in _accuracies(root / "reference" / "published.csv")}
+    return {row["row_uid"]: _row(row) for row in _accuracies(workspace.reference / "published.csv")}
 
 
 @functools.cache

@@ -71,7 +71,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
-    verdicts = claims.verdicts(workspace.root, collected)
+    verdicts = claims.verdicts(workspace, collected)
     comparisons, counts = check(collected), collected.runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
         "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
         "claims": claim_lines.lines(verdicts),
-        "groups": claim_groups.lines(claim_groups.groups(workspace.root, verdicts)),
+        "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
     }
     if not summaries:
         return {
@@ -101,9 +101,9 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
             "costs": [],
             "runs": [],
         }
-    tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
+    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
-    judged = judge.judge(workspace.root, collected, tables)
+    judged = judge.judge(workspace, collected, tables)
     costs, anchor = facts.costs(collected, summaries), part["anchor"]
     return {
         **part,
@@ -112,7 +112,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "numbers": verdict_lines.numbers(judged),
         "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
         "figures": [
-            _figure(figure.panels(workspace.root, collected), f"{anchor}-{name}")
+            _figure(figure.panels(workspace, collected), f"{anchor}-{name}")
             for name, figure in figures(experiment).items()
         ],
         "partitions": [

@@ -85,10 +85,10 @@ def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str
     printed = [
         (
             (number.paper, number.table),
-            verdicts.get(number.uid, "not comparable" if incomparable(workspace.root, number) else "not run"),
+            verdicts.get(number.uid, "not comparable" if incomparable(workspace, number) else "not run"),
             [place.experiment for place in number.places],
         )
-        for number in numbers(workspace.root)
+        for number in numbers(workspace)
     ]
     tested: dict[str, list[str]] = {}
     for name in available(workspace):

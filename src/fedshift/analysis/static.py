@@ -70,7 +70,7 @@ def write(workspace: Workspace, collected: Collected) -> list[Path]:
     folder = workspace.figures(experiment.name)
     folder.mkdir(parents=True, exist_ok=True)
     for name, kind in figures(experiment).items():
-        panels = kind.panels(workspace.root, collected)
+        panels = kind.panels(workspace, collected)
         metadata = {
             "svg": {"Date": None, "Title": experiment.title, "Description": panels.text},
             "pdf": {"CreationDate": None, "Title": experiment.title, "Subject": panels.text},

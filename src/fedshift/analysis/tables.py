@@ -36,16 +36,16 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
-    tables = {name: cells(workspace.root, collected, table) for name, table in experiment.tables.items()}
+    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     below = notes(collected)
     for (name, table), titled_table in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", _csv(table))
         write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
-    judged = judge.judge(workspace.root, collected, tables)
+    judged = judge.judge(workspace, collected, tables)
     write_text(folder / "verdicts.csv", _csv(judged))
-    verdicts = claims.verdicts(workspace.root, collected)
-    groups = claim_groups.groups(workspace.root, verdicts)
+    verdicts = claims.verdicts(workspace, collected)
+    groups = claim_groups.groups(workspace, verdicts)
     if verdicts:
         write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
         write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
@@ -65,11 +65,11 @@ def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str])
         (name, table.model_copy(update={"metrics": metrics}))
         for name, table in collected.experiment.tables.items()
     ]
-    titled = [(table.title or name, cells(workspace.root, collected, table)) for name, table in changed]
+    titled = [(table.title or name, cells(workspace, collected, table)) for name, table in changed]
     return markdown(titled, footnotes([table for _, table in titled]))
 
 
-def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
+def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFrame:
     """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
     (percent where the metric is a fraction), seeds, planned; then BESIDE.
 
@@ -110,7 +110,7 @@ def cells(root: Path, collected: Collected, table: Table) -> pd.DataFrame:
     seeds = groups.count()
     std = groups.std(ddof=collected.protocol.ddof).where(seeds > 1)
     result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
-    return _beside(root, collected, result.reset_index(), columns)
+    return _beside(workspace, collected, result.reset_index(), columns)
 
 
 def _of_adapted(metric: str) -> bool:
@@ -127,7 +127,9 @@ def _by_rule(collected: Collected, rule: Rule, metrics: list[str]) -> pd.DataFra
     )
 
 
-def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+def _beside(
+    workspace: Workspace, collected: Collected, result: pd.DataFrame, columns: list[str]
+) -> pd.DataFrame:
     """The cells, each with the paper's number and the remarks on it."""
     uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
     lacking = marked(uses, [column for column in columns if column != SELECT])
@@ -140,10 +142,10 @@ def _beside(root: Path, collected: Collected, result: pd.DataFrame, columns: lis
             "archived": (_runs(collected, cell["method"], values)["source"] == ARCHIVE).sum(),
         }
         named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
-        printed = published.find(root, collected.experiment, cell["method"], named, cell["metric"])
+        printed = published.find(workspace, collected.experiment, cell["method"], named, cell["metric"])
         if printed and cell.get(SELECT, rule) == rule:
             runs = _runs(collected, cell["method"], values)
-            row |= _printed(printed, differences(root, collected.protocol, printed, runs), cell["mean"])
+            row |= _printed(printed, differences(workspace, collected.protocol, printed, runs), cell["mean"])
         rows.append(row)
     beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
     words = [column for column, kind in BESIDE.items() if kind is str]

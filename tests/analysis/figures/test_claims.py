@@ -12,7 +12,7 @@ from tests.analysis.conftest import Project, accuracy
 
 
 def drawn(project: Project, collected: Collected) -> Figure:
-    return static.draw(Claims(Claims.Params()).panels(project.workspace.root, collected), "A toy")
+    return static.draw(Claims(Claims.Params()).panels(project.workspace, collected), "A toy")
 
 
 def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> None:

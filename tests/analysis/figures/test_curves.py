@@ -16,7 +16,7 @@ from tests.analysis.conftest import Project, accuracy
 
 
 def curves(project: Project, collected: Collected) -> Panels:
-    return Curves(Curves.Params()).panels(project.workspace.root, collected)
+    return Curves(Curves.Params()).panels(project.workspace, collected)
 
 
 def drawn(project: Project, collected: Collected) -> Figure:

@@ -16,7 +16,7 @@ from tests.analysis.conftest import Project, accuracy
 
 
 def sweep(project: Project, collected: Collected, **given: Any) -> Panels:
-    return Sweep(params(Sweep, given)).panels(project.workspace.root, collected)
+    return Sweep(params(Sweep, given)).panels(project.workspace, collected)
 
 
 def toy(

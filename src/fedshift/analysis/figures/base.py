@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.panels import Panels
 from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Figure:
         the name that tables use.
         """
 
-    def panels(self, root: Path, collected: Collected) -> Panels:
-        """What it shows of the collected results. root: of the project, for published numbers.
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """What it shows of the collected results. workspace: for published numbers.
 
         Raises FedshiftError where there is nothing to draw.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from fedshift.analysis import claims
@@ -15,6 +14,7 @@ from fedshift.analysis.paired import Difference
 from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
 
 PRINTED = "printed"
 COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}
@@ -39,9 +39,9 @@ class Claims(Figure):
             what = "draws the claims that an experiment tests, and this one tests none"
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
-    def panels(self, root: Path, collected: Collected) -> Panels:
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Of every claim, also where no run is finished."""
-        return panels(claims.verdicts(root, collected))
+        return panels(claims.verdicts(workspace, collected))
 
 
 def panels(verdicts: Sequence[Verdict]) -> Panels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +14,7 @@ from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.seeds import Kind, bands, over_seeds
 from fedshift.analysis.select import curves
 from fedshift.errors import FedshiftError
+from fedshift.workspace import Workspace
 
 METRICS = {"id": "in-distribution", "ood": "out-of-distribution"}
 Point = dict[str, Any]
@@ -30,7 +30,7 @@ class Curves(Figure):
 
     name = "curves"
 
-    def panels(self, root: Path, collected: Collected) -> Panels:
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run is finished."""
         frame = curves(collected)
         if frame.empty:
@@ -48,7 +48,7 @@ class Curves(Figure):
                 for target in targets:
                     own = part if target is None else part[part["target"] == target]
                     place = point if target is None else {**point, "target": target}
-                    series = [*_lines(root, collected, own, place, metric, kinds)]
+                    series = [*_lines(workspace, collected, own, place, metric, kinds)]
                     published |= any(line.style == "level" for line in series)
                     panels.append(Panel(series, x, y, _title(target)))
                 heading = ", ".join(f"{axis} = {value}" for axis, value in point.items())
@@ -63,7 +63,12 @@ def _title(target: str | None) -> str:
 
 
 def _lines(
-    root: Path, collected: Collected, frame: pd.DataFrame, point: Point, metric: str, kinds: set[Kind]
+    workspace: Workspace,
+    collected: Collected,
+    frame: pd.DataFrame,
+    point: Point,
+    metric: str,
+    kinds: set[Kind],
 ) -> Iterator[Series]:
     """The lines of one panel, each method's mean with its published level; adds to `kinds` which bands there
     are.
@@ -75,7 +80,7 @@ def _lines(
         kinds.add(line.kind)
         spread = Spread([*line.low], [*line.high]) if line.kind != "alone" else None
         yield Series(method, "mean", [*map(float, line.mean.index)], [*line.mean], spread=spread)
-        value = printed(root, collected, method, point, metric)
+        value = printed(workspace, collected, method, point, metric)
         if value is not None:
             yield Series(method, "published", [0.0], [value], "level")
 

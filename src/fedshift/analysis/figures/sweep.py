@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
-from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -23,6 +22,7 @@ from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
 
 TITLES = {
     "id": "in-distribution",
@@ -81,7 +81,7 @@ class Sweep(Figure):
             what = f"the axis '{self.params.x}' has values that no log scale shows"
             raise FedshiftError(f"{where}.scale", what, "Leave it out, or say linear.")
 
-    def panels(self, root: Path, collected: Collected) -> Panels:
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no finished run has a value."""
         orders = _orders(collected)
         by = self.params.panels or ("method" if self.params.lines != "method" else "")
@@ -97,7 +97,9 @@ class Sweep(Figure):
             for panel in orders[by] if by else [None]:
                 part = frame if panel is None else frame[frame[by] == panel]
                 title = "" if panel is None else str(panel) if by == "method" else f"{by} = {panel}"
-                panels.append(Panel([*self._series(root, collected, part, metric, x.whole)], x, y, title))
+                panels.append(
+                    Panel([*self._series(workspace, collected, part, metric, x.whole)], x, y, title)
+                )
             rows.append(Row(panels))
         if not rows:
             what = f"no finished run has a value of {', '.join(self.params.metrics)}"
@@ -111,7 +113,7 @@ class Sweep(Figure):
         return [axis for axis in collected.keys if axis not in used]
 
     def _series(
-        self, root: Path, collected: Collected, frame: pd.DataFrame, metric: str, names: bool
+        self, workspace: Workspace, collected: Collected, frame: pd.DataFrame, metric: str, names: bool
     ) -> Iterator[Series]:
         """The lines of one panel, a row of `frame` for each of its planned runs. names: the values of x are
         names.
@@ -143,7 +145,9 @@ class Sweep(Figure):
                 "dot" if names else "marked",
                 spread,
             )
-            numbers = [self._published(root, collected, own[own[PLACE] == place], metric) for place in places]
+            numbers = [
+                self._published(workspace, collected, own[own[PLACE] == place], metric) for place in places
+            ]
             known = [
                 (place + beside, number)
                 for place, number in zip(places, numbers, strict=True)
@@ -153,7 +157,9 @@ class Sweep(Figure):
                 xs, ys = zip(*known, strict=True)
                 yield Series(label, "published", xs, ys, "diamond")
 
-    def _published(self, root: Path, collected: Collected, runs: pd.DataFrame, metric: str) -> float | None:
+    def _published(
+        self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, metric: str
+    ) -> float | None:
         """The printed value of a point, whose runs these are; None where they vary along an axis that is no
         target.
         """
@@ -161,7 +167,7 @@ class Sweep(Figure):
         if any(len(several) > 1 for axis, several in values.items() if axis != "target"):
             return None
         point = {axis: AVERAGE if len(several) > 1 else several[0] for axis, several in values.items()}
-        return printed(root, collected, str(point.pop("method")), point, metric)
+        return printed(workspace, collected, str(point.pop("method")), point, metric)
 
 
 def _orders(collected: Collected) -> dict[str, Sequence[Any]]:
