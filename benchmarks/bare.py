@@ -36,6 +36,7 @@ class Recipe:
     epochs: int = 2
     lr: float = 0.001
     weight_decay: float = 0.0001
+    bf16: bool = True  # else fp32
 
 
 class Bare:
@@ -100,7 +101,7 @@ class Bare:
         for _ in range(recipe.epochs):
             for batch in rows[torch.randperm(len(rows), generator=self.rng)].split(recipe.batch):
                 x = self.augment(self.pixels[batch], self.augment.draw(len(batch), self.rng))
-                with torch.autocast("cpu", torch.bfloat16):
+                with torch.autocast("cpu", torch.bfloat16, enabled=recipe.bf16):
                     logits = self.model(x).logits
                 loss = F.cross_entropy(logits.float(), self.labels[batch])
                 optimizer.zero_grad()
@@ -115,7 +116,7 @@ class Bare:
         self.model.eval()
         right, loss = torch.zeros(()), torch.zeros(())
         for batch in rows.split(EVALUATION_BATCH):
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.bf16):
                 logits = self.model(self.transform(self.pixels[batch])).logits
             y = self.labels[batch]
             right += (logits.argmax(1) == y).sum()

@@ -49,12 +49,12 @@ What counts is the ratio of this session; the target is 1.10 or less."""
 Events = Iterator[tuple[int, dict[str, float]] | None]
 
 
-def declared(px: int, rounds: int) -> RunSpec:
-    """The protocol hfedf on PACS, evaluated after every round."""
+def declared(px: int, rounds: int, precision: str = "bf16", **data: Any) -> RunSpec:
+    """The protocol hfedf on PACS, evaluated after every round; data: other settings of the data."""
     changes = {
-        "data": {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}},
+        "data": {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}, **data},
         "method": {"name": "fedavg"},
-        "local": {"precision": "bf16"},
+        "local": {"precision": precision},
         "federation": {"rounds": rounds},
         "evaluation": {"every": 1},
     }
@@ -66,7 +66,7 @@ def recipe(spec: RunSpec) -> Recipe:
     data, local = spec.data, spec.local
     return Recipe(
         TARGET, data.prepare.px, spec.partition.fractions[1], data.input_px, data.normalise, data.augment,
-        local.batch, local.epochs, local.lr, local.weight_decay,
+        local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",
     )  # fmt: skip
 
 
