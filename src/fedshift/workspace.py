@@ -110,6 +110,10 @@ class Workspace:
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment
 
+    def exported(self, experiment: str) -> Path:
+        """The folder of tables for papers."""
+        return self.results / "export" / experiment
+
     def figures(self, experiment: str) -> Path:
         return self.results / "figures" / experiment
 

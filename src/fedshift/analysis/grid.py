@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from fedshift.analysis.footnotes import FEWER, REMARK
 from fedshift.analysis.sources import MARK
 from fedshift.experiments.schema import METRIC
 
+T = TypeVar("T")
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 FINER = 2  # digits more of what is no percentage, such as a loss
 
@@ -30,40 +31,53 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Generic[T]):
     """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that
     order.
     """
 
     caption: str
     columns: list[tuple[str, ...]]
-    rows: list[tuple[str, list[Entry]]]
+    rows: list[tuple[str, list[T]]]
 
 
-def grids(cells: pd.DataFrame) -> list[Grid]:
-    """One grid per value of the first axis where columns have several axes, else one in all; two decimals
-    where the paper has two.
+def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
+    """The cells in words."""
+    return laid_out(cells, _entry, Entry(""))
+
+
+def laid_out(
+    cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], int], T], nothing: T
+) -> list[Grid[T]]:
+    """One grid per value of the first axis where columns have several axes, else one in all. What stands in a
+    place is `entry` of the cell and its decimals (two where the paper has two), `nothing` without a cell.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
-    if len(axes) < 3:
-        return [_grid("", cells, axes, digits)]
-    return [
-        _grid(_heading(axes[0], value), part, axes[1:], digits)
-        for value, part in cells.groupby(axes[0], observed=True)
-    ]
+    parts = [("", cells)]
+    if len(axes) >= 3:
+        groups = cells.groupby(axes[0], observed=True)
+        parts, axes = [(_heading(axes[0], value), part) for value, part in groups], axes[1:]
+    return [_grid(caption, part, axes, digits, entry, nothing) for caption, part in parts]
 
 
-def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Grid:
+def _grid(
+    caption: str,
+    cells: pd.DataFrame,
+    axes: list[str],
+    digits: int,
+    entry: Callable[[Mapping[Hashable, Any], int], T],
+    nothing: T,
+) -> Grid[T]:
     """One caption's cells as rows of methods and columns of axis values and metrics."""
     columns = list(cells[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
     rows = []
     for method, own in cells.groupby("method", observed=True):
         entries = {
-            tuple(row[axis] for axis in axes): _entry(row, digits + FINER * (not in_percent(row["metric"])))
+            tuple(row[axis] for axis in axes): entry(row, digits + FINER * (not in_percent(row["metric"])))
             for row in own.to_dict("records")
         }
-        rows.append((str(method), [entries.get(column, Entry("")) for column in columns]))
+        rows.append((str(method), [entries.get(column, nothing) for column in columns]))
     headings = [tuple(map(_heading, axes, column)) for column in columns]
     return Grid(caption, headings, rows)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jinja2
 import pandas as pd
 
-from fedshift.analysis.grid import Grid, grids
+from fedshift.analysis.grid import Entry, Grid, grids
 from fedshift.analysis.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
@@ -88,7 +88,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid]]]:
+def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid[Entry]]]]:
     """The tables as `results.html.j2` lays them out."""
     return [(title, grids(cells)) for title, cells in tables]
 
@@ -127,7 +127,7 @@ def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
     return levels
 
 
-def _lines(block: Grid) -> str:
+def _lines(block: Grid[Entry]) -> str:
     """A grid as Markdown: a line for ours, one for the paper's, one for the difference."""
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:

@@ -1,0 +1,120 @@
+"""Content of exported tables: what stands in each place, in the words of a format.
+
+The best mean of a column is bold, the second underlined (fedshift.analysis.export.ranks). A cell whose number
+of seeds is not the usual one says so, and marks are explained below the table. On demand the printed value
+and the verdict on it stand below ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis.export.ranks import BEST, SECOND, ranks
+from fedshift.analysis.footnotes import FEWER, REMARK, footnotes
+from fedshift.analysis.grid import Grid, laid_out
+from fedshift.analysis.sources import MARK
+
+PRINTED, VERDICT = "printed", "verdict"
+BELOW = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"  # before the name of a line that belongs to the method above
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a format writes text, a number of so many decimals with its deviation (or none), and emphasis."""
+
+    text: Callable[[str], str]
+    number: Callable[[str, str], str]
+    bold: Callable[[str], str]
+    underlined: Callable[[str], str]
+
+
+def plain(mean: str, deviation: str) -> str:
+    """A number as text."""
+    return f"{mean} ± {deviation}" if deviation else mean
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A table in one style: its title, blocks of text, and notes on marks."""
+
+    title: str
+    blocks: list[Grid[tuple[str, ...]]]
+    notes: list[str]
+    below: tuple[str, ...]  # names of the lines below a method's own: none, or PRINTED and VERDICT
+
+
+def exported(
+    title: str, cells: pd.DataFrame, style: Style, remarks: list[str], judged: pd.DataFrame | None = None
+) -> Exported:
+    """A table of `fedshift.analysis.tables.cells`, with printed values and the verdicts (rows of
+    `fedshift.analysis.judge.judge` of this table) where these are given. remarks: notes of the experiment.
+    """
+    usual = _usual_seeds(cells)
+    words = {} if judged is None else _words(judged)
+    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+
+    def entry(cell: Mapping[Hashable, Any], digits: int) -> tuple[str, ...]:
+        own = _own(cell, digits, style, usual)
+        if judged is None:
+            return (own,)
+        place = cell["method"], cell["metric"], frozenset(f"{a} {cell[a]}" for a in axes if a != "metric")
+        shown = cell["published"] if pd.notna(cell["published"]) else cell["orientation"]
+        mark = REMARK if cell["remark"] and pd.notna(shown) else ""
+        spread = cell["published_std"] if pd.notna(cell["published"]) else cell["orientation_std"]
+        return own, _number(shown, spread, digits, style) + style.text(mark), style.text(words.get(place, ""))
+
+    empty = ("",) * (1 if judged is None else 3)
+    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, empty)
+    notes = [*_counted(cells, usual), *footnotes([cells]), *remarks]
+    return Exported(title, blocks, notes, () if judged is None else (PRINTED, VERDICT))
+
+
+def _usual_seeds(cells: pd.DataFrame) -> int:
+    """The number of seeds that most finished cells have; 0 where none is."""
+    finished = cells.loc[cells["seeds"] > 0, "seeds"]
+    return 0 if finished.empty else int(finished.mode().iloc[0])
+
+
+def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
+    """What numbers and emphasis mean."""
+    if not usual:
+        return ["No run is finished."]
+    spread = "mean over 1 seed" if usual == 1 else f"mean ± standard deviation over {usual} seeds"
+    return [f"{spread.capitalize()}, unless (n = ...) says otherwise; best bold, second underlined."]
+
+
+def _own(cell: Mapping[Hashable, Any], digits: int, style: Style, usual: int) -> str:
+    """Our number with its emphasis, the number of seeds where it is unusual, and marks."""
+    number = _number(cell["mean"], cell["std"], digits, style)
+    if not number:
+        return style.text("–")
+    number = {BEST: style.bold, SECOND: style.underlined}.get(cell["rank"], str)(number)
+    seeds, planned = int(cell["seeds"]), int(cell["planned"])
+    count = f" (n = {seeds} of {planned})" if seeds < planned else f" (n = {seeds})" * (seeds != usual)
+    return number + style.text(count + FEWER * bool(cell["fewer"]) + MARK * bool(cell["archived"]))
+
+
+def _number(mean: float, deviation: float, digits: int, style: Style) -> str:
+    if pd.isna(mean):
+        return ""
+    return style.number(f"{mean:.{digits}f}", "" if pd.isna(deviation) else f"{deviation:.{digits}f}")
+
+
+def _words(judged: pd.DataFrame) -> dict[tuple[str, str, frozenset[str]], str]:
+    """The verdict by row, metric and values of the columns."""
+    return {
+        (row["method"], row["metric"], frozenset(filter(None, row["at"].split(", ")))): row["verdict"]
+        for row in judged.to_dict("records")
+    }
+
+
+def lines(
+    method: str, entries: Sequence[tuple[str, ...]], below: Sequence[str]
+) -> list[tuple[str, list[str]]]:
+    """The method's line, and those below it that hold something."""
+    every = [(name, [entry[k] for entry in entries]) for k, name in enumerate((method, *below))]
+    return [every[0], *((BELOW + name, texts) for name, texts in every[1:] if any(texts))]

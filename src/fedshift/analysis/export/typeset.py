@@ -1,0 +1,53 @@
+"""Typeset: LaTeX source to a PDF, by the user's pdflatex."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fedshift.errors import FedshiftError
+from fedshift.files import write_bytes
+
+DOCUMENT = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
+\usepackage{lmodern}
+\usepackage[a4paper,landscape,margin=15mm]{geometry}
+\usepackage{booktabs,graphicx,siunitx}
+\sisetup{separate-uncertainty=true,detect-all}
+\pagestyle{empty}
+\begin{document}
+%s
+\end{document}
+"""
+SECONDS = 120
+
+
+def pdf(latex: str, path: Path) -> None:
+    """Write the PDF of a piece of LaTeX that needs booktabs, graphicx and siunitx.
+
+    Raises FedshiftError without pdflatex, and with the first error of its log where it fails.
+    """
+    program = shutil.which("pdflatex")
+    if program is None:
+        packages = "texlive-latex-recommended texlive-science lmodern"
+        cure = f"Install TeX Live (Debian: {packages}), or leave --pdf out."
+        raise FedshiftError("pdflatex", "is not on PATH", cure)
+    with TemporaryDirectory() as folder:
+        Path(folder, "table.tex").write_text(DOCUMENT % latex)
+        command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            lines = done.stdout.splitlines()
+            first = next((k for k, line in enumerate(lines) if line.startswith("!")), len(lines) - 3)
+            raise FedshiftError(str(path), " ".join(lines[first : first + 3]), "Look at the .tex beside it.")
+        write_bytes(path, Path(folder, "table.pdf").read_bytes())

@@ -1,0 +1,141 @@
+"""Tables for papers: emphasis, seeds, printed values and verdicts, in each format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fedshift.analysis import export
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import ARCHIVE
+from fedshift.analysis.judge import WORDS
+from fedshift.cli import main
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
+from tests.analysis.conftest import REFERENCE, Project, accuracy
+
+ROOT = REFERENCE.parent
+TARGETS = {"t": {"columns": ["d", "metric", "target"]}}
+
+
+def two_methods(project: Project) -> Collected:
+    project.declare(
+        methods={"fedavg": None, "fed_b&n": {"method": {"name": "fedbn"}}},
+        axes={"target": ["a"], "seed": [0, 1]},
+        tables={"t": {"title": "50% of {all}", "metrics": ["ood"]}},
+    )
+    for method, values in (("fedavg", (0.5, 0.6)), ("fed_b&n", (0.7, 0.9))):
+        for seed, value in enumerate(values):
+            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, target="a", seed=seed)
+    return project.collect()
+
+
+def written(project: Project, collected: Collected, suffix: str, printed: bool = False) -> str:
+    (path,) = export.write(project.workspace, collected, project.workspace.root / "out", {suffix}, printed)
+    return path.read_text()
+
+
+def test_latex_is_escaped_and_emphasised(project: Project) -> None:
+    text = written(project, two_methods(project), "tex")
+    assert r"\caption{50\% of \{all\}. A toy}" in text
+    assert r"fed\_b\&n & \textbf{\num{80.0 +- 14.1}} \\" in text
+    assert r"fedavg & \underline{\num{55.0 +- 7.1}} \\" in text
+    assert "over 2 seeds" in text
+
+
+def test_each_block_of_latex_is_a_table(project: Project) -> None:
+    """As hFedF's Tables 11 to 13: one table of three blocks would be cut at the end of the page."""
+    text = written(project, paper(project, "hfedf/table2", only={}, tables=TARGETS), "tex")
+    assert text.count(r"\begin{table}") == 3 and text.count("best bold") == 1
+    assert ": d = 2}" in text
+
+
+def test_markdown_and_html_say_the_same(project: Project) -> None:
+    collected = two_methods(project)
+    assert "| fed_b&n | **80.0 ± 14.1** |" in written(project, collected, "md")
+    page = written(project, collected, "html")
+    assert "<th>fed_b&amp;n</th><td><b>80.0 ± 14.1</b></td>" in page and "<u>55.0 ± 7.1</u>" in page
+
+
+def test_unusual_seeds_and_archived_runs_are_marked(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedbn": None},
+        axes={"target": ["a", "b"], "seed": [0, 1]},
+        tables={"t": {"metrics": ["ood"], "columns": ["target"]}},
+    )
+    for method in ("fedavg", "fedbn"):
+        for target in ("a", "b"):
+            for seed in (0, 1):
+                missing = (method, target, seed) == ("fedbn", "b", 1)
+                value = None if missing else {1: accuracy((0.5, 0.5), ood=0.5 + 0.1 * seed)}
+                project.add(method, value, target=target, seed=seed)
+    collected = project.collect()
+    collected.runs.loc[
+        (collected.runs["target"] == "a") & (collected.runs["state"] == "finished"), "source"
+    ] = ARCHIVE
+    (fedbn,) = [line for line in written(project, collected, "md").splitlines() if line.startswith("| fedbn")]
+    assert "**55.0 ± 7.1**§ | 50.0 (n = 1 of 2)" in fedbn
+    assert "§ From the archive" in written(project, collected, "md")
+
+
+def test_nothing_finished_is_said(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": ["a"], "seed": [0]}, tables={"t": {}})
+    project.add("fedavg", None, target="a", seed=0)
+    text = written(project, project.collect(), "md")
+    assert "| fedavg | – | – |" in text and "- No run is finished." in text
+
+
+def paper(project: Project, name: str, **changes: Any) -> Collected:
+    """An experiment of ours with drawn accuracies."""
+    declared = load(Workspace(ROOT), name).model_dump(
+        exclude_unset=True, exclude={"name", "claims", "figures"}
+    )
+    project.declare(name, **{**declared, **changes})
+    rng = np.random.default_rng(0)
+    for cell in expand(project.workspace, load(project.workspace, name)):
+        values = {1: accuracy((0.6, 0.6), ood=round(float(rng.uniform(0.4, 0.8)), 3))}
+        project.add(cell.label, values, spec=cell.spec, **cell.axes)
+    return project.collect()
+
+
+def test_printed_values_and_verdicts_stand_below_ours(project: Project) -> None:
+    text = written(project, paper(project, "stablefdg/table10"), "md", printed=True)
+    lines = [line for line in text.splitlines() if line.startswith("|") and "verdict" in line.split("|")[1]]
+    assert lines and all(any(word in line for word in WORDS) for line in lines)
+
+
+@pytest.mark.usefixtures("pdflatex")
+@pytest.mark.parametrize("name", ["fdse/table1_office", "hfedf/table2"])
+def test_tables_of_the_papers_compile(name: str, project: Project) -> None:
+    changes = {"axes": {**load(Workspace(ROOT), name).model_dump(exclude_unset=True)["axes"], "seed": [0, 1]}}
+    paths = export.write(
+        project.workspace, paper(project, name, **changes), project.workspace.root, {"pdf"}, True
+    )
+    assert paths and all(path.read_bytes().startswith(b"%PDF") for path in paths)
+
+
+def test_without_pdflatex_the_cure_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FedshiftError, match="texlive"):
+        written(project, two_methods(project), "pdf")
+
+
+@pytest.mark.usefixtures("pdflatex")
+def test_latex_that_fails_shows_its_first_error(tmp_path: Path) -> None:
+    with pytest.raises(FedshiftError, match="Undefined control sequence"):
+        export.pdf(r"\nosuchcommand", tmp_path / "t.pdf")
+    assert not (tmp_path / "t.pdf").exists()
+
+
+def test_the_command_writes_what_is_asked_for(tmp_path: Path) -> None:
+    """The archived experiment, as in a fresh clone."""
+    command = ["--root", str(ROOT), "export", "hfedf/precision_photo", "--md", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["precision.md"]
