@@ -24,6 +24,7 @@ VERBS = {
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",
     "table": "Write an experiment's tables.",
+    "rank": "Rank methods over data sets and held-out domains.",
     "export": "Write an experiment's tables for a paper: LaTeX, PDF, CSV, Markdown, HTML.",
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",

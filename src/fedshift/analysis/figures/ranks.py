@@ -1,0 +1,55 @@
+"""Ranks: mean ranks of the methods over data sets and held-out domains, with the critical difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.ranking import ranking
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
+
+LINE = 0.27  # inches a method
+ALIKE, APART = "not told apart from the first", "worse than the first"
+
+
+@dataclass(frozen=True)
+class Params:
+    """metric: what methods are ranked by; alpha: of the Nemenyi test."""
+
+    metric: str = "ood"
+    alpha: float = 0.05
+
+
+class Ranks(Figure):
+    """A line per method, the best mean rank on top. Two methods whose bars, half of Nemenyi's critical
+    difference to each side, do not meet are told apart (fedshift.analysis.ranking).
+    """
+
+    name = "ranks"
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """The metric exists."""
+        quantity(self.params.metric, where)
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Over all blocks of the experiment that have all their seeds."""
+        result = ranking([collected], self.params.metric, self.params.alpha)
+        table, half = result.table, result.critical / 2
+        series = []
+        for place, (method, rank) in enumerate(zip(table["method"], table["rank"], strict=True)):
+            label = ALIKE if rank - table["rank"].iloc[0] < result.critical else APART
+            spread = Spread([rank - half], [rank + half], "bar", "x")
+            series.append(Series(label, str(method), [rank], [float(place)], "square", spread))
+        ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
+        x = Axis(f"mean rank by {self.params.metric} over {result.blocks} blocks (1: the best)")
+        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)))
+        note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
+        note += f"; Friedman p = {result.p:.2g}"
+        return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
