@@ -109,8 +109,8 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
 
 @contextlib.contextmanager
 def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by
-    then.
+    """Let errors in the block name `place`, which the user knows: the folder in which they arose is removed
+    before they are read.
     """
     try:
         yield
