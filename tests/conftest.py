@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.once import once
 
 ROOT = Path(__file__).parents[1]
 SLOWEST = ("faults", "slurm", "workflow", "test_examples.py", "tracking", "training", "test_every_leaf.py")
@@ -46,21 +49,25 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fedshift.data.prepare import prepare
     from fedshift.workspace import Workspace
 
-    root = tmp_path_factory.mktemp("digits")
-    for name in ("experiments", "reference", "params.yaml"):
-        (root / name).symlink_to(ROOT / name)
-    prepare(Workspace(root), "digits", jobs=1)
-    return root
+    def make(root: Path) -> None:
+        for name in ("experiments", "reference", "params.yaml"):
+            (root / name).symlink_to(ROOT / name)
+        prepare(Workspace(root), "digits", jobs=1)
+
+    return once(tmp_path_factory, "digits", make)
 
 
 @pytest.fixture
 def project(digits: Path, tmp_path: Path) -> Path:
     """A project root of the test's own: experiments and references to change, the prepared digits linked, no results."""
-    import shutil
+    return clone(digits, tmp_path)
 
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    shutil.copytree(ROOT / "reference", tmp_path / "reference")
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    (tmp_path / "data" / "prepared").mkdir(parents=True)
-    (tmp_path / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
-    return tmp_path
+
+def clone(digits: Path, root: Path) -> Path:
+    """Make of an empty folder a project like `project`; returns it."""
+    shutil.copytree(ROOT / "experiments", root / "experiments")
+    shutil.copytree(ROOT / "reference", root / "reference")
+    shutil.copy(ROOT / "params.yaml", root)
+    (root / "data" / "prepared").mkdir(parents=True)
+    (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    return root

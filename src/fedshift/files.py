@@ -56,7 +56,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def fenced(check: Callable[[], None]) -> Iterator[None]:
-    """Inside the block `check` is called before any file gets its name; what it raises stops that write."""
+    """In the block, `check` is called before any file gets its name; an error that it raises stops that
+    write.
+    """
     _fences.append(check)
     try:
         yield
@@ -72,11 +74,11 @@ def remove_temporary(folder: Path) -> None:
 
 @contextlib.contextmanager
 def built_once(folder: Path) -> Iterator[Path | None]:
-    """Build a folder once, by whichever process asks first; gives None where it is there already.
+    """Build a folder once, by whichever process asks first; gives None where the folder exists.
 
-    Else gives the hidden folder beside it in which it comes to be: nobody else builds there, and when the
-    block ends well it gets its name by one rename. What a FedshiftError leaves is removed, unless trying
-    again can help; what a kill or a full disk leaves is given to the next that asks.
+    Else gives a hidden folder beside it to build in. No other process builds there meanwhile, and when the
+    block ends well one rename gives it the name. After a FedshiftError it is removed, unless trying again can
+    help; what a kill or a full disk leaves is handed to the next process that asks.
     """
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():

@@ -122,8 +122,8 @@ def _me() -> Holder:
 
 
 def _born(pid: int) -> str | None:
-    """When a process of this host started, in ticks since the host did: a number used again is another
-    process. None: it is gone.
+    """When a process of this host started, in ticks since the host did; None where it has ended. A number
+    that was given to another process has another start.
     """
     if not Path("/proc/self/stat").exists():  # no Linux: the number alone must do
         try:
@@ -139,8 +139,8 @@ def _born(pid: int) -> str | None:
 
 
 def _acquire(path: Path, mine: Path, me: Holder) -> bool:
-    """Make `mine` the lock, by a link, which succeeds for one process alone; a dead holder's file is moved
-    away first.
+    """Make `mine` the lock by a link, which succeeds for one process alone. The lock file of a dead holder is
+    moved away first.
     """
     for _ in range(5):
         with contextlib.suppress(FileExistsError):
@@ -154,7 +154,7 @@ def _acquire(path: Path, mine: Path, me: Holder) -> bool:
         grave = path.with_name(f".{path.stem}.dead.{me['host']}.{me['pid']}")
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, grave)
-            if holder(grave) != old:  # of somebody who was quicker
+            if holder(grave) != old:  # another process was quicker: this is its lock
                 with contextlib.suppress(FileExistsError):
                     os.link(grave, path)
             grave.unlink()

@@ -140,8 +140,8 @@ def _overrides(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, 
 
 @functools.cache
 def _refused(model: str, px: int, method: str) -> FedshiftError | None:
-    """Why a network cannot be built so, or the method cannot change it; both as JSON, their specs. No tensor
-    has values.
+    """The error by which a network refuses its parameters or input size, or a method refuses the network;
+    None where all fit. `model` and `method` are the specs' JSON. No tensor has values.
     """
     from fedshift.shapes import shapes_only
 

@@ -1,4 +1,4 @@
-"""Networks without values, for whoever asks for their shapes alone."""
+"""Networks without values, for code that needs their shapes alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw
 
 
 class _Undrawn(TorchFunctionMode):
-    """A draw leaves its tensor as it is: on the meta device each is many calls of Python for nothing."""
+    """Initialisations draw nothing: on the meta device a draw costs many calls of Python to no effect."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return args[0] if func in DRAWS else func(*args, **(kwargs or {}))
@@ -22,6 +22,6 @@ class _Undrawn(TorchFunctionMode):
 
 @contextlib.contextmanager
 def shapes_only() -> Iterator[None]:
-    """Tensors that are made inside lie on the meta device, and nothing is drawn."""
+    """In the block, tensors lie on the meta device and initialisations draw nothing."""
     with torch.device("meta"), _Undrawn():
         yield

@@ -22,6 +22,7 @@ from fedshift.planning import planfile
 from fedshift.rundir import RunDirectory
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
+from tests.once import once
 from tests.verbs import done, fedshift
 
 TINY = {
@@ -37,16 +38,18 @@ TINY = {
 @pytest.fixture(scope="session")
 def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose experiment `tiny` is trained; tests copy it."""
-    root = tmp_path_factory.mktemp("trained")
-    shutil.copytree(ROOT / "reference", root / "reference")
-    (root / "data").symlink_to(digits / "data")
-    (root / "experiments").mkdir()
-    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(TINY, sort_keys=False))
-    plan = str(root / done(fedshift(root, "plan", "tiny", "--print", "path")).strip())
-    done(fedshift(root, "partition", "--plan", plan))
-    for pack in sorted({run.pack for run in planfile.runs(Path(plan))}):
-        done(fedshift(root, "train", "--plan", plan, "--pack", pack))
-    return root
+
+    def make(root: Path) -> None:
+        shutil.copytree(ROOT / "reference", root / "reference")
+        (root / "data").symlink_to(digits / "data")
+        (root / "experiments").mkdir()
+        (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(TINY, sort_keys=False))
+        plan = str(root / done(fedshift(root, "plan", "tiny", "--print", "path")).strip())
+        done(fedshift(root, "partition", "--plan", plan))
+        for pack in sorted({run.pack for run in planfile.runs(Path(plan))}):
+            done(fedshift(root, "train", "--plan", plan, "--pack", pack))
+
+    return once(tmp_path_factory, "archived", make)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
+from tests.conftest import clone
 from tests.verbs import done, fedshift, refused
 
 CPU = torch.device("cpu")
@@ -45,8 +46,26 @@ def spec(method: str, **blocks: dict[str, Any]) -> RunSpec:
 def trained(root: Path, run: RunSpec) -> Path:
     partition(Workspace(root), run)
     train(Workspace(root), run, Machine(CPU))
-    identity = identify(run)
-    return Workspace(root).run(run_name(run, identity)).path
+    return directory_of(root, run)
+
+
+def directory_of(root: Path, run: RunSpec) -> Path:
+    return Workspace(root).run(run_name(run, identify(run))).path
+
+
+@pytest.fixture(scope="module")
+def finished(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a run each of fedavg, fedbn and fdse."""
+    root = clone(digits, tmp_path_factory.mktemp("finished"))
+    for method in ("fedavg", "fedbn", "fdse"):
+        trained(root, spec(method))
+    return root
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    """The test's own copy of it."""
+    return shutil.copytree(finished, tmp_path, symlinks=True, dirs_exist_ok=True)
 
 
 def results(root: Path) -> list[Path]:
@@ -61,8 +80,8 @@ def values(path: Path, stage: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("method", "adaptation"), [("fdse", "fdse"), ("fedbn", "fedbn"), ("fedavg", "fedbn")]
 )
-def test_run_is_adapted_once(method, adaptation, project):
-    directory = trained(project, spec(method))
+def test_run_is_adapted_once(method, adaptation, copied):
+    directory = directory_of(copied, spec(method))
     command = [
         "evaluate",
         directory.name[:9],
@@ -73,8 +92,8 @@ def test_run_is_adapted_once(method, adaptation, project):
         "--param",
         "epochs=1",
     ]
-    shown = done(fedshift(project, *command))
-    (path,) = results(project)
+    shown = done(fedshift(copied, *command))
+    (path,) = results(copied)
     assert path.parent == directory / "evaluated" and path.stem.startswith(f"{adaptation}-")
     assert str(path) in shown
     table, told = read(path)
@@ -91,10 +110,10 @@ def test_run_is_adapted_once(method, adaptation, project):
     summary = json.loads((directory / "summary.json").read_text())
     assert told["weights"] == summary["hashes"]["weights_last"]
     written = path.stat().st_mtime_ns
-    assert done(fedshift(project, *command)) == shown
-    assert results(project) == [path] and path.stat().st_mtime_ns == written
-    done(fedshift(project, *command[:-1], "epochs=2"))
-    assert len(results(project)) == 2
+    assert done(fedshift(copied, *command)) == shown
+    assert results(copied) == [path] and path.stat().st_mtime_ns == written
+    done(fedshift(copied, *command[:-1], "epochs=2"))
+    assert len(results(copied)) == 2
 
 
 def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
@@ -121,15 +140,15 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     assert len(load(Workspace(project), whole).targets[0]) == domain
 
 
-def test_a_run_of_another_partition_is_refused(project):
+def test_a_run_of_another_partition_is_refused(copied):
     """As where other code made the run, and now divides the images otherwise (rerun: version)."""
     run = spec("fedavg")
-    directory, there = trained(project, run), Workspace(project)
+    directory, there = directory_of(copied, run), Workspace(copied)
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
     shutil.copy(there.partition(partition_name(other)), there.partition(partition_name(run)))
-    asked = fedshift(project, "evaluate", directory.name, "fedbn")
+    asked = fedshift(copied, "evaluate", directory.name, "fedbn")
     refused(asked, "was trained on another partition than lies here now", "rerun: code")
-    assert not results(project)
+    assert not results(copied)
 
 
 def test_batches_keep_their_order_and_leave_out_a_single_image(project):
@@ -193,31 +212,29 @@ def test_generated_models_come_back(project):
     )
 
 
-def test_what_cannot_be_adapted_says_why(project):
-    directory = trained(project, spec("fedavg"))
+def test_what_cannot_be_adapted_says_why(copied):
+    directory = directory_of(copied, spec("fedavg"))
     run = directory.name
-    refused(fedshift(project, "evaluate", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
+    refused(fedshift(copied, "evaluate", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
+    refused(fedshift(copied, "evaluate", run, "fedbm"), "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?")
+    refused(fedshift(copied, "evaluate", "0000", "fedbn"), "no finished run is called '0000'")
     refused(
-        fedshift(project, "evaluate", run, "fedbm"), "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?"
-    )
-    refused(fedshift(project, "evaluate", "0000", "fedbn"), "no finished run is called '0000'")
-    refused(
-        fedshift(project, "evaluate", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'"
+        fedshift(copied, "evaluate", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'"
     )
     refused(
-        fedshift(project, "evaluate", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
+        fedshift(copied, "evaluate", run, "fedbn", "--param", "epochs=few"), "'epochs' of fedbn", "Got 'few'"
     )
-    refused(fedshift(project, "evaluate", run, "fedbn", "--param", "epochs"), "has no '='")
+    refused(fedshift(copied, "evaluate", run, "fedbn", "--param", "epochs"), "has no '='")
     file = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
     entries = load_file(file)
     entries["shared/head.bias"] += 1
     save_file(entries, file)
-    refused(fedshift(project, "evaluate", run, "fedbn", "--select", "last"), "has been changed since the run")
+    refused(fedshift(copied, "evaluate", run, "fedbn", "--select", "last"), "has been changed since the run")
     file.unlink()
     refused(
-        fedshift(project, "evaluate", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
+        fedshift(copied, "evaluate", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
     )
-    assert results(project) == []
+    assert results(copied) == []
 
 
 def test_runs_without_weights_or_target_are_refused(project):

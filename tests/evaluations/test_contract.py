@@ -18,6 +18,7 @@ from fedshift.federation.records import KEYS
 from fedshift.registry import get, names
 from fedshift.resolve import params
 from fedshift.rundir import RunDirectory
+from fedshift.spec import RunSpec
 from fedshift.testing.toys import finish, method, small, spec
 from fedshift.training import weights
 
@@ -25,22 +26,24 @@ RUN = spec(federation={"rounds": 2})
 PLACE = ("stage", "model", "member", "client", "split")
 
 
-def restored(name: str, folder: Path) -> tuple[Federation, Trained]:
-    """A method's run of two rounds, and what an evaluation sees of the weights that it kept of the last."""
-    ended = finish(small(RUN, method(name)))
+def restored(
+    name: str, folder: Path, run: RunSpec = RUN, selection: str = "last"
+) -> tuple[Federation, Trained]:
+    """A method's run, and what an evaluation sees of the weights that it kept of a selection."""
+    ended = finish(small(run, method(name)))
     files = weights.write(ended, folder / "weights")
     summary: dict[str, Any] = {
-        "spec": RUN.model_dump(mode="json"),
+        "spec": run.model_dump(mode="json"),
         "best_round": ended.evaluator.selection.round,
         "weights": {key: file["file"] for key, file in files.items()},
         "hashes": {f"weights_{key}": file["sha256"] for key, file in files.items()},
     }
-    new = small(RUN, method(name))
-    kept = weights.restore(new, RunDirectory(folder), summary, "last")
+    new = small(run, method(name))
+    kept = weights.restore(new, RunDirectory(folder), summary, selection)
     targets = [index for *_, index in new.evaluator._target]
     return ended, Trained(
-        spec=RUN,
-        round=2,
+        spec=run,
+        round=weights.round_of(summary, selection),
         network=Network(new.build(), new.layout, new.device),
         layout=new.layout,
         samples=new.worker.samples,
@@ -56,11 +59,15 @@ def table(name: str, run: Trained, of: str = "fedavg", **chosen: Any) -> pa.Tabl
     return kind(params(kind, chosen), method(of)).table(run)
 
 
+@pytest.mark.parametrize("participation", [1.0, 0.34])
 @pytest.mark.parametrize("name", names("methods"))
-def test_the_models_of_a_run_are_those_that_it_tested(name: str, tmp_path: Path) -> None:
-    """Of every method: each model has the loss, and each confusion the counts by class, that the run recorded of
-    the last round, and no tested model is left out, but for clients' own ones that the aggregation has changed."""
-    ended, run = restored(name, tmp_path)
+def test_the_models_of_a_run_are_those_that_it_tested(
+    name: str, participation: float, tmp_path: Path
+) -> None:
+    """Of every method, whether all clients train or two of three never do: each model has the loss, and each
+    confusion the counts by class, that the run recorded of the last round. Tested models that are left out:
+    clients' own ones that the aggregation has changed, and what clients had received that never trained."""
+    ended, run = restored(name, tmp_path, spec(federation={"rounds": 2, "participation": participation}))
     recorded = {
         tuple(row[key] for key in PLACE): (row["n"].tolist(), row["correct"].tolist())
         for row in ended.statistics.rows
@@ -72,19 +79,49 @@ def test_the_models_of_a_run_are_those_that_it_tested(name: str, tmp_path: Path)
         assert row["classes"] == ["dark", "bright"] and row["round"] == 2
         found[tuple(row[key] for key in PLACE)] = counts.sum(1).tolist(), counts.diagonal().tolist()
     assert found == {place: recorded[place] for place in found}
-    losses = {
+    assert losses(run) == pytest.approx(
+        {place: recorded_losses(ended, 2)[place] for place in losses(run)}, rel=1e-6
+    )
+    slot, private = ended.method.evaluates not in ("model", "shared"), ended.state.private.size > 0
+    never = {k for k, visits in enumerate(ended.state.visits) if not visits}
+    assert len(never) == (2 if participation < 1 and ended.state.clients == 3 else 0)
+    changed = (
+        {0, 1, 2} if private and ended.method.evaluates == "model" and ended.state.shared.size else set()
+    )
+    lost = {place for place in recorded if place not in found}
+    assert {place[:4] for place in lost} == {
+        ("post_train", "personal", 0, k) for k in (never if slot else changed)
+    }
+    assert {place[4] for place in found} == {"val", "test", "target"}
+
+
+def losses(run: Trained) -> dict[tuple[Any, ...], float]:
+    """The loss of every model on each of its sets, from the weights."""
+    return {
+        (kept.stage, kept.model, kept.member, scored.client, scored.split): scored.loss
+        for kept in run.models()
+        for scored in evaluate(run.network, kept.row, run.samples, kept.sets, run.precision)
+    }
+
+
+def recorded_losses(ended: Federation, finished: int) -> dict[tuple[Any, ...], float]:
+    """The losses that the run recorded of a round's tested models."""
+    return {
         tuple(row[key] for key in PLACE): row["value"]
         for row in ended.records.rows
-        if (row["round"], row["metric"]) == (2, "loss")
+        if (row["round"], row["metric"]) == (finished, "loss") and row["stage"] != "train"
     }
-    for kept in run.models():
-        for scored in evaluate(run.network, kept.row, run.samples, kept.sets, run.precision):
-            place = (kept.stage, kept.model, kept.member, scored.client, scored.split)
-            assert scored.loss == pytest.approx(losses[place], rel=1e-6), place
-    lost = {place for place in recorded if place not in found}
-    slot, shares = ended.method.evaluates not in ("model", "shared"), ended.state.shared.size > 0
-    assert {place[:2] for place in lost} <= ({("post_train", "personal")} if shares and not slot else set())
-    assert {place[4] for place in found} == {"val", "test", "target"}
+
+
+@pytest.mark.parametrize("name", ["ditto", "partialfed"])
+def test_before_the_first_round_every_clients_own_model_is_the_start(name: str, tmp_path: Path) -> None:
+    """Nothing is learnt, so the untrained model is the best: tested, kept and evaluated at every client."""
+    run = spec(local={"lr": 1e-12}, federation={"rounds": 1, "participation": 0.34})
+    ended, start = restored(name, tmp_path, run, "best_first")
+    assert start.round == 0
+    assert losses(start) == pytest.approx(recorded_losses(ended, 0), rel=1e-6)
+    own = {place[3] for place in losses(start) if place[:2] == ("post_train", "personal")}
+    assert own == {0, 1, 2}
 
 
 @pytest.mark.parametrize("name", names("evaluations"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedshift.experiments import task
 from fedshift.files import write_json
 from fedshift.planning import planfile
 from fedshift.workspace import Workspace
+from tests.conftest import clone
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {
@@ -31,14 +33,21 @@ TINY: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def finished(project: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An experiment of four finished runs."""
-    declare(project)
-    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
-    done(fedshift(project, "partition", "--plan", str(path)))
-    done(fedshift(project, "train", *(run.digest for run in planfile.runs(path)), "--plan", str(path)))
-    return project
+    root = clone(digits, tmp_path_factory.mktemp("trained"))
+    declare(root)
+    path = root / done(fedshift(root, "plan", "tiny", "--print", "path")).strip()
+    done(fedshift(root, "partition", "--plan", str(path)))
+    done(fedshift(root, "train", *(run.digest for run in planfile.runs(path)), "--plan", str(path)))
+    return root
+
+
+@pytest.fixture
+def finished(trained: Path, tmp_path: Path) -> Path:
+    """The test's own copy of them."""
+    return shutil.copytree(trained, tmp_path, symlinks=True, dirs_exist_ok=True)
 
 
 def declare(project: Path, **changes: Any) -> None:

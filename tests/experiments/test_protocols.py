@@ -1,46 +1,32 @@
 """Protocols: every one runs on digits, and its first three rounds are those worked out by hand.
 
-Digits hold plain 454, ink 451, texture 447 and outline 445 images. `outline` is held out where a domain is. Sizes below follow from
-methods.md, section 8: int(share * n) images of every client and domain are held out, the rest trains.
+Digits hold plain 454, ink 451, texture 447 and outline 445 images. `outline` is held out where a domain is. Of every client and
+domain int(share * n) images are held out, the rest trains.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from fedshift.data.load import load as load_data
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
-from fedshift.errors import FedshiftError
 from fedshift.experiments import load
-from fedshift.experiments.expand import Cell, expand
-from fedshift.experiments.sources import beside, headline, settings
-from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
-from fedshift.federation.optimizer import Optimizer
 from fedshift.identity import prepared_name
-from fedshift.methods.fedavg import FedAvg
 from fedshift.registry import own
-from fedshift.spec import Model, RunSpec
-from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
+from tests.experiments.played import SMALL, declared, play
 
 torch.set_num_threads(1)
 
-SMALL: dict[str, Any] = {
-    "data": {"dataset": "digits", "prepare": {"px": 32}, "input_px": 32},
-    "model": {"name": "digits_cnn"},
-}
 COSINE = [0.001 * (1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 0.001 x 1, 0.999013, 0.996057
 
 
@@ -79,71 +65,6 @@ BY_HAND = {
     # fractions as in fdse; 2 x ceil(364 / 16) = 46, 2 x ceil(361 / 16) = 46, 2 x ceil(358 / 16) = 46; the cosine over 8 rounds
     "digits": Expected([364, 361, 358], 46, [0.2, 0.2 * 0.96193977, 0.2 * 0.85355339]),
 }  # fmt: skip
-
-
-@dataclass
-class Seen:
-    """What three rounds did: (t, k, n, steps, rates) of every turn, and (limit, norm before, norm after) of every clipping."""
-
-    federation: Federation
-    turns: list[tuple[int, int, int, int, float, float]]
-    clipped: list[tuple[float | None, float, float]]
-    optimizers: set[type[torch.optim.Optimizer]]
-
-    def rounds(self) -> list[list[int]]:
-        """The clients of every round."""
-        return [[k for t, k, *_ in self.turns if t == one] for one in range(3)]
-
-    def sizes(self, *splits: str) -> list[int]:
-        """Samples of every client in these splits."""
-        return [
-            sum(len(client.split(split)) for split in splits) for client in self.federation.evaluated_clients
-        ]
-
-    def took(self, steps: Callable[[int], int], rates: list[float]) -> None:
-        """Every turn took `steps(n)` steps for its client's n training samples, at its round's rate."""
-        for t, k, n, taken, rate, summed in self.turns:
-            assert (n, taken) == (self.sizes("train")[k], steps(n))
-            assert rate == pytest.approx(rates[t], rel=1e-7)
-            assert summed == pytest.approx(taken * rate)
-
-
-def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
-    path = project / "experiments" / "tried.yaml"
-    held_out = [None] if protocol == "fdse" else ["outline"]
-    scratch = (
-        {"preset": "scratch"} if "scratch" in load.protocol(Workspace(project), protocol).presets else {}
-    )
-    told = {"title": "Tried", "protocol": protocol, **scratch, "spec": SMALL, "methods": {"fedavg": None}}
-    path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
-    return expand(Workspace(project), load.load(Workspace(project), "tried"))
-
-
-def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Three rounds of a run that stays as long as declared: its schedule does not change."""
-    workspace = Workspace(project)
-    partition(workspace, spec)
-    federation, _ = assemble(spec, load_data(workspace, spec), torch.device("cpu"))
-    seen = Seen(federation, [], [], set())
-
-    def end(self: FedAvg, client: Client) -> dict[str, torch.Tensor]:
-        seen.turns.append((client.t, client.k, client.n, client.steps, client.lr, client.lr_sum))
-        return {}
-
-    real = Optimizer.clip
-
-    def clip(self: Optimizer) -> None:
-        before = float(self.g.norm())
-        real(self)
-        seen.optimizers.add(type(self._inner))
-        seen.clipped.append((self._clip, before, float(self.g.norm())))
-
-    monkeypatch.setattr(FedAvg, "end", end)
-    monkeypatch.setattr(Optimizer, "clip", clip)
-    events = federation.run()
-    while federation.round < 3:
-        next(events)
-    return seen
 
 
 @pytest.mark.parametrize("protocol", BY_HAND)
@@ -233,171 +154,6 @@ def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest
 
 def test_every_protocol_is_run_here() -> None:
     assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(load.protocols(Workspace(ROOT)))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "preset", "differs"),
-    [
-        ("fdse", "released", {"local": {"schedule": {"kind": "exponential", "unit": "round", "gamma": 0.9998, "step": 1}}}),
-        ("fedrd", "released", {"federation": {"rounds": 101}, "model": {"init": "imagenet"}}),
-        ("fedrd", "scratch", {"federation": {"rounds": 100}, "model": {"init": "scratch"}}),
-        ("hfedf", "bf16", {"local": {"precision": "bf16"}, "model": {"init": "scratch"}}),
-        ("stablefdg", "released", {"local": {"schedule": {"kind": "constant", "unit": "round", "gamma": 1.0, "step": 1}}}),
-        ("stablefdg_n3", "scratch", {"model": {"init": "scratch"}, "federation": {"participation": 1.0}}),
-    ],
-)  # fmt: skip
-def test_presets_change_what_they_name(
-    project: Path, protocol: str, preset: str, differs: dict[str, Any]
-) -> None:
-    network = {"model": {"name": "resnet18"}, "data": {**SMALL["data"], "input_px": 32}}
-    (cell,) = declared(project, protocol, preset=preset, spec=network)
-    told = cell.spec.model_dump()
-    for block, values in differs.items():
-        assert {key: told[block][key] for key in values} == values
-    (default,) = declared(project, protocol, preset="default", spec=network)
-    assert default.spec != cell.spec
-
-
-@pytest.mark.parametrize("protocol", ["fedrd", "stablefdg", "stablefdg_multi", "stablefdg_n3"])
-def test_imagenet_is_the_papers_start_and_scratch_differs_in_nothing_else(
-    project: Path, protocol: str
-) -> None:
-    pacs: dict[str, Any] = {"spec": {"data": {"dataset": "pacs"}}, "axes": {"target": ["photo"]}}
-    (default,) = declared(project, protocol, preset="default", **pacs)
-    (scratch,) = declared(project, protocol, preset="scratch", **pacs)
-    assert default.spec.model == Model(name="resnet18", init="imagenet")
-    assert default.spec.partition.split == "official"  # the published lists
-    assert scratch.spec == default.spec.model_copy(update={"model": Model(name="resnet18")})
-
-
-def test_every_paper_is_trained_in_fp32() -> None:
-    for name in load.protocols(Workspace(ROOT)):
-        known = load.protocol(Workspace(ROOT), name)
-        if known.paper:
-            assert known.spec["local"]["precision"] == "fp32"
-            assert known.sources["local.precision"].why
-
-
-@pytest.mark.parametrize(
-    ("protocol", "preset", "dataset", "place", "value"),
-    [
-        ("fdse", "default", "pacs", ("local", "epochs"), 5),
-        ("fdse", "default", "office_caltech10", ("local", "epochs"), 1),
-        ("fdse", "default", "domainnet10", ("local", "epochs"), 5),
-        ("fdse", "released", "domainnet10", ("local", "epochs"), 1),
-        ("fdse_unseen", "default", "pacs", ("local", "epochs"), 5),
-        ("fedrd", "default", "office_home", ("model", "name"), "resnet50"),
-        ("stablefdg", "default", "digits_dg", ("local", "clip"), 2.5),
-        ("stablefdg", "default", "vlcs", ("partition", "target_split"), "test"),
-        ("stablefdg_n3", "default", "domainnet", ("federation", "rounds"), 60),
-    ],
-)
-def test_a_data_set_changes_what_the_paper_changes_for_it(
-    protocol: str, preset: str, dataset: str, place: tuple[str, str], value: object
-) -> None:
-    settings = load.protocol(Workspace(ROOT), protocol).settings(dataset, preset, "test")
-    assert settings[place[0]][place[1]] == value
-
-
-def test_mistakes_are_named(project: Path) -> None:
-    with pytest.raises(FedshiftError, match="'relesed'") as error:
-        declared(project, "fdse", preset="relesed")
-    assert "released" in str(error.value)
-    (project / "reference" / "protocols" / "a.yaml").write_text("{title: A, base: b}")
-    (project / "reference" / "protocols" / "b.yaml").write_text("{title: B, base: a}")
-    with pytest.raises(FedshiftError, match="is based on itself"):
-        load.protocol(Workspace(project), "a")
-    with pytest.raises(FedshiftError, match="where the protocol names seeds"):
-        declared(project, "digits", axes={"target": ["ink"], "seed": "all"})
-
-
-def test_all_seeds_are_those_of_the_protocol(project: Path) -> None:
-    cells = declared(project, "fdse", axes={"seed": "all"})
-    assert [cell.spec.seed for cell in cells] == [2, 4388, 15, 333, 967]
-
-
-def test_presets_of_methods_hold_for_protocols_that_build_on_theirs(project: Path) -> None:
-    (project / "reference" / "presets" / "fedavg.yaml").write_text(
-        "{fdse: {digits: {local: {lr: 0.3}}}, fdse_unseen: {'*': {local: {clip: 7.0}}}}"
-    )
-    (cell,) = declared(project, "fdse_unseen")
-    assert (cell.spec.local.lr, cell.spec.local.clip) == (0.3, 7.0)
-
-
-def test_sources_are_told_of_settings_that_exist() -> None:
-    for name in load.protocols(Workspace(ROOT)):
-        known = load.protocol(Workspace(ROOT), name)
-        for spec in headline(Workspace(ROOT), name).values():
-            assert known.sources.keys() <= settings(spec, known).keys(), name
-
-
-@pytest.mark.parametrize(
-    "protocol",
-    [name for name in load.protocols(Workspace(ROOT)) if load.protocol(Workspace(ROOT), name).headline],
-)
-def test_no_headline_row_differs_from_its_paper_without_a_reason(protocol: str) -> None:
-    """Every setting of a run of the paper's tables is what the paper says, else what its code says, else explained."""
-    known = load.protocol(Workspace(ROOT), protocol)
-    for dataset, spec in headline(Workspace(ROOT), protocol).items():
-        told = beside(spec, known)
-        assert len(told) > 35  # the protocol's, and the method's own
-        assert {key: one for key, one in told.items() if one.unexplained} == {}, dataset
-
-
-def test_a_setting_that_is_not_the_papers_stands_out() -> None:
-    known = load.protocol(Workspace(ROOT), "fdse")
-    spec = headline(Workspace(ROOT), "fdse")["office_caltech10"]
-    for block, key, value in (("local", "epochs", 5), ("federation", "rounds", 10)):
-        changed = getattr(spec, block).model_copy(update={key: value})
-        told = beside(spec.model_copy(update={block: changed}), known)
-        assert [name for name, one in told.items() if one.unexplained] == [f"{block}.{key}"]
-
-
-def test_every_paper_has_headline_rows_on_the_data_sets_of_its_tables() -> None:
-    rows = {name: load.protocol(Workspace(ROOT), name).headline for name in load.protocols(Workspace(ROOT))}
-    assert {name: one for name, one in rows.items() if one} == {
-        "fdse": {"fdse": ["domainnet10", "office_caltech10", "pacs"]},
-        "fdse_unseen": {"fdse": ["domainnet10", "office_caltech10"]},
-        "fedrd": {"fedrd": ["pacs", "vlcs", "office_home", "mini_domainnet"]},
-        "hfedf": {"hfedf": ["pacs", "office_home", "vlcs"]},
-        "stablefdg": {"stablefdg": ["pacs", "vlcs", "office_home", "digits_dg", "domainnet"]},
-        "stablefdg_multi": {"stablefdg": ["pacs", "vlcs", "office_home"]},
-        "stablefdg_n3": {"stablefdg": ["pacs", "office_home"]},
-    }
-
-
-@pytest.mark.parametrize(
-    ("method", "dataset", "lr", "params"),
-    [
-        ("feddyn", "office_caltech10", 0.01, {}),  # alpha 0.1 is the method's default
-        ("feddyn", "domainnet10", 0.05, {}),
-        ("feddyn", "pacs", 0.1, {"alpha": 0.03}),
-        ("moon", "office_caltech10", 0.05, {}),  # mu 1 is the method's default
-        ("moon", "domainnet10", 0.1, {"mu": 0.1}),
-        ("moon", "pacs", 0.05, {}),
-        ("fedprox", "pacs", 0.05, {"mu": 0.0001}),
-        ("fedavg", "pacs", 0.05, {}),
-        ("fedavg", "office_caltech10", 0.1, {}),
-        ("local", "domainnet10", 0.05, {}),
-        ("fdse", "office_caltech10", 0.1, {}),  # lambda 0.1, tau 0.5 are the method's defaults
-        ("fdse", "pacs", 0.05, {}),
-    ],
-)
-def test_tuned_values_of_fdse_s_tables(
-    project: Path, method: str, dataset: str, lr: float, params: dict[str, float]
-) -> None:
-    told = {"methods": {method: None}, "spec": {"data": {"dataset": dataset}}, "axes": {"seed": [2]}}
-    (cell,) = declared(project, "fdse", **told)
-    assert (cell.spec.local.lr, cell.spec.method.params) == (lr, params)
-
-
-@pytest.mark.parametrize(("dataset", "lam"), [("office_caltech10", 0.05), ("pacs", 0.5)])
-def test_the_released_lambda_weighs_the_released_term_alone(project: Path, dataset: str, lam: float) -> None:
-    methods = {"fdse": None, "released": {"method": {"name": "fdse"}, "preset": "released"}}
-    told = {"methods": methods, "spec": {"data": {"dataset": dataset}}, "axes": {"seed": [2]}}
-    ours, released = (cell.spec.method.params for cell in declared(project, "fdse", **told))
-    assert not {"lam", "consistency"} & ours.keys()  # their defaults: 0.1, Eq. 4 to 7
-    assert (released["lam"], released["consistency"]) == (lam, "code_head")
 
 
 def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> None:

@@ -1,65 +1,27 @@
-"""The plan: every run once, packs by configuration, its key, stamps, costs, states."""
+"""The plan: every run once, packs by configuration, its key, stamps, states."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 from itertools import groupby
 from pathlib import Path
 
-import pytest
-import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.cli.status import describe
-from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.packstamp import forget_failures
-from fedshift.planning import job, planfile
-from fedshift.planning.costs import Cost, cost, counts
+from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
 from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Run
-from fedshift.planning.rates import factors, measured, speed
 from fedshift.planning.request import Request
-from fedshift.resolve import resolve
 from fedshift.rundir import State
-from fedshift.spec import Method, RunSpec, parse
-from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
-
-REFERENCE = Path(__file__).parents[2] / "reference"
-ONE = """\
-title: One
-protocol: digits
-spec: {federation: {rounds: 10}, local: {epochs: 2}}
-methods: {fedavg: , fedprox: {method: {params: {mu: 0.1}}}}
-axes: {target: [plain, ink], seed: [0, 1, 2]}
-"""
-TWO = """\
-title: Two
-protocol: digits
-spec: {federation: {rounds: 10}, local: {epochs: 2}}
-methods: {fedavg: }
-axes: {target: [plain], seed: [2, 3]}
-"""
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    shutil.copytree(REFERENCE / "protocols", tmp_path / "reference" / "protocols")
-    (tmp_path / "experiments" / "paper").mkdir(parents=True)
-    (tmp_path / "experiments" / "one.yaml").write_text(ONE)
-    (tmp_path / "experiments" / "paper" / "two.yaml").write_text(TWO)
-    return Workspace(tmp_path)
-
-
-def finish(workspace: Workspace, run: Run) -> None:
-    write_json(workspace.root / run.directory / "summary.json", {"digest": run.digest})
+from tests.planning.conftest import ONE, TWO, finish
 
 
 def test_the_key_of_sources_covers_the_package_and_each_of_its_rooms() -> None:
@@ -199,174 +161,6 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
     assert told["failed"][second.name]["text"] == "loss is NaN"
     assert forget_failures(members, [stamp]) == 1
     assert not list((workspace.results / "packs").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"experiments": ["one"], "pakc": 1}, "unknown key 'pakc'\n.*'pack'"),
-        ({"experiments": []}, "names no experiment"),
-        ({"experiments": ["one"], "pack": 0}, "'pack' cannot be 0"),
-        ({"experiments": ["one"], "pack": True}, "'pack' cannot be True"),
-        (
-            {"experiments": ["one"], "hours": 0.5},
-            "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
-        ),
-        ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
-        ({"experiments": ["one"], "rerun": "never"}, "Valid: code, version"),
-    ],
-)
-def test_parameters_are_checked(config: dict[str, object], message: str) -> None:
-    with pytest.raises(FedshiftError, match=message):
-        Request.of(config, Path())
-
-
-def test_cost_by_hand(workspace: Workspace) -> None:
-    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
-    folder = workspace.root / "benchmarks"
-    folder.mkdir()
-    row = "digits_cnn,32,cpu,fp32,1000,by hand"
-    (folder / "costs.csv").write_text(f"model,input_px,device,precision,images_per_second,source\n{row}\n")
-    measured.cache_clear()
-    # plain (454 images) is held out; 10 rounds of 2 epochs over 80 % of 451 + 447 + 445, and 11 evaluations
-    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
-    estimate = cost(workspace, spec, "cpu")
-    assert estimate.images == round(trained + evaluated) == 29437
-    assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
-    row_mb = (61_671 + 3 * 65) * 4 / 1e6  # ten classes
-    checkpoint = 4 * row_mb  # the server's, the clients' average, the best round's by two rules
-    assert estimate.mem_mb == round(2000 + 3 * checkpoint)
-    assert estimate.kept_mb == round(3 * row_mb) + 1  # last, first and later best
-    assert estimate.disk_mb == round(2 * checkpoint) + estimate.kept_mb  # the old one and the new
-
-
-def test_disk_is_what_stays_and_the_largest_checkpoints_of_one_job(workspace: Workspace) -> None:
-    one = planfile.runs(plan(workspace, Request(("one",))))[0]
-    runs = [one._replace(disk_mb=disk, kept_mb=kept) for disk, kept in ((1100, 100), (2300, 300), (700, 200))]
-    assert job.disk_mb(runs, 1) == 600 + 2000
-    assert job.disk_mb(runs, 2) == 600 + 2000 + 1000
-    assert job.disk_mb([], 2) == 0
-
-
-def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:
-    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
-    plain = cost(workspace, spec, "cpu")
-    (workspace.root / "benchmarks").mkdir(exist_ok=True)
-    (workspace.root / "benchmarks" / "methods.csv").write_text(
-        "method,factor,passes,outside\nditto,2.0,2.0,0\nlocal,0.9,1.0,0\nccst,1.0,1.0,0\n"
-    )
-    factors.cache_clear()
-    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
-    per_minute = 60 * speed(workspace, spec, "cpu").images_per_second
-
-    def of(name: str) -> Cost:
-        return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
-
-    assert of("local").minutes == plain.minutes  # the limit is never below FedAvg's
-    assert of("ditto").images == plain.images
-    assert of("ditto").minutes == pytest.approx(plain.minutes + trained / per_minute, abs=0.01)
-    assert of("ccst").images == round(3 * trained + evaluated)
-    assert of("ccst").minutes == pytest.approx(plain.minutes + 2 * trained / per_minute, abs=0.01)
-
-
-def test_a_centralised_run_is_reckoned_with_the_images_that_it_trains_on(project: Path) -> None:
-    """StableFDG's Table 4a: a third of its clients takes part, and one model on all data knows nothing of that."""
-    value = {
-        "data": {"dataset": "digits", "target": "ink"}, "model": {"name": "digits_cnn"},
-        "method": {"name": "mixstyle", "params": {"centralized": True}},
-        "local": {"batch": 64, "lr": 0.01}, "federation": {"rounds": 2, "participation": 0.34},
-    }  # fmt: skip
-    here, spec = Workspace(project), resolve(parse(value, "test"))
-    partition(here, spec)
-    trained = train(here, spec, Machine(torch.device("cpu")))["costs"]["images"]
-    sizes = dict(counts(here, "digits", "original").images)
-    held_out = sizes.pop("ink")
-    evaluated = (2 + 1) * (0.2 * sum(sizes.values()) + held_out)
-    assert cost(here, spec, "cpu").images == pytest.approx(trained + evaluated, rel=0.005)
-
-
-def test_packs_are_cut_where_a_job_would_ask_for_more_than_the_hours(workspace: Workspace) -> None:
-    """A pack asked for up to 74.5 days: ten seeds, one after the other."""
-    sizes = {}
-    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 900"))
-    for hours, parallel in ((24, 1), (1, 1), (1, 2)):
-        request = Request(("one",), hours=hours, parallel=parallel)
-        runs = planfile.runs(plan(workspace, request))
-        packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
-        sizes[hours, parallel] = sorted({len(members) for members in packs})
-        assert all(job.minutes(members, parallel, hours) <= 60 * hours for members in packs)
-        assert not any(job.longer(members, parallel, hours) for members in packs)
-    one = runs[0].minutes
-    assert 5 + 2 * one < 60 < 5 + 2 * 2 * one  # one fits into an hour, two do not
-    assert sizes == {(24, 1): [3], (1, 1): [1], (1, 2): [1, 2]}
-
-
-def test_a_run_longer_than_a_job_stands_alone_and_is_told(workspace: Workspace) -> None:
-    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 20000"))
-    request = Request(("one",), hours=2)
-    runs = planfile.runs(plan(workspace, request))
-    assert len({run.pack for run in runs}) == len(runs)
-    assert runs[0].minutes > 120
-    assert [job.minutes(runs[:1], 1, 2, attempt) for attempt in (1, 2, 3)] == [120] * 3
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "2"]).output
-    assert "12 runs may outlast a job of 2 hours (params.yaml: hours) and rely on their checkpoints" in told
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "48"]).output
-    assert "outlast" not in told
-
-
-def test_estimates_that_nothing_was_measured_for_are_marked(workspace: Workspace) -> None:
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert told.splitlines()[1].split()[6].startswith("~")
-    assert (
-        "~ Not measured on cpu, estimated: digits_cnn at 32 px in fp32 (from the roofline of Xeon core, 4 times, assumed)."
-        in told
-    )
-    (workspace.root / "benchmarks").mkdir()
-    header = "model,input_px,device,precision,images_per_second,source"
-    (workspace.root / "benchmarks" / "costs.csv").write_text(f"{header}\ndigits_cnn,32,cpu,fp32,900,x\n")
-    measured.cache_clear()
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert "~" not in told
-
-
-FOLDER = """\
-title: Folder
-protocol: digits
-spec: {data: {dataset: folder, release: mine}}
-methods: {fedavg: }
-axes: {target: [b], seed: [0]}
-"""
-
-
-def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspace) -> None:
-    (workspace.root / "experiments" / "one.yaml").write_text(FOLDER)
-    request = Request(("one",))
-    guessed = plan(workspace, request)
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert "the images of folder mine, a guess. Run: fedshift fetch folder --release mine" in told
-    (run,) = planfile.runs(guessed)
-    by_class = {"a": {"x": 30, "y": 70}, "b": {"x": 5, "y": 5}, "c": {"x": 100, "y": 100}}
-    write_json(workspace.raw("folder", "mine").with_name("mine.manifest.json"), {"counts": by_class})
-    counts.cache_clear()
-    known = plan(workspace, request)
-    assert known != guessed
-    (counted,) = planfile.runs(known)
-    assert counted.name == run.name
-    spec = RunSpec.model_validate_json(run.spec)
-    rounds, epochs = spec.federation.rounds, spec.local.epochs
-    assert counted.images == round(rounds * epochs * 0.8 * 300 + (rounds + 1) * (0.2 * 300 + 10))
-    assert run.images == round(
-        rounds * epochs * 0.8 * 10_000 + (rounds + 1) * 0.2 * 10_000
-    )  # four domains of 2500
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert "a guess. Run: fedshift fetch" not in told
-
-
-def test_published_counts_are_taken_before_images_are_there(workspace: Workspace) -> None:
-    known = counts(workspace, "domainnet", "original")
-    assert sum(known.images.values()) == 596_010
-    assert (len(known.images), known.classes, known.source) == (6, 345, "published")
-    assert sum(counts(workspace, "domainnet", "cleaned").images.values()) == 586_575
 
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:

@@ -9,21 +9,10 @@ import pandas as pd
 import pytest
 
 from tests.conftest import ROOT
-from tests.workflow.checkout import Checkout, tiny
+from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 TABLE = "results/tables/demo/table.csv"
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    made = Checkout.made(
-        tmp_path_factory.mktemp("checkout"),
-        {"demo": tiny("Demo", "fedavg", "local")},
-        "experiments: [demo]\npack: 2\n",
-    )
-    made.run(TABLE)
-    return made
 
 
 def runs(checkout: Checkout) -> dict[Path, int]:
@@ -32,29 +21,29 @@ def runs(checkout: Checkout) -> dict[Path, int]:
     }
 
 
-def test_a_new_metric_trains_nothing(checkout: Checkout) -> None:
+def test_a_new_metric_trains_nothing(finished: Checkout) -> None:
     """The very file that docs/add-a-metric.md prints."""
-    before = runs(checkout)
+    before = runs(finished)
     assert {path.name for path in before} >= {"summary.json", "statistics.parquet"}
     block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-metric.md").read_text(), re.DOTALL)
     assert block is not None
-    (checkout.root / "src/fedshift/analysis/metrics/overconfidence.py").write_text(block[1])
-    checkout.edit(
+    (finished.root / "src/fedshift/analysis/metrics/overconfidence.py").write_text(block[1])
+    finished.edit(
         "experiments/demo.yaml",
         "{columns: [target]}",
         "{columns: [target], metrics: [ood, overconfidence.ood, ece.worst]}",
     )
-    assert checkout.to_train(TABLE) == []
-    output = checkout.run(TABLE)
+    assert finished.to_train(TABLE) == []
+    output = finished.run(TABLE)
     assert "rule train:" not in output and "rule table:" in output
-    table = pd.read_csv(checkout.root / TABLE).set_index(["method", "metric"])["mean"]
+    table = pd.read_csv(finished.root / TABLE).set_index(["method", "metric"])["mean"]
     assert {metric for _, metric in table.index} == {"ood", "overconfidence.ood", "ece.worst"}
     assert table.notna().all() and table[("fedavg", "ece.worst")] >= 0
-    assert runs(checkout) == before
-    assert checkout.to_train("all") == []
+    assert runs(finished) == before
+    assert finished.to_train("all") == []
 
 
-def test_a_misspelled_metric_stops_the_plan(checkout: Checkout) -> None:
-    checkout.edit("experiments/demo.yaml", "overconfidence.ood", "overconfidense.ood")
-    done = checkout.snakemake("--dry-run", TABLE)
+def test_a_misspelled_metric_stops_the_plan(finished: Checkout) -> None:
+    finished.edit("experiments/demo.yaml", "overconfidence.ood", "overconfidense.ood")
+    done = finished.snakemake("--dry-run", TABLE)
     assert done.returncode != 0 and "Did you mean 'overconfidence'?" in done.stdout

@@ -1,4 +1,4 @@
-"""Beside: the printed value that may be drawn beside a mean of runs."""
+"""Beside: the printed value that a figure draws beside a mean of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check: the collected values of an experiment against what it says that it must reach."""
+"""Check: the collected values of an experiment against the bounds that it declares."""
 
 from __future__ import annotations
 

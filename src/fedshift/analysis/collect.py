@@ -120,8 +120,8 @@ def _statistics(workspace: Workspace, use: Use) -> pa.Table:
 
 
 def _hardware(environment: dict[str, Any]) -> str:
-    """What may change the last bits of a result: the accelerator; on a CPU its instruction set and the
-    threads.
+    """The hardware that may change the last bits of a result: the accelerator, or on a CPU its instruction
+    set and the number of threads.
     """
     if environment["device"] != "cpu":
         return str(environment["device"])

@@ -1,4 +1,4 @@
-"""Columns: those of the collected files, and those that curves, tables and checks add to them."""
+"""Columns: of the collected files, and of the frames that curves, tables and checks make of them."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ FINER = 2  # digits more of what is no percentage, such as a loss
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one cell: ours, the published value and ours minus it, or one of another experiment; ""
-    for what there is not.
+    """The texts of one cell: ours, the published value and ours minus it, or the value of another experiment;
+    "" where there is none.
     """
 
     ours: str
@@ -83,7 +83,7 @@ def _grid(
 
 
 def _heading(axis: str, value: object) -> str:
-    """What a value is called: targets and data sets by their names alone."""
+    """The heading of an axis value: targets and data sets without the axis before them."""
     if axis == METRIC:
         return heading(str(value))
     return str(value) if axis in PLAIN else f"{axis} = {value}"

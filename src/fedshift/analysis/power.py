@@ -1,6 +1,6 @@
-"""Power: which difference a number of seeds would see, and how many seeds a difference needs.
+"""Power: which difference so many seeds detect, and how many seeds a difference needs.
 
-A one-sided t test sees the distance of a true mean from a bound with the probability that a noncentral t,
+A one-sided t test detects the distance of a true mean from a bound with the probability that a noncentral t,
 with that distance in standard errors as its parameter, exceeds Student's quantile.
 """
 

@@ -99,6 +99,9 @@ def partitions(
 
 
 def _held(path: Path, summary: Summary) -> pd.DataFrame:
+    """How many samples each client of a partition, and the held-out domain, holds of each class: a row for
+    each client and class, clients in the order of the run's.
+    """
     table = pd.DataFrame(pq.read_table(path, columns=["client", "class", "label", "split"]).to_pandas())
     table = table[table["split"] != "unused"]
     names = {

@@ -117,6 +117,9 @@ def _decided(pairs: Sequence[tuple[Summary, Summary]], margin: float) -> list[Ve
 
 
 def _verdict(ours: Summary, printed: Summary, margin: float, p: float, level: float) -> Verdict:
+    """The verdict on a number of ours beside a printed one. p: corrected for all numbers of the table; level:
+    what it must reach where all numbers on its side of the margin are decided.
+    """
     from scipy.stats import t
 
     difference, decided = ours.mean - printed.mean, p <= LEVEL

@@ -52,7 +52,7 @@ def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
 
 
 def _summary(archived: Archived) -> None:
-    """The summary is a JSON object with all that a run's summary tells."""
+    """The summary must be a JSON object with every key of a run's summary."""
     try:
         lacking = SUMMARY_KEYS - {*archived.summary}
     except (ValueError, TypeError) as error:
@@ -62,6 +62,9 @@ def _summary(archived: Archived) -> None:
 
 
 def _table(archived: Archived, name: str) -> pa.Table:
+    """The Parquet file of that name. Raises FedshiftError where it is damaged, or has other columns than a
+    run records.
+    """
     try:
         table = pq.ParquetFile(io.BytesIO(archived.content[name])).read()
     except (pa.ArrowException, OSError) as error:
@@ -78,7 +81,7 @@ def _table(archived: Archived, name: str) -> pa.Table:
 
 
 def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
-    """The run's specification, which must be of this digest and lie where it says."""
+    """The run's specification; it must have the summary's digest, and belong where the file lies."""
     summary = archived.summary
     spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
     for key, value in (("digest", archived.digest), ("code", archived.code)):
@@ -102,7 +105,7 @@ def _versions(archived: Archived, spec: RunSpec) -> None:
 
 
 def _finished(archived: Archived, metrics: pa.Table) -> None:
-    """The time that says which file is the newest is that of the last record."""
+    """The file's time, by which the newest is chosen, must be that of the last record."""
     if archived.index.finished != (last := pc.max(metrics["time"]).as_py()):
         what = f"finished is {archived.index.finished}, and the last record is of {last}"
         raise _refused(archived, INDEX, what)

@@ -157,7 +157,7 @@ def _members(path: Path, data: bytes) -> dict[str, bytes]:
 
 
 def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
-    """Stored members alone: none can grow when it is read."""
+    """The bytes of a member. Compressed members are refused: a stored one cannot grow when it is read."""
     if file.getinfo(name).compress_type != zipfile.ZIP_STORED:
         raise _refused(path, "is compressed", f"{path}: {name}")
     try:
@@ -167,6 +167,9 @@ def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _index(path: Path, data: bytes) -> Index:
+    """The index, checked. Raises FedshiftError where it is damaged or of a format that this code does not
+    read.
+    """
     where = f"{path}: {INDEX}"
     try:
         value: Any = json.loads(data)

@@ -52,7 +52,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
 
 
 def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
-    """The statistics that are archived, and what is said of those that are not."""
+    """The statistics to be archived; and, where rounds are left out, which ones are in, as text."""
     data = run.statistics.read_bytes()
     if len(data) <= LARGE:
         return data, ""

@@ -23,7 +23,7 @@ def files(workspace: Workspace) -> list[Archived]:
 
 
 def paths(workspace: Workspace, run: str) -> list[Path]:
-    """The files of a run (identity.run_name), trained by any code; they are not read."""
+    """The archived files of a run (identity.run_name), by any code; their content is not read."""
     digest = run.rpartition("/")[2].partition("-")[0]
     return sorted(workspace.archived(run).glob(f"{digest}-*.zip"))
 
@@ -61,7 +61,7 @@ def outdated(file: Archived, other: Archived) -> bool:
 
 
 def superseded(files: Iterable[Archived]) -> list[Archived]:
-    """Those that another file takes the place of, as a merge may leave them."""
+    """The files that another of `files` supersedes, as a merge of branches may leave them."""
     every = list(files)
     return [file for file in every if any(outdated(file, other) for other in every)]
 

@@ -1,4 +1,4 @@
-"""What verbs share that show collected results."""
+"""Shared by the verbs that show collected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs share that do as a plan says."""
+"""Shared by the verbs that follow a plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def required(plan: Path | None, instead: str) -> Path:
 
 
 def unchanged(where: str, planned: object, present: object) -> None:
-    """Raise FedshiftError where the installed code makes `present` of what was `planned`, and they differ."""
+    """Raise FedshiftError where the installed code gives `present` and the plan has `planned`, and they
+    differ.
+    """
     if present != planned:
         what = "the code has changed since this was planned"
         raise FedshiftError(where, what, "Run snakemake again: it plans anew.")

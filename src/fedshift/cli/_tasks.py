@@ -1,4 +1,4 @@
-"""Tasks of `fedshift evaluate` on an experiment: by the name of their files, each with the runs it is of."""
+"""The tasks of `fedshift evaluate` on an experiment: by the names of their files, each with its runs."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def command(
 
 
 def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirectory]:
-    """The runs that an experiment is made of, each once, whether or not they are finished."""
+    """The runs of an experiment without repetition, finished or not."""
     from fedshift.analysis.uses import planned
     from fedshift.experiments.load import load
 
@@ -60,6 +60,7 @@ def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirector
 
 
 def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> None:
+    """Archive the finished runs; print which files are new, replaced and incomplete."""
     from fedshift.archive import store
 
     written = size = 0
@@ -79,6 +80,9 @@ def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> 
 
 
 def _check(workspace: Workspace, experiment: str | None) -> None:
+    """Check every archived file, or those of an experiment; print how many are whole, outdated and refused,
+    and the machines. Raises FedshiftError where a file is refused.
+    """
     from fedshift.archive import store
     from fedshift.archive.check import check
     from fedshift.archive.file import read
@@ -108,6 +112,9 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
+    """Compare finished runs with those of their digest in the archive. Exits with 1 where a run differs by
+    more than it may.
+    """
     from fedshift.archive import store
     from fedshift.archive.compare import compare
 

@@ -142,7 +142,7 @@ def _table(workspace: Workspace, path: Path, request: Request) -> None:
 
 
 def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]:
-    """Means of tables that are not over the same values."""
+    """Lines on table means that are not over the same values for every method."""
     for name in request.experiments:
         uses = [use for use in planfile.cells(path) if use.experiment == name]
         values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
@@ -158,7 +158,7 @@ def _lacking(workspace: Workspace, todo: Iterable[Run]) -> list[str]:
 
 
 def _long(todo: Iterable[Run], request: Request) -> Iterator[str]:
-    """Runs that outlast a job."""
+    """A line on runs that may outlast a job."""
     if longer := [run for run in todo if job.longer([run], request.parallel, request.hours)]:
         longest = max(longer, key=lambda run: run.minutes)
         yield (
@@ -169,7 +169,7 @@ def _long(todo: Iterable[Run], request: Request) -> Iterator[str]:
 
 
 def _slow_bf16(todo: Iterable[Run], request: Request) -> Iterator[str]:
-    """Runs in bf16 on a CPU that has no instructions for it."""
+    """A line on runs in bf16, where the CPU has no instructions for it."""
     import torch
 
     from fedshift.federation.products import has_bf16

@@ -96,7 +96,7 @@ def command(
 
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
-    """The metrics besides those that are recorded which tables of these experiments show."""
+    """The metrics that tables of these experiments show and that runs do not record themselves."""
     tables = [
         table
         for name in dict.fromkeys(cell.experiment for cell in uses)
@@ -107,7 +107,7 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until nobody writes any more, with a progress bar and what goes wrong in words."""
+    """Publish until no run is written any more, with a progress bar; errors are printed as they come."""
     total = sum(followed.run.rounds for followed in follower.runs)
     alone_since: float | None = None
     problem = ""
@@ -128,7 +128,7 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
 
 
 def _waits(follower: Follower, beside: int | None) -> bool:
-    """Whether there may be more to come: the workflow lives, or without one, some run has not ended."""
+    """Whether more may come: the workflow lives, or, without a workflow, some run has not ended."""
     states = [follower.status.get(followed.run.name) for followed in follower.runs]
     if beside is not None:
         return _alive(beside) and any(state != "FINISHED" for state in states)
@@ -145,8 +145,8 @@ def _alive(pid: int) -> bool:
 
 @contextmanager
 def _alone(path: Path, beside: int | None) -> Iterator[None]:
-    """One follower a project folder. The workflow's waits for the one before it, a user's is refused; a kill
-    leaves nothing behind.
+    """Hold the lock of a project folder's only follower. The follower of a workflow waits for the one before
+    it, a user's raises FedshiftError. A kill leaves no lock behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:

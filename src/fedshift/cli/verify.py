@@ -26,6 +26,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     import json
 
     from fedshift.data import verify
+    from fedshift.data.duplicates import name_warnings
 
     if write_manifest:
         click.echo(verify.write_manifest(workspace, name, release, accept=True))
@@ -35,7 +36,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
     for domain, counts in facts["counts"].items():
         click.echo(f"  {domain}: {sum(counts.values()):,}")
-    click.echo("\n".join([_identical(facts["duplicates"]), *verify.name_warnings(facts["counts"])]))
+    click.echo("\n".join([_identical(facts["duplicates"]), *name_warnings(facts["counts"])]))
     click.echo(f"{stamp}\n{stamp.with_suffix('.png')}")
 
 

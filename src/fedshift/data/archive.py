@@ -26,8 +26,8 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack a zip or tar archive into `folder`.
 
     Raises FedshiftError for an archive that is damaged, encrypted or compressed in a way that Python cannot
-    read; that has a member which would leave the folder, or is neither file nor folder; and that holds more
-    than the disk has room for, or RATIO times its own size. Nothing is unpacked of the last three.
+    read; and, before anything is unpacked, for a member that would leave the folder or is neither file nor
+    folder, and for more bytes than the disk has room for or than RATIO times the archive's size.
     """
     unpacker: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
     try:
@@ -75,8 +75,8 @@ def _size(member: tarfile.TarInfo) -> int:
 
 
 def _bounded(archive: Path, folder: Path, sizes: Iterable[int]) -> None:
-    """Raise OSError where `sizes` are more bytes than there is room for or the archive could honestly hold,
-    as soon as they are.
+    """Add up `sizes`; raise OSError as soon as they exceed the free disk, or what an honest archive could
+    hold.
     """
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
     most = max(SMALL, RATIO * archive.stat().st_size)

@@ -23,15 +23,15 @@ AGAIN = "Run the same command again to go on from here."
 
 
 class Other(requests.RequestException):
-    """The server has another file now than that whose beginning is in the part."""
+    """The server's file is no longer the version that the part began with."""
 
 
 @dataclass
 class Part:
-    """The beginning of a file, in `<path>.part`, and which version of it, in `<path>.part.json`.
+    """The beginning of a file, in `<path>.part`; its version stands in `<path>.part.json`.
 
-    validator: ETag or Last-Modified of the answer that it came from, None where that had neither
-    length: of the whole file in bytes, None where the answer did not say
+    validator: ETag or Last-Modified of the answer that began it, None where that answer had neither
+    length: bytes of the whole file, None where the answer did not say
     """
 
     path: Path
@@ -40,7 +40,9 @@ class Part:
 
     @classmethod
     def at(cls, path: Path) -> Part:
-        """What an earlier attempt left; without its version it is no use, and is removed."""
+        """The part that an earlier attempt left; removed if its version, and so how to continue it, is
+        unknown.
+        """
         part = cls(path.with_name(f"{path.name}.part"))
         known = read_whole(part._facts)
         if known is None:
@@ -58,18 +60,18 @@ class Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def begin(self, answer: requests.Response) -> None:
-        """Take an answer that holds the whole file; where it stops short, the next goes on from there."""
+        """Note the version of an answer that holds the whole file, by which a later attempt continues it."""
         self.validator, self.length = _validator(answer), _length(answer)
         write_json(self._facts, {"validator": self.validator, "length": self.length})
 
     def remove(self) -> None:
-        """Forget all of it."""
+        """Remove the part and its version."""
         self.path.unlink(missing_ok=True)
         self._facts.unlink(missing_ok=True)
         self.validator = self.length = None
 
     def finish(self, path: Path) -> None:
-        """Give it its name."""
+        """Give the part the file's name."""
         self.path.replace(path)
         self._facts.unlink()
 
@@ -127,10 +129,10 @@ def _download(url: str, path: Path, sha256: str | None, pause: float) -> None:
 
 
 def _continue(session: requests.Session, url: str, part: Part) -> None:
-    """One attempt from the first byte that is lacking.
+    """One attempt, from the first byte that is lacking.
 
-    A server that knows no ranges, or has another version, sends all, and so it starts anew. Raises Other
-    where an answer does not go on where the part ends.
+    A server that knows no ranges, or has another version, sends the whole file, and the part begins anew.
+    Raises Other where an answer does not continue the part.
     """
     have = part.size
     headers = {"Accept-Encoding": "identity"}  # another encoding would make byte offsets meaningless
@@ -176,13 +178,13 @@ def _validator(answer: requests.Response) -> str | None:
 
 
 def _length(answer: requests.Response) -> int | None:
-    """Bytes of a whole answer; None where it does not say, or no number."""
+    """Bytes of an answer by its header; None where that is absent or no number."""
     text = answer.headers.get("Content-Length", "")
     return int(text) if text.isdecimal() else None
 
 
 def _same(part: Part, answer: requests.Response) -> bool:
-    """Whether an answer to a range is of the version that the part is of, as far as it says."""
+    """Whether the answer to a range request is of the part's version, as far as its headers say."""
     total = answer.headers.get("Content-Range", "").rpartition("/")[2]
     if total.isdecimal() and part.length is not None and int(total) != part.length:
         return False

@@ -15,9 +15,10 @@ from pathlib import Path
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
 from fedshift.data.download import download
+from fedshift.data.duplicates import name_warnings
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
-from fedshift.data.verify import entries, manifest_path, name_warnings, write_manifest
+from fedshift.data.verify import entries, manifest_path, write_manifest
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace
@@ -108,8 +109,8 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
 
 @contextlib.contextmanager
 def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Errors inside name `place`, which the user knows: where a tree was unpacked or linked it is gone by
-    then.
+    """Let errors in the block name `place`, which the user knows: the folder in which they arose is removed
+    before they are read.
     """
     try:
         yield

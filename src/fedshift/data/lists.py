@@ -45,7 +45,7 @@ def _read(path: Path, time: int) -> dict[str, str]:
 
 
 def write_lists(path: Path, words: dict[str, str]) -> None:
-    """The same lists give the same bytes."""
+    """Write official lists, path -> split, as a compressed CSV; the same lists give the same bytes."""
     table = pd.DataFrame(sorted(words.items()), columns=["path", "split"])
     write_bytes(path, gzip.compress(table.to_csv(index=False, lineterminator="\n").encode(), mtime=0))
 

@@ -115,16 +115,18 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
 
 
 def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int16]:
-    """Every domain's byte-identical images go to the client of their first."""
+    """Clients of the images; byte-identical images of a domain are all at the client of the first of them."""
     group = index["group"].to_numpy()
     first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first").to_numpy()
     return np.where(group >= 0, first, client)
 
 
 def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:
-    """What is byte-identical to a tested image of a held-out domain and lies in another domain, [n].
+    """[n]: whether an image is byte-identical to a tested image of a held-out domain and lies in another
+    domain.
 
-    Of two held-out domains, the second's images that the first has too.
+    Of two held-out domains, the second's copies of the first's images count, the first's copies of the
+    second's do not.
     """
     domain, group = index["domain"].to_numpy(), index["group"].to_numpy()
     mask = np.zeros(len(index), dtype=bool)
@@ -136,14 +138,16 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
 
 
 def _leave_out_copies(table: pd.DataFrame, group: NDArray[np.int64]) -> None:
-    """No image is tested as the target's that is byte-identical to one that a modifier gave to a client."""
+    """Take out of the target's tested images those that are byte-identical to an image that a modifier gave
+    to a client.
+    """
     held = np.unique(group[(table["client"] >= 0) & (group >= 0)])
     table.loc[(table["split"] == "target") & np.isin(group, held), "split"] = "unused"
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
-    """Where the held-out domain's test part is "test": by the official lists, or as if every domain were a
-    client.
+    """The split of every image by which `target_split` chooses the tested part of a held-out domain: of the
+    official lists, or as if every domain were a client.
     """
     if spec.partition.target_split == "test":
         return index["split"]

@@ -198,8 +198,8 @@ def _room(images: Path, needed: int) -> None:
 
 
 class Progress:
-    """How many images of a piece of work have reached the disk; `done` is 0 where what lies there is of other
-    work.
+    """How many images of a piece of work have reached the disk; `done` is 0 where the folder holds another
+    work's.
     """
 
     def __init__(self, part: Path, work: dict[str, Any]) -> None:
@@ -209,8 +209,8 @@ class Progress:
         self._saved = time.monotonic()
 
     def reached(self, done: int, file: int, now: bool) -> None:
-        """Note `done` images of the open file, `now` or when some seconds have passed: the pixels first,
-        whoever wrote them.
+        """Write down that `done` images of the open file are decoded: `now`, or when some seconds have
+        passed. The pixels reach the disk before the number does.
         """
         if now or time.monotonic() - self._saved >= SAVE_SECONDS:
             os.fsync(file)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Rendering:
-    """Base of all renderings; `Params` is a frozen dataclass, its fields are those of the method's that asks
-    for it.
+    """Base of all renderings; `Params` is a frozen dataclass whose fields the method that asks for the
+    rendering has, too.
     """
 
     name: ClassVar[str]

@@ -50,14 +50,14 @@ def official_split(words: NDArray[np.object_], where: str) -> Words:
 
 
 def _together(order: NDArray[np.intp], group: NDArray[np.int32]) -> NDArray[np.intp]:
-    """The same order with every group's members right after its first one."""
+    """`order` with the members of every group right after the group's first member."""
     place: dict[int, int] = {}
     first = [place.setdefault(int(group[i]), at) if group[i] >= 0 else at for at, i in enumerate(order)]
     return order[np.argsort(first, kind="stable")]
 
 
 def _whole(cut: int, order: NDArray[np.intp], group: NDArray[np.int32]) -> int:
-    """The first place from `cut` on that divides no group."""
+    """The first place from `cut` on at which no group is cut in two."""
     while 0 < cut < len(order) and group[order[cut]] >= 0 and group[order[cut]] == group[order[cut - 1]]:
         cut += 1
     return cut

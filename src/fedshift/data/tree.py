@@ -32,17 +32,21 @@ DEPTH = 3  # folders around the tree in an archive
 class ImageTree(Dataset):
     """Base of data sets that are folders of images.
 
-    A folder is known by its name without regard to case, spaces, hyphens and underscores, or by `spellings`
-    (laptop -> laptop_computer). Between a domain and its classes one of `levels` may lie; those that are
-    words of a split say which sample is for what. `passed_over`: names of folders that may be there and hold
-    nothing of this data set. Hidden files, Thumbs.db and anything that is no image outside the class folders
-    (a README) are passed over; all else must fit the tree.
+    A folder is known by its name without regard to case, spaces, hyphens and underscores. Hidden files,
+    Thumbs.db and anything outside the class folders that is no image (a README) are ignored; all else must
+    fit the tree.
+
+    spellings: further names of a folder (laptop -> laptop_computer)
+    levels: names of folders that may lie between a domain and its classes; the name of a split (train, val)
+        is the official split of the images below
+    passed_over: names of folders that may be there and hold nothing of this data set
+    every_class: every domain must hold every class
     """
 
     spellings: ClassVar[Mapping[str, str]] = {}
     levels: ClassVar[tuple[str, ...]] = ("images",)
     passed_over: ClassVar[frozenset[str]] = frozenset()
-    every_class: ClassVar[bool] = True  # every domain must hold every class
+    every_class: ClassVar[bool] = True
 
     def root(self, folder: Path) -> Path:
         """The shallowest folder, at most three levels down, that holds a domain's folder."""
@@ -134,7 +138,7 @@ class ImageTree(Dataset):
             raise FedshiftError(raw, what, "Mend these and run the same command again.")
 
     def _strangers(self, raw: Path, domains: tuple[str, ...], classes: tuple[str, ...]) -> list[str]:
-        """Lines that name folders and files which do not belong in the tree."""
+        """Lines that name the folders and files that do not belong in the tree."""
         known = self._ignored(raw)
 
         def unexpected(path: Path, valid: tuple[str, ...]) -> str | None:
@@ -158,7 +162,7 @@ class ImageTree(Dataset):
         return [f"{problem}: {path.relative_to(raw).as_posix()}" for problem, path in verdicts if problem]
 
     def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
-        """What should be a class of a domain, with the word of its split or ""."""
+        """What should be a class folder of a domain, with its official split (or "") before it."""
         for path in within(domain):
             if path.name in self.levels and path.is_dir():
                 yield from ((path.name if path.name in WORDS else "", inner) for inner in within(path))
@@ -233,14 +237,14 @@ def _plain(name: str) -> str:
 
 
 def _level(path: str) -> str:
-    """The split's word in `domain/class/split/file`."""
+    """The official split that the path `domain/class/split/file` names; "" where it names none."""
     parts = path.split("/")
     return parts[2] if len(parts) == 4 else ""
 
 
 def _on(listed: Mapping[str, str], path: str) -> str | None:
-    """The word for `path`, or for the file that `path` was re-encoded from (see `convert`); None where it is
-    on no list.
+    """The listed split of `path`, or of the file that `path` was re-encoded from (see `convert`); None where
+    no list names it.
     """
     return listed.get(path, listed.get(path.removesuffix(".jpg")))
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
-import unicodedata
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fedshift.data.dataset import Dataset
-from fedshift.data.lists import REFERENCE, own_lists, read_lists
+from fedshift.data.differences import differences, unpublished
+from fedshift.data.duplicates import duplicates
+from fedshift.data.file_table import tabulate, tree_hash
 from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256, sha256_file, write_bytes, write_json
+from fedshift.files import write_bytes, write_json
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
-SHOWN = 20
 LEVELS = 4  # domain, split, class, image
 
 
@@ -40,7 +38,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
-    if identity(wanted, raw) != declared["hash"]:
+    if tree_hash(wanted, raw) != declared["hash"]:
         raise FedshiftError(
             declared["list"],
             "does not match the hash in its manifest, or the lists beside the tree were changed",
@@ -53,12 +51,12 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
             f"{release}"
         )
         if dataset.release(release).manifest is None:
-            cure = f"Mend these files, or {_taken(name, release)}"
+            cure = f"Mend these files, or {_take_as_is(name, release)}"
         raise FedshiftError(
             raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
         )
     if not declared.get("accepted") and (problems := unpublished(dataset, raw, actual)):
-        cure = f"Mend the tree, or {_taken(name, release)}"
+        cure = f"Mend the tree, or {_take_as_is(name, release)}"
         raise FedshiftError(raw, "is not what was published:\n  " + "\n  ".join(problems), cure)
     facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
     if facts["hash"] not in drawn:
@@ -100,7 +98,7 @@ def entries(raw: Path) -> list[Path]:
     return [path for depth in range(1, LEVELS + 1) for path in below(raw, depth)]
 
 
-def _taken(name: str, release: str) -> str:
+def _take_as_is(name: str, release: str) -> str:
     return f"take the tree as it is: fedshift verify {name} --release {release} --write-manifest"
 
 
@@ -149,7 +147,7 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
         "release": release,
         "files": len(table),
         "bytes": int(table["size"].sum()),
-        "hash": identity(table, raw),
+        "hash": tree_hash(table, raw),
         "counts": {
             domain: {label: counts.get((domain, label), 0) for label in classes} for domain in domains
         },
@@ -160,111 +158,9 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
     return path
 
 
-def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:
-    """One row per image: path, size in bytes, sha256; sorted by path."""
-    paths = sorted(dataset.paths(raw))
-
-    def facts(path: str) -> tuple[str, int, str]:
-        content = dataset.content(raw, path)
-        return path, len(content), sha256(content)
-
-    with ThreadPoolExecutor() as pool:
-        return pd.DataFrame(list(pool.map(facts, paths)), columns=["path", "size", "sha256"])
-
-
-def content_hash(table: pd.DataFrame) -> str:
-    """SHA-256 over the lines `path sha256`, sorted by path: the identity of a tree."""
-    return sha256(
-        "".join(
-            f"{path} {content}\n"
-            for path, content in sorted(zip(table["path"], table["sha256"], strict=True))
-        )
-    )
-
-
-def identity(table: pd.DataFrame, raw: Path) -> str:
-    """What the manifest calls `hash`: the content, and the user's own lists where there are some."""
-    own = own_lists(raw)
-    return sha256(f"{content_hash(table)} {sha256_file(own)}") if own.exists() else content_hash(table)
-
-
-def duplicates(table: pd.DataFrame) -> dict[str, Any]:
-    """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
-
-    `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several
-    classes, so that their labels contradict each other.
-    """
-    groups = [sorted(paths) for _, paths in table.groupby("sha256", sort=False)["path"] if len(paths) > 1]
-    parts = [[{path.split("/")[level] for path in paths} for level in (0, 1)] for paths in groups]
-    across = (sum(len(names[level]) > 1 for names in parts) for level in (0, 1))
-    counts = {"groups": len(groups), "surplus": sum(map(len, groups)) - len(groups)}
-    return {**counts, **dict(zip(("domains", "classes"), across, strict=True)), "files": sorted(groups)}
-
-
-def look_alikes(names: Iterable[str]) -> list[list[str]]:
-    """Names that are the same but for case, blanks at their ends or the form of their Unicode."""
-    by_form: dict[str, list[str]] = {}
-    for name in names:
-        by_form.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), []).append(name)
-    return [alike for alike in by_form.values() if len(alike) > 1]
-
-
-def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for domains and a line for classes of a manifest's `counts` whose names look alike: perhaps the
-    same name, taken for two.
-    """
-    kinds = {
-        "domains": list(counts),
-        "classes": list(dict.fromkeys(name for by in counts.values() for name in by)),
-    }
-    return [
-        f"warning: {kind} that differ by case, blanks or Unicode form alone: "
-        + "; ".join(" and ".join(map(ascii, alike)) for alike in groups)
-        for kind, names in kinds.items()
-        if (groups := look_alikes(names))
-    ]
-
-
-def unpublished(dataset: Dataset, raw: Path, actual: pd.DataFrame) -> list[str]:
-    """Lines that tell how the tree differs from published names or, without such, from published counts per
-    domain.
-    """
-    facts = dataset.facts(raw)
-    if facts.complete and facts.lists and not own_lists(raw).exists():
-        names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})
-        return differences(names, actual[["path"]].assign(sha256=""))
-    counts = actual["path"].str.partition("/")[0].value_counts()
-    published = facts.counts or {}
-    return [
-        f"{domain}: {counts.get(domain, 0):,} images, {number:,} were published"
-        for domain, number in published.items()
-        if counts.get(domain, 0) != number
-    ]
-
-
-def differences(wanted: pd.DataFrame, actual: pd.DataFrame) -> list[str]:
-    """Lines that name missing, surplus and corrupt files, and count them by domain and class."""
-    both = wanted.merge(actual, on="path", how="outer", suffixes=("", "_actual"), indicator="where")
-    kinds = {
-        "missing": both[both["where"] == "left_only"],
-        "surplus": both[both["where"] == "right_only"],
-        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_actual"])],
-    }
-    lines = []
-    for kind, rows in kinds.items():
-        if len(rows):
-            cells = rows["path"].str.rpartition("/")[0].value_counts(sort=False)
-            lines.append(
-                f"{len(rows):,} {kind}: " + ", ".join(f"{cell} {count}" for cell, count in cells.items())
-            )
-            lines += [f"  {path}" for path in rows["path"][:SHOWN]]
-            lines += [f"  ... and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []
-    return lines
-
-
 def _listed(declared: dict[str, Any]) -> pd.DataFrame:
     path: Path = declared["list"]
     if not path.exists():
-        cure = f"Restore it, or {_taken(declared['dataset'], declared['release'])}"
+        cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
         raise FedshiftError(path, "no such list of files", cure)
     return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)

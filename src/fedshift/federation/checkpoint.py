@@ -69,8 +69,8 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
-    """What the run records: name -> rows in memory, and the folder of its segments. Who finds one of records
-    finds that of the others.
+    """The tables that the run records: name -> (rows in memory, the folder of its segments). Where a segment
+    of the records exists, those of the other tables exist, too.
     """
     recorded = {"diagnostics": (federation.diagnostics.table, segments / "diagnostics")}
     return {

@@ -101,7 +101,7 @@ def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tup
 
 
 def _statistics(by_class: Tensor, histogram: Tensor) -> Statistics:
-    """Those of one set, from its sums [C, 3] and [2, BINS, 2] on the host."""
+    """The statistics of one set, from its sums [C, 3] and [2, BINS, 2] on the host."""
     n, correct, loss = by_class.unbind(1)
     wrong, right = histogram[..., 0]
     arrays = (n, correct, loss / n.clamp(min=1), wrong, right, histogram[..., 1].sum(0))

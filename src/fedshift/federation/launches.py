@@ -61,6 +61,9 @@ class Tally(TorchDispatchMode):
         return result
 
     def _bytes(self, func: Any, args: Any, options: Any, outputs: list[Tensor]) -> int:
+        """Bytes that an operation reads and writes, from its schema: an argument that it changes is written,
+        any other is read; without a changed argument, the results are written.
+        """
         name = func._schema.name.removeprefix("aten::")
         if name in ALLOCATIONS:
             return 0

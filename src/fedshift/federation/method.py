@@ -69,7 +69,7 @@ class Method:
         self.hp = self.Params() if hp is None else hp
 
     def model(self, model: Model) -> Model:
-        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for
+        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for a
         network that it cannot change.
 
         Called when a run is planned, too, with a network on the meta device: its tensors have no values to

@@ -22,8 +22,9 @@ def has_tf32(device: torch.device) -> bool:
 
 @contextmanager
 def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
-    """Within, convolutions and matrix products of fp32 tensors on CUDA are TF32 for "tf32", and fp32 for
-    "fp32" and "bf16"; for "bf16", a CPU without instructions for bf16 computes as `Bf16Products` says.
+    """Choose the arithmetic of the block: convolutions and matrix products of fp32 tensors on CUDA are TF32
+    for "tf32", and fp32 for "fp32" and "bf16"; for "bf16", a CPU without instructions for bf16 computes as
+    `Bf16Products` says.
 
     These are switches of the process, put back at the end. Raises FedshiftError for "tf32" on a device
     without it: the record of the run would name a precision that it was not computed in.

@@ -36,7 +36,9 @@ def has_bf16(device: torch.device) -> bool:
 
 
 class Bf16Products(TorchDispatchMode):
-    """Within, convolutions and matrix products of bf16 tensors are computed in fp32 and rounded to bf16."""
+    """In the block, convolutions and matrix products of bf16 tensors are computed in fp32 and rounded to
+    bf16.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

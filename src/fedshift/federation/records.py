@@ -132,8 +132,8 @@ class DiagnosticsTable(Table):
         """Record a tensor after `finished` rounds: values [axes], where each axis "K" counts these `clients`.
 
         A first axis "K" or "N" (all clients) becomes the column `client`, which is -1 without one. `index` is
-        the place among the other axes, flattened as if every "K" had all clients: whoever is away, a place
-        means the same.
+        the place among the other axes, flattened as if every "K" had all clients, so that a place
+        means the same whichever clients take part.
         """
         of_clients = [axis == "K" for axis in axes]
         shape = [

@@ -1,1 +1,1 @@
-"""MLflow: what is shown of runs, and the follower that publishes it."""
+"""MLflow: which values of runs it gets, and the follower that publishes them."""

@@ -1,4 +1,4 @@
-"""What a planned run is called in MLflow: its page, its name, what it is searched and compared by
+"""The names of planned runs in MLflow: page, run name, and the labels by which runs are searched and compared
 (docs/tracking.md).
 """
 

@@ -1,4 +1,4 @@
-"""What is shown of a run's records in MLflow: one value a metric and round, by names with one slash
+"""Points: what MLflow gets of a run's records, one value for each metric and round, by names with one slash
 (docs/tracking.md).
 """
 
@@ -90,9 +90,10 @@ def _point(name: str, finished: int, group: list[dict[str, Any]]) -> Point:
 
 def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
     """Accuracies after the last round and, as `final/best_..`, after the round that was best on validation;
-    what the run cost.
+    and what the run cost.
 
-    All at step 0: MLflow draws bars of them, of other steps single dots.
+    All are at step 0: of a metric with that step alone MLflow draws a bar, of one with another step a single
+    dot.
     """
     end = round(1000 * pc.max(records["time"]).as_py())
     costs = summary["costs"]

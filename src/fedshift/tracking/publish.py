@@ -92,7 +92,7 @@ class Follower:
 
     @property
     def open(self) -> list[Followed]:
-        """Runs of which not everything is published, those that made trouble last."""
+        """Runs of which something is not yet published; those with errors come last."""
         left = [followed for followed in self.runs if self.status.get(followed.run.name) != "FINISHED"]
         return sorted(left, key=lambda followed: self.failures[followed.run.name])
 
@@ -113,7 +113,7 @@ class Follower:
                     return
 
     def _publish(self, followed: Followed) -> int:
-        """Send what is new of a run; the number of rounds that this added."""
+        """Send what is new of a run; return how many rounds that added."""
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0

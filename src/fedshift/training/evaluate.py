@@ -1,4 +1,4 @@
-"""Evaluates a finished run: what is computed from its kept weights and its images, each once."""
+"""Evaluates a finished run: tables computed from its kept weights and its images, each computed once."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ BUSY_SECONDS = 5.0
 
 
 def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
-    """Train one after the other in this process.
+    """Train `runs` one after the other in this process.
 
-    A run that another process trains - a job that an earlier snakemake left behind - is waited for, and comes
-    last.
+    A run that another process is training - a job that an earlier snakemake left behind - comes last, and is
+    waited for.
     """
     waiting = deque(runs)
     stuck = 0
@@ -43,9 +43,10 @@ def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None])
 def at_once(
     workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
 ) -> None:
-    """Train at most `parallel` at a time, by one command each. A run that ends badly leaves the others alone.
+    """Train at most `parallel` of `runs` at a time, each by a command of its own.
 
-    SIGTERM is passed on; once all have ended, so does this process.
+    A run that ends badly leaves the others alone. SIGTERM is passed on to them; this process ends when all
+    have.
     """
     living: dict[Run, subprocess.Popen[bytes]] = {}
     signals: list[int] = []

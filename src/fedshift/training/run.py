@@ -109,8 +109,10 @@ def _train(
 
 
 def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float) -> None:
-    """All rounds that are left of the run; `name` covers what a checkpoint must agree on: code, spec and
-    data. At SIGTERM the next client's end is written, and the process ends.
+    """Train the rounds that are left. At SIGTERM a checkpoint is written after the client that trains, and
+    the process ends.
+
+    name: what a checkpoint must agree on: code, spec and data.
     """
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
@@ -130,8 +132,8 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
 
 
 def _merge(segments: Path, path: Path) -> None:
-    """All segments as one file, whose bytes do not depend on where these end; of them one group of rows is in
-    memory at a time.
+    """Join all segments into one file, whose bytes do not depend on where the segments end; one group of rows
+    is in memory at a time.
     """
     paths = sorted(segments.glob("*.parquet"))
     schema = pq.read_schema(paths[0])
@@ -146,8 +148,8 @@ def _merge(segments: Path, path: Path) -> None:
 
 
 def _failure(error: Exception) -> Failure:
-    """What is written of an error; trying again can help where it says so itself, and for the system's own
-    errors.
+    """The record of an error. Trying again can help where a FedshiftError says so, and after errors of the
+    system.
     """
     if isinstance(error, FedshiftError):
         retry = error.retry

@@ -19,12 +19,14 @@ class Stop:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second SIGTERM ends the process at once
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Within, SIGTERM asks to stop instead of ending the process; in any thread but the first it does not."""
+    """In the block, SIGTERM asks to stop instead of ending the process; not in a thread other than the main
+    one.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop

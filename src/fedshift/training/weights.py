@@ -120,7 +120,8 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
 
     targets: positions of the images of each held-out domain. A client's own model right after its training is
-    among them only where it is a slot, or where nothing is shared: else the aggregation has changed it.
+    among them only where it is a slot, or where nothing is shared: else the aggregation has changed it. Nor
+    is that of a client that has never trained, whose slot is empty: the run tested what it had received.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
     held: list[list[Set]] = [
@@ -129,10 +130,12 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     ]
     unheld: list[Set] = [(TARGET - place, "target", index.to(home)) for place, index in enumerate(targets)]
     differ = method.generates or (state.private.size > 0 and method.evaluates != "shared")
+    untrained = not any(state.visits)  # round 0: what every client has is the start
     for k in range(state.clients):
         if method.evaluates not in ("model", "shared"):
-            own = restored[method.evaluates][k] if state.visits[k] else state.row
-            yield Kept(*LOCAL, 0, own.clone(), held[k])
+            if state.visits[k] or untrained:
+                own = state.row if untrained else restored[method.evaluates][k]
+                yield Kept(*LOCAL, 0, own.clone(), held[k])
         elif differ and not method.generates and not state.shared.size:
             yield Kept(*LOCAL, 0, state.private_row(k), held[k])
         if method.generates:

@@ -37,7 +37,7 @@ class Metric:
 
     @classmethod
     def reads(cls) -> list[str]:
-        """The names of the statistics that it is computed from."""
+        """The names of the statistics that the metric is computed from."""
         return list(inspect.signature(cls.compute).parameters)
 
 

@@ -1,0 +1,52 @@
+"""Where the settings of a paper's runs come from: the paper, its code, or a reason that is written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedshift.experiments import load
+from fedshift.experiments.sources import beside, headline, settings
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+
+def test_sources_are_told_of_settings_that_exist() -> None:
+    for name in load.protocols(Workspace(ROOT)):
+        known = load.protocol(Workspace(ROOT), name)
+        for spec in headline(Workspace(ROOT), name).values():
+            assert known.sources.keys() <= settings(spec, known).keys(), name
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [name for name in load.protocols(Workspace(ROOT)) if load.protocol(Workspace(ROOT), name).headline],
+)
+def test_no_headline_row_differs_from_its_paper_without_a_reason(protocol: str) -> None:
+    """Every setting of a run of the paper's tables is what the paper says, else what its code says, else explained."""
+    known = load.protocol(Workspace(ROOT), protocol)
+    for dataset, spec in headline(Workspace(ROOT), protocol).items():
+        told = beside(spec, known)
+        assert len(told) > 35  # the protocol's, and the method's own
+        assert {key: one for key, one in told.items() if one.unexplained} == {}, dataset
+
+
+def test_a_setting_that_is_not_the_papers_stands_out() -> None:
+    known = load.protocol(Workspace(ROOT), "fdse")
+    spec = headline(Workspace(ROOT), "fdse")["office_caltech10"]
+    for block, key, value in (("local", "epochs", 5), ("federation", "rounds", 10)):
+        changed = getattr(spec, block).model_copy(update={key: value})
+        told = beside(spec.model_copy(update={block: changed}), known)
+        assert [name for name, one in told.items() if one.unexplained] == [f"{block}.{key}"]
+
+
+def test_every_paper_has_headline_rows_on_the_data_sets_of_its_tables() -> None:
+    rows = {name: load.protocol(Workspace(ROOT), name).headline for name in load.protocols(Workspace(ROOT))}
+    assert {name: one for name, one in rows.items() if one} == {
+        "fdse": {"fdse": ["domainnet10", "office_caltech10", "pacs"]},
+        "fdse_unseen": {"fdse": ["domainnet10", "office_caltech10"]},
+        "fedrd": {"fedrd": ["pacs", "vlcs", "office_home", "mini_domainnet"]},
+        "hfedf": {"hfedf": ["pacs", "office_home", "vlcs"]},
+        "stablefdg": {"stablefdg": ["pacs", "vlcs", "office_home", "digits_dg", "domainnet"]},
+        "stablefdg_multi": {"stablefdg": ["pacs", "vlcs", "office_home"]},
+        "stablefdg_n3": {"stablefdg": ["pacs", "office_home"]},
+    }

@@ -1,0 +1,41 @@
+"""A project folder with two experiments that share a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedshift.files import write_json
+from fedshift.planning.planfile import Run
+from fedshift.workspace import Workspace
+
+REFERENCE = Path(__file__).parents[2] / "reference"
+ONE = """\
+title: One
+protocol: digits
+spec: {federation: {rounds: 10}, local: {epochs: 2}}
+methods: {fedavg: , fedprox: {method: {params: {mu: 0.1}}}}
+axes: {target: [plain, ink], seed: [0, 1, 2]}
+"""
+TWO = """\
+title: Two
+protocol: digits
+spec: {federation: {rounds: 10}, local: {epochs: 2}}
+methods: {fedavg: }
+axes: {target: [plain], seed: [2, 3]}
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    shutil.copytree(REFERENCE / "protocols", tmp_path / "reference" / "protocols")
+    (tmp_path / "experiments" / "paper").mkdir(parents=True)
+    (tmp_path / "experiments" / "one.yaml").write_text(ONE)
+    (tmp_path / "experiments" / "paper" / "two.yaml").write_text(TWO)
+    return Workspace(tmp_path)
+
+
+def finish(workspace: Workspace, run: Run) -> None:
+    write_json(workspace.root / run.directory / "summary.json", {"digest": run.digest})

@@ -1,0 +1,133 @@
+"""What a run is estimated to cost: images, minutes, memory, disk; by hand, by measurement, by a guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from fedshift.cli import main
+from fedshift.data.partition import partition
+from fedshift.files import write_json
+from fedshift.planning import planfile
+from fedshift.planning.costs import Cost, cost, counts
+from fedshift.planning.plan import plan
+from fedshift.planning.rates import factors, measured, speed
+from fedshift.planning.request import Request
+from fedshift.resolve import resolve
+from fedshift.spec import Method, RunSpec, parse
+from fedshift.training.run import Machine, train
+from fedshift.workspace import Workspace
+
+
+def test_cost_by_hand(workspace: Workspace) -> None:
+    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
+    folder = workspace.root / "benchmarks"
+    folder.mkdir()
+    row = "digits_cnn,32,cpu,fp32,1000,by hand"
+    (folder / "costs.csv").write_text(f"model,input_px,device,precision,images_per_second,source\n{row}\n")
+    measured.cache_clear()
+    # plain (454 images) is held out; 10 rounds of 2 epochs over 80 % of 451 + 447 + 445, and 11 evaluations
+    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
+    estimate = cost(workspace, spec, "cpu")
+    assert estimate.images == round(trained + evaluated) == 29437
+    assert estimate.minutes == round(0.5 + (trained + evaluated / 3) / 1000 / 60, 2) == 0.9
+    row_mb = (61_671 + 3 * 65) * 4 / 1e6  # ten classes
+    checkpoint = 4 * row_mb  # the server's, the clients' average, the best round's by two rules
+    assert estimate.mem_mb == round(2000 + 3 * checkpoint)
+    assert estimate.kept_mb == round(3 * row_mb) + 1  # last, first and later best
+    assert estimate.disk_mb == round(2 * checkpoint) + estimate.kept_mb  # the old one and the new
+
+
+def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:
+    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
+    plain = cost(workspace, spec, "cpu")
+    (workspace.root / "benchmarks").mkdir(exist_ok=True)
+    (workspace.root / "benchmarks" / "methods.csv").write_text(
+        "method,factor,passes,outside\nditto,2.0,2.0,0\nlocal,0.9,1.0,0\nccst,1.0,1.0,0\n"
+    )
+    factors.cache_clear()
+    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
+    per_minute = 60 * speed(workspace, spec, "cpu").images_per_second
+
+    def of(name: str) -> Cost:
+        return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
+
+    assert of("local").minutes == plain.minutes  # the limit is never below FedAvg's
+    assert of("ditto").images == plain.images
+    assert of("ditto").minutes == pytest.approx(plain.minutes + trained / per_minute, abs=0.01)
+    assert of("ccst").images == round(3 * trained + evaluated)
+    assert of("ccst").minutes == pytest.approx(plain.minutes + 2 * trained / per_minute, abs=0.01)
+
+
+def test_a_centralised_run_is_reckoned_with_the_images_that_it_trains_on(project: Path) -> None:
+    """StableFDG's Table 4a: a third of its clients takes part, and one model on all data knows nothing of that."""
+    value = {
+        "data": {"dataset": "digits", "target": "ink"}, "model": {"name": "digits_cnn"},
+        "method": {"name": "mixstyle", "params": {"centralized": True}},
+        "local": {"batch": 64, "lr": 0.01}, "federation": {"rounds": 2, "participation": 0.34},
+    }  # fmt: skip
+    here, spec = Workspace(project), resolve(parse(value, "test"))
+    partition(here, spec)
+    trained = train(here, spec, Machine(torch.device("cpu")))["costs"]["images"]
+    sizes = dict(counts(here, "digits", "original").images)
+    held_out = sizes.pop("ink")
+    evaluated = (2 + 1) * (0.2 * sum(sizes.values()) + held_out)
+    assert cost(here, spec, "cpu").images == pytest.approx(trained + evaluated, rel=0.005)
+
+
+def test_estimates_that_nothing_was_measured_for_are_marked(workspace: Workspace) -> None:
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert told.splitlines()[1].split()[6].startswith("~")
+    assert (
+        "~ Not measured on cpu, estimated: digits_cnn at 32 px in fp32 (from the roofline of Xeon core, 4 times, assumed)."
+        in told
+    )
+    (workspace.root / "benchmarks").mkdir()
+    header = "model,input_px,device,precision,images_per_second,source"
+    (workspace.root / "benchmarks" / "costs.csv").write_text(f"{header}\ndigits_cnn,32,cpu,fp32,900,x\n")
+    measured.cache_clear()
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert "~" not in told
+
+
+FOLDER = """\
+title: Folder
+protocol: digits
+spec: {data: {dataset: folder, release: mine}}
+methods: {fedavg: }
+axes: {target: [b], seed: [0]}
+"""
+
+
+def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspace) -> None:
+    (workspace.root / "experiments" / "one.yaml").write_text(FOLDER)
+    request = Request(("one",))
+    guessed = plan(workspace, request)
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert "the images of folder mine, a guess. Run: fedshift fetch folder --release mine" in told
+    (run,) = planfile.runs(guessed)
+    by_class = {"a": {"x": 30, "y": 70}, "b": {"x": 5, "y": 5}, "c": {"x": 100, "y": 100}}
+    write_json(workspace.raw("folder", "mine").with_name("mine.manifest.json"), {"counts": by_class})
+    counts.cache_clear()
+    known = plan(workspace, request)
+    assert known != guessed
+    (counted,) = planfile.runs(known)
+    assert counted.name == run.name
+    spec = RunSpec.model_validate_json(run.spec)
+    rounds, epochs = spec.federation.rounds, spec.local.epochs
+    assert counted.images == round(rounds * epochs * 0.8 * 300 + (rounds + 1) * (0.2 * 300 + 10))
+    assert run.images == round(
+        rounds * epochs * 0.8 * 10_000 + (rounds + 1) * 0.2 * 10_000
+    )  # four domains of 2500
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
+    assert "a guess. Run: fedshift fetch" not in told
+
+
+def test_published_counts_are_taken_before_images_are_there(workspace: Workspace) -> None:
+    known = counts(workspace, "domainnet", "original")
+    assert sum(known.images.values()) == 596_010
+    assert (len(known.images), known.classes, known.source) == (6, 345, "published")
+    assert sum(counts(workspace, "domainnet", "cleaned").images.values()) == 586_575
