@@ -137,12 +137,8 @@ def _exact(cell: Cell, printed: Published) -> Cell:
         return {"verdict": "inside" if same else "outside", "why": why}
     difference = cell["mean"] - printed.judged
     same = abs(difference) <= printed.half + ROUNDING * abs(printed.judged)
-    far = (
-        f"{abs(difference) - printed.half:.3g} beyond the printed rounding"
-        if printed.half
-        else "another value"
-    )
-    why = "" if same else far
+    beyond = f"{abs(difference) - printed.half:.3g} beyond the printed rounding"
+    why = "" if same else beyond if printed.half else "another value"
     return {"verdict": "inside" if same else "outside", "why": why, "difference": difference}
 
 
