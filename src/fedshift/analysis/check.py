@@ -34,7 +34,7 @@ def check(collected: Collected) -> list[Comparison]:
     Chance is 1 / number of classes. Accuracies are means over targets and seeds, of the round that tables
     show; an adapted row has no `id` to reach.
     """
-    count = len(collected.runs)
+    count = len(collected.runs) if collected.experiment.train else 0
     comparisons = [
         _equal("finished runs", count - len(collected.missing), count),
         _equal("records that are not finite", _not_finite(collected), 0),

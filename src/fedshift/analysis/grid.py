@@ -8,14 +8,13 @@ from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
-from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.footnotes import FEWER, REMARK
+from fedshift.analysis.headings import form, heading, in_percent
 from fedshift.analysis.sources import MARK
 from fedshift.experiments.schema import METRIC
 
 T = TypeVar("T")
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
-FINER = 2  # digits more of what is no percentage, such as a loss
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,15 @@ def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
 
 
 def laid_out(
-    cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], int], T], nothing: T
+    cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T], nothing: T
 ) -> list[Grid[T]]:
     """One grid per value of the first axis where columns have several axes, else one in all. What stands in a
-    place is `entry` of the cell and its decimals (two where the paper has two), `nothing` without a cell.
+    place is `entry` of the cell and of how its numbers are written (percentages with two decimals where the
+    paper has two), `nothing` without a cell.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
-    digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
+    percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
+    digits = 2 if (percent.mul(10).round(6) % 1 > 0).any(axis=None) else 1
     parts = [("", cells)]
     if len(axes) >= 3:
         groups = cells.groupby(axes[0], observed=True)
@@ -66,7 +67,7 @@ def _grid(
     cells: pd.DataFrame,
     axes: list[str],
     digits: int,
-    entry: Callable[[Mapping[Hashable, Any], int], T],
+    entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T],
     nothing: T,
 ) -> Grid[T]:
     """One caption's cells as rows of methods and columns of axis values and metrics."""
@@ -74,7 +75,7 @@ def _grid(
     rows = []
     for method, own in cells.groupby("method", observed=True):
         entries = {
-            tuple(row[axis] for axis in axes): entry(row, digits + FINER * (not in_percent(row["metric"])))
+            tuple(row[axis] for axis in axes): entry(row, form(row["metric"], digits))
             for row in own.to_dict("records")
         }
         rows.append((str(method), [entries.get(column, nothing) for column in columns]))
@@ -89,23 +90,29 @@ def _heading(axis: str, value: object) -> str:
     return str(value) if axis in PLAIN else f"{axis} = {value}"
 
 
-def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
+def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
     """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
-    ours = _spread(cell["mean"], cell["std"], digits) or "missing"
+    ours = _spread(cell["mean"], cell["std"], text) or "missing"
+    if cell["text"]:
+        unlike = "" if cell["text"] == cell["published_text"] else "differs"
+        return Entry(f"{cell['text']}: {ours}", cell["published_text"], unlike)
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
     ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
-    difference = (
-        "" if pd.isna(cell["difference"]) else f"{round(cell['difference'], digits) + 0.0:+.{digits}f}"
-    )
+    difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
     paper, orientation = (
-        _spread(cell[name], cell[f"{name}_std"], digits, REMARK if cell["remark"] else "")
+        _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
         for name in ("published", "orientation")
     )
     return Entry(ours, paper, difference, orientation)
 
 
-def _spread(mean: float, std: float, digits: int, mark: str = "") -> str:
+def _signed(text: str) -> str:
+    """With its sign, and none of a zero's: "+0.3", "+0.0"."""
+    return text if float(text) < 0 else f"+{text.removeprefix('-')}"
+
+
+def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "") -> str:
     if pd.isna(mean):
         return ""
-    return f"{mean:.{digits}f}{mark}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")
+    return f"{text(mean)}{mark}" + ("" if pd.isna(std) else f" ± {text(std)}")

@@ -57,15 +57,17 @@ def exported(
     words = {} if judged is None else _words(judged)
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
 
-    def entry(cell: Mapping[Hashable, Any], digits: int) -> tuple[str, ...]:
-        own = _own(cell, digits, style, usual)
+    def entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> tuple[str, ...]:
+        own = _own(cell, text, style, usual)
         if judged is None:
             return (own,)
         place = cell["method"], cell["metric"], frozenset(f"{a} {cell[a]}" for a in axes if a != "metric")
         shown = cell["published"] if pd.notna(cell["published"]) else cell["orientation"]
         mark = REMARK if cell["remark"] and pd.notna(shown) else ""
         spread = cell["published_std"] if pd.notna(cell["published"]) else cell["orientation_std"]
-        return own, _number(shown, spread, digits, style) + style.text(mark), style.text(words.get(place, ""))
+        if cell["published_text"]:
+            return own, style.text(cell["published_text"]), style.text(words.get(place, ""))
+        return own, _number(shown, spread, text, style) + style.text(mark), style.text(words.get(place, ""))
 
     empty = ("",) * (1 if judged is None else 3)
     blocks = laid_out(cells.assign(rank=ranks(cells)), entry, empty)
@@ -87,9 +89,11 @@ def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
     return [f"{spread.capitalize()}, unless (n = ...) says otherwise; best bold, second underlined."]
 
 
-def _own(cell: Mapping[Hashable, Any], digits: int, style: Style, usual: int) -> str:
+def _own(cell: Mapping[Hashable, Any], text: Callable[[float], str], style: Style, usual: int) -> str:
     """Our number with its emphasis, the number of seeds where it is unusual, and marks."""
-    number = _number(cell["mean"], cell["std"], digits, style)
+    if cell["text"]:
+        return style.text(f"{cell['text']}: {text(cell['mean'])}")
+    number = _number(cell["mean"], cell["std"], text, style)
     if not number:
         return style.text("–")
     number = {BEST: style.bold, SECOND: style.underlined}.get(cell["rank"], str)(number)
@@ -98,10 +102,10 @@ def _own(cell: Mapping[Hashable, Any], digits: int, style: Style, usual: int) ->
     return number + style.text(count + FEWER * bool(cell["fewer"]) + MARK * bool(cell["archived"]))
 
 
-def _number(mean: float, deviation: float, digits: int, style: Style) -> str:
+def _number(mean: float, deviation: float, text: Callable[[float], str], style: Style) -> str:
     if pd.isna(mean):
         return ""
-    return style.number(f"{mean:.{digits}f}", "" if pd.isna(deviation) else f"{deviation:.{digits}f}")
+    return style.number(text(mean), "" if pd.isna(deviation) else text(deviation))
 
 
 def _words(judged: pd.DataFrame) -> dict[tuple[str, str, frozenset[str]], str]:

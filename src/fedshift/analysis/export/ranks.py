@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from fedshift.experiments.column import Column, column
 from fedshift.experiments.quantity import quantity
 from fedshift.registry import get
 
@@ -15,12 +16,21 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     column.
 
     Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
-    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks.
+    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
+    one of costs or settings.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
-    lower = cells["metric"].map(lambda name: get("metrics", quantity(str(name)).metric).better == "lower")
-    values = cells["mean"].where(~lower.astype(bool), -cells["mean"]).round(9)[whole]
-    groups = values.groupby([cells.loc[whole, axis].astype(str) for axis in axes])
+    columns = {name: column(name) for name in cells["metric"].astype(str).unique()}
+    signs = cells["metric"].astype(str).map({name: _sign(of) for name, of in columns.items()})
+    values = (signs * cells["mean"]).round(9)[whole & (signs != 0)]
+    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
     order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
     return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
+
+
+def _sign(of: Column) -> int:
+    """1 where more is better, -1 where less is; 0 for what is neither."""
+    if of.kind != "quantity" or of.relative == "ratio":
+        return 0
+    return -1 if get("metrics", quantity(of.name).metric).better == "lower" else 1
