@@ -110,6 +110,19 @@ def test_printed_values_and_verdicts_stand_below_ours(project: Project) -> None:
     assert lines and all(any(word in line for word in WORDS) for line in lines)
 
 
+def test_a_table_of_settings_has_neither_seeds_nor_a_best(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedbn": None},
+        axes={"seed": [0]},
+        tables={"t": {"metrics": ["setting.local.lr"]}},
+        train=False,
+    )
+    for method in ("fedavg", "fedbn"):
+        project.add(method, None, seed=0)
+    text = written(project, project.collect(), "md")
+    assert "| fedavg | 0.2 |" in text and "**" not in text and "seed" not in text
+
+
 @pytest.mark.usefixtures("pdflatex")
 @pytest.mark.parametrize("name", ["fdse/table1_office", "hfedf/table2"])
 def test_tables_of_the_papers_compile(name: str, project: Project) -> None:

@@ -17,6 +17,7 @@ from fedshift.analysis.export.ranks import BEST, SECOND, ranks
 from fedshift.analysis.footnotes import FEWER, REMARK, footnotes
 from fedshift.analysis.grid import Grid, laid_out
 from fedshift.analysis.sources import MARK
+from fedshift.experiments.column import column
 
 PRINTED, VERDICT = "printed", "verdict"
 BELOW = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"  # before the name of a line that belongs to the method above
@@ -82,7 +83,9 @@ def _usual_seeds(cells: pd.DataFrame) -> int:
 
 
 def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
-    """What numbers and emphasis mean."""
+    """What numbers and emphasis mean; nothing of a table that declarations tell."""
+    if all(column(str(name)).declared for name in cells["metric"].unique()):
+        return []
     if not usual:
         return ["No run is finished."]
     spread = "mean over 1 seed" if usual == 1 else f"mean ± standard deviation over {usual} seeds"
