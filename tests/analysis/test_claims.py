@@ -13,13 +13,15 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from fedshift.analysis import claim_groups, claim_lines, claims, paired, tables
+from fedshift.analysis.claim_lines import RULE
+from fedshift.analysis.claim_values import Values
 from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.notes import CLAIMS
+from fedshift.analysis.comparison import declared
 from fedshift.analysis.power import detectable, needed
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load
+from fedshift.experiments.load import available, load
 from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
@@ -56,7 +58,7 @@ def judged(
 
 def told(verdict: Verdict) -> str:
     """What pages say of our differences."""
-    return claim_lines.lines([verdict])[0][4]
+    return claim_lines.lines([verdict])[0][5]
 
 
 def test_a_claim_may_be_of_any_metric(project: Project) -> None:
@@ -354,9 +356,9 @@ def test_a_printed_difference_of_another_experiment_is_for_orientation(
     shown, apart = (one.orientation, one.printed) if reasons else (one.printed, one.orientation)
     assert shown == pytest.approx(54.6 - 51.3) and math.isnan(apart)
     assert claim_lines.lines([one])[0][2] == ("orientation: +3.3" if reasons else "+3.3")
-    assert [reason in line for reason in reasons for line in claim_lines.footnotes([one])] == [True] * len(
-        reasons
-    )
+    rule, *lines = claim_lines.footnotes([one])
+    assert rule == RULE
+    assert [reason in line for reason in reasons for line in lines] == [True] * len(reasons)
 
 
 def test_pairs_are_named_by_the_axes_that_vary() -> None:
@@ -394,30 +396,24 @@ def test_pages_and_files_show_them(project: Project) -> None:
     written = pd.read_csv(stem.with_name("claims.csv"))
     assert written.loc[0, ["claim", "right", "verdict"]].tolist() == ["HF-C04.1", "fedavg", "confirmed"]
     assert written.loc[0, ["seeds", "planned"]].tolist() == [3, 3]
-    line = "| HF-C04.1 | hfedf > fedavg, ood | orientation: +3.3 | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
+    line = "| HF-C04.1 | hfedf > fedavg, ood | orientation: +3.3 | confirmed | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
     text = stem.with_suffix(".md").read_text()
     assert line in text
-    assert f"- {CLAIMS}" in text
+    assert f"- {RULE}" in text
     assert '<td class="text">fedavg +3.0 [+0.5, +5.5], 3 seeds</td>' in stem.with_suffix(".html").read_text()
 
 
 def test_every_claim_of_the_experiments_can_be_judged() -> None:
     """Rows and relations resolve, before anything is trained."""
-    root = REFERENCE.parent
-    for path in sorted((root / "experiments").rglob("*.yaml")):
-        experiment = load(Workspace(root), path.relative_to(root / "experiments").with_suffix("").as_posix())
+    workspace = Workspace(REFERENCE.parent)
+    for name in available(workspace):
+        experiment = load(workspace, name)
         if experiment.claims:
-            keys = [
-                "method",
-                *dict.fromkeys(axis for cell in expand(Workspace(root), experiment) for axis in cell.axes),
-            ]
-            runs = pd.DataFrame(
-                [
-                    {"method": cell.label, **cell.axes, "state": "missing"}
-                    for cell in expand(Workspace(root), experiment)
-                ]
-            )
-            values = runs.assign(id=math.nan, ood=math.nan, all=math.nan, avg=math.nan)
-            for name, claim in experiment.claims.items():
-                known = Collected(experiment, None, path, keys, runs)  # type: ignore[arg-type]
-                assert claims._verdict(Workspace(root), known, values, name, claim).verdict == "undecided"
+            uses = expand(workspace, experiment)
+            keys = ["method", *dict.fromkeys(axis for cell in uses for axis in cell.axes)]
+            runs = pd.DataFrame([{"method": cell.label, **cell.axes} for cell in uses])
+            for comparison in declared(workspace, experiment):
+                own = [cell for cell in comparison.cells if cell.experiment == name]
+                missing = runs.assign(**{cell.metric: math.nan for cell in own})
+                values = Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
+                assert claims._verdict(workspace, name, values, comparison).verdict == "undecided"

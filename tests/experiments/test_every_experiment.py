@@ -9,6 +9,7 @@ import pytest
 from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.collect import collect
+from fedshift.analysis.comparison import comparisons
 from fedshift.experiments.load import available
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
@@ -42,8 +43,9 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
         assert cells["seeds"].max() == 0
     judged = claims.verdicts(workspace, found)
     assert [(one.claim, one.verdict) for one in judged] == [
-        (key, "undecided") for key in found.experiment.claims
+        (comparison.claim["id"], "undecided") for comparison in comparisons(workspace, found.experiment)
     ]
+    assert {*found.experiment.claims} <= {one.claim for one in judged}
     finished, not_finite, *_ = check(found)
     assert (finished.value, finished.bound, not_finite.value) == (0, len(found.runs), 0)
     if name in COUNTED:
