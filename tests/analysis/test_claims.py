@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from fedshift.analysis import claim_groups, claim_lines, claims, paired, tables
+from fedshift.analysis import claim_groups, claim_lines, claim_values, claims, paired, tables
 from fedshift.analysis.claim_lines import RULE
-from fedshift.analysis.claim_values import Values
 from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparison import declared
@@ -415,5 +414,5 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
             for comparison in declared(workspace, experiment):
                 own = [cell for cell in comparison.cells if cell.experiment == name]
                 missing = runs.assign(**{cell.metric: math.nan for cell in own})
-                values = Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
+                values = claim_values.Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
                 assert claims._verdict(workspace, name, values, comparison).verdict == "undecided"

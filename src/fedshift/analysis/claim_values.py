@@ -27,7 +27,8 @@ VALUE = "value"
 class Values:
     """What comparisons read of experiments.
 
-    frames: experiment and rounds -> one row per planned run, NaN where it is missing; axes: of each experiment.
+    frames: experiment and rounds -> one row per planned run, NaN where it is missing; axes: of each
+        experiment.
     """
 
     frames: dict[tuple[str, str], pd.DataFrame]
