@@ -197,3 +197,8 @@ def accuracy(
         (k, "val"): value for k, value in enumerate(val or clients)
     }
     return values if ood is None else values | {(-1, "target"): ood}
+
+
+def domains_per_client(*values: int) -> dict[str, Any]:
+    """The axis of hFedF's tables, under the name that their files give it."""
+    return {"key": "partition.params.d", "values": [*values]}

@@ -22,7 +22,6 @@ NEEDS = {
     "clients": "needs accuracies of single clients as a quantity",
     "features": "needs features of the images, in the last layer but one",
     "shape": "needs a range, or a shape, of accuracies over values of a setting as a quantity",
-    "rounds": "needs the rounds up to an accuracy, or a loss",
     "seconds": "needs the time that one term of the loss takes",
     "filters": "needs the activations of the clients' filters (FedRD Fig. 2, 4b)",
     "confidence": "needs the probability of the predicted class (hFedF Fig. 3)",

@@ -4,6 +4,7 @@ says over rounds.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable
@@ -14,10 +15,11 @@ import pandas as pd
 from fedshift.analysis import collected as collecting
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparison import Cell
-from fedshift.analysis.select import choose, curves
+from fedshift.analysis.run_values import of_runs
+from fedshift.analysis.select import curves
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.schema import SELECTED
+from fedshift.experiments.schema import SELECTED, Table
 from fedshift.workspace import Workspace
 
 VALUE = "value"
@@ -62,21 +64,35 @@ def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell])
             continue
         of = collected if own else collecting.read(workspace, name)
         values.axes[name] = of.keys[1:]
-        frame = curves(of, dict.fromkeys(metric for metrics in by_rounds.values() for metric in metrics))
         for rounds, metrics in by_rounds.items():
-            chosen = _over_rounds(of, frame, rounds, [*metrics])[[*of.keys, *metrics]]
-            values.frames[name, rounds] = of.runs[of.keys].merge(chosen, on=of.keys, how="left")
+            read = _selected if rounds == SELECTED else functools.partial(_over_rounds, rounds=rounds)
+            values.frames[name, rounds] = read(workspace, of, [*metrics])
     return values
 
 
-def _over_rounds(collected: Collected, frame: pd.DataFrame, rounds: str, metrics: list[str]) -> pd.DataFrame:
-    """One row per finished run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
-    if rounds == SELECTED:
-        return choose(frame, collected.keys, collected.protocol.select)
+def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
+    """Every planned run as tables show it; relative metrics as the table that has them."""
+    tables = collected.experiment.tables.values()
+    against = {metric: table.against for table in tables for metric in table.metrics}
+    bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
+    frames = [
+        of_runs(workspace, collected, collected.protocol.select, Table(metrics=names, against=base))
+        for base in bases
+        for names in [[metric for metric in metrics if against.get(metric, "") == base]]
+    ]
+    return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
+
+
+def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
+    """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
+    frame = curves(collected, metrics)
     if at := re.fullmatch(r"round (\d+)", rounds):
-        return frame[frame["round"] == int(at[1])]
-    curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
-    return (curve.mean() if rounds == "mean" else curve.agg(_fluctuation)).reset_index()
+        chosen = frame[frame["round"] == int(at[1])]
+    else:
+        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
+        chosen = (curve.mean() if rounds == "mean" else curve.agg(_fluctuation)).reset_index()
+    values = chosen[[*collected.keys, *metrics]]
+    return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")
 
 
 def _fluctuation(curve: pd.Series[float]) -> float:

@@ -67,8 +67,10 @@ class Collected:
     @property
     def missing(self) -> list[str]:
         """Directories of the runs that are not finished; of an adapted run with its row: "<directory>
-        (fdse-adapted)".
+        (fdse-adapted)"; none where none is trained.
         """
+        if not self.experiment.train:
+            return []
         left = self.runs[self.runs["state"] != "finished"]
         rows = left["method"].map(" ({})".format).where(left["adaptation"].notna(), "")
         return list(left["run"] + rows)

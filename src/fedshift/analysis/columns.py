@@ -59,6 +59,8 @@ BESIDE = {
     "spread": str,
     "fewer": str,
     "archived": int,
+    "text": str,
+    "published_text": str,
 }
 COLUMNS = frozenset(
     [

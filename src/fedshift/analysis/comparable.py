@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.printed_spec import resolved, setting
+from fedshift.analysis.printed_spec import Setting, resolved, setting
 from fedshift.analysis.published import Published, Row, targets
 from fedshift.experiments.load import preset, protocol
 from fedshift.experiments.protocols import Protocol, Rule
@@ -59,6 +59,7 @@ def differences(
     if {*adapted} != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
     reasons += _held_out(workspace, printed, runs)
+    reasons += _averaged(wanted, runs)
     if (ours := own_protocol.select) != (theirs := _rule(workspace, wanted.protocol)):
         reasons.append(f"select {ours}, paper {theirs}")
     return reasons
@@ -68,7 +69,7 @@ def compare(
     ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, list[Any]] | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
-    left, right = dict(_flat(_filled(ours))), dict(_flat(_filled(theirs)))
+    left, right = dict(_flat(filled(ours))), dict(_flat(filled(theirs)))
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
         f"{block}.params"
@@ -90,11 +91,12 @@ def compare(
 @functools.lru_cache(4096)
 def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
+    row = row if row.dataset else row._replace(dataset=ours.data.dataset)  # of no data set: of any
     if ours.data.dataset != row.dataset:
         return [("data.dataset", ours.data.dataset, row.dataset)]
-    grid = _grid(workspace, row.method)
-    free = (*FREE, *(POOLED if row.partition == "pooled" else ()))
-    return list(compare(ours, resolved(workspace, row), free, grid))
+    known = setting(workspace, row)
+    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *(known.over if known else ()))
+    return list(compare(ours, resolved(workspace, row), free, _grid(workspace, row.method)))
 
 
 @functools.cache
@@ -114,10 +116,21 @@ def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> I
         yield "two domains held out, paper one"
     theirs = {
         "mean": targets(workspace, *printed.row[:2]), "all_clients": frozenset({"none"}),
+        "": frozenset({"none"}),
     }.get(printed.target, frozenset({printed.target}))  # fmt: skip
     ours = {domains[0] if domains else "none" for domains in held_out}
     if ours != theirs:
         yield f"data.target {', '.join(sorted(ours))}, paper {', '.join(sorted(theirs))}"
+
+
+def _averaged(wanted: Setting, runs: pd.DataFrame) -> Iterator[str]:
+    """A mean over values of a setting must be over these."""
+    specs = [dict(_flat(filled(RunSpec.model_validate_json(text)))) for text in runs["spec"].unique()]
+    for key, theirs in wanted.over.items():
+        ours = {spec.get(key) for spec in specs}
+        if ours != {*theirs}:
+            listed = (", ".join(map(_text, sorted(values, key=str))) for values in (ours, theirs))
+            yield "{} over {}, paper {}".format(key, *listed)
 
 
 def _adaptation(text: str) -> str:
@@ -129,7 +142,7 @@ def _without_seed(text: str) -> str:
     return json.dumps({**json.loads(text), "seed": 0})
 
 
-def _filled(spec: RunSpec) -> dict[str, Any]:
+def filled(spec: RunSpec) -> dict[str, Any]:
     """A spec with the default of every parameter that it does not set, and `modify`: the names of the changes
     of its partition.
     """

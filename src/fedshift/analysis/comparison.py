@@ -14,9 +14,12 @@ from typing import Any
 from fedshift.analysis.claim_settings import changes
 from fedshift.analysis.claim_sides import Side, sides, table_of
 from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.printed_cell import UNIT
+from fedshift.analysis.published import by_uid
+from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
-from fedshift.experiments.schema import MARGIN, SELECTED, Compared, Experiment
+from fedshift.experiments.schema import COST_MARGIN, MARGIN, SELECTED, Compared, Experiment
 from fedshift.experiments.uneven import AVERAGE
 from fedshift.workspace import Workspace
 
@@ -79,13 +82,22 @@ class Comparison:
             return "gains of rows"
         if any(cell.experiment != first.experiment for cell in others):
             return "rows of two experiments"
-        if any(cell.rounds != SELECTED for cell in self.cells):
+        if any(cell.rounds != SELECTED or column(cell.metric).kind in REACHED for cell in self.cells):
             return "rounds"
+        if any(column(cell.metric).kind == "cost" for cell in self.cells):
+            return "costs"
         apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
         return "values of an axis" if apart else "rows of a table"
 
 
-KINDS = ("rows of a table", "rows of two experiments", "values of an axis", "gains of rows", "rounds")
+KINDS = (
+    "rows of a table",
+    "costs",
+    "rows of two experiments",
+    "values of an axis",
+    "gains of rows",
+    "rounds",
+)
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
@@ -114,10 +126,13 @@ def generated(
     for name, (left, *right) in found.items():
         used = [cells[uid] for side in (left, *right) for _, uid in side.terms]
         if all(number.places for number in used):
-            differs = dict.fromkeys(text for number in used for text in number.places[0].differs)
+            differs = dict.fromkeys(
+                text for number in used for text in number.places[0].differs if text != UNIT
+            )  # a claim may compare with the row that ratios are to: its own is 1
             first, *others = (_sum(workspace, side, cells) for side in (left, *right))
             pairs = [(first, other) for other in others]
-            yield Comparison(paper_claims(workspace)[name], pairs, MARGIN, [*differs])
+            margin = _margin(workspace, first, right[0])
+            yield Comparison(paper_claims(workspace)[name], pairs, margin, [*differs])
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -149,6 +164,15 @@ def _cells(workspace: Workspace, found: Iterable[list[Side]]) -> dict[str, Numbe
     tables = {table_of(uid) for of in found for side in of for _, uid in side.terms}
     names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
     return {number.uid: number for number in numbers(workspace, names)}
+
+
+def _margin(workspace: Workspace, left: Sum, printed: Side) -> float:
+    """Of accuracies MARGIN points, of costs a share of what is printed."""
+    if column(left.terms[0][1].metric).kind != "cost":
+        return MARGIN
+    if column(left.terms[0][1].metric).relative:
+        return COST_MARGIN
+    return COST_MARGIN * sum(abs(by_uid(workspace)[uid].value) for _, uid in printed.terms)
 
 
 def _printed(experiment: Experiment) -> list[tuple[str, str]]:

@@ -7,6 +7,8 @@ and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained fo
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +16,10 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.comparable import differences
+from fedshift.analysis.printed_cell import printed_cell
+from fedshift.analysis.run_values import setting
 from fedshift.experiments.axes import NONE
+from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load, protocol
 from fedshift.experiments.schema import METRIC, Experiment, Table
@@ -24,16 +28,6 @@ from fedshift.files import canonical_json
 from fedshift.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
-# Why a printed number has no cell, by the beginning of its metric_id.
-REASONS = {
-    "architecture": "a layer of a network: asserted by tests/models",
-    "hp:": "a value that a search found: taken as it is (reference/presets), not searched anew",
-    "rel_": "needs a column of gains over another row",
-    "params_": "needs columns of costs",
-    "comm_": "needs columns of costs",
-    "macs_": "needs columns of costs",
-    "train_time_": "needs columns of costs",
-}
 
 
 @dataclass(frozen=True)
@@ -72,20 +66,13 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
             for key, metric_id, table, place in _places(workspace, experiment):
                 for printed in table.printed:
                     cells.setdefault((experiment.paper, printed, key, metric_id), []).append(place)
-    rows = pd.read_csv(workspace.reference / "published.csv", low_memory=False).to_dict("records")
+    path = workspace.reference / "published.csv"
     return [
-        Number(row["row_uid"], row["paper"], str(row["table"]), reason, [] if reason else cells.get(key, []))
-        for row in rows
-        for reason, key in [
-            (_reason(row), (row["paper"], str(row["table"]), row["run_key"], row["metric_id"]))
-        ]
+        Number(row["row_uid"], row["paper"], row["table"], reason, [] if reason else cells.get(key, []))
+        for row in pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+        for reason in [LOST if row["value_kind"] == "lost" else ""]
+        for key in [(row["paper"], row["table"], row["run_key"], row["metric_id"])]
     ]
-
-
-def _reason(row: dict[Any, Any]) -> str:
-    if row["value_kind"] == "lost":
-        return LOST
-    return next((why for start, why in REASONS.items() if row["metric_id"].startswith(start)), "")
 
 
 def _places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, str, Table, Place]]:
@@ -95,15 +82,23 @@ def _places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str,
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
-        for (row, *values), averaged in _cells(table, uses).items():
+        for row, *values in (cells := _cells(table, uses)):
             point = dict(zip(_columns(table), values, strict=True))
-            runs = _runs(averaged)
             named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
+            runs_of = functools.partial(_runs, cells, values=tuple(values))
             for metric in table.metrics:
-                number = published.find(workspace, experiment, row, named, metric)
-                differs = differences(workspace, known, number, runs) if number else []
+                if _lacks(metric, runs_of(row)):
+                    continue
+                place = row, named, metric
+                _, differs = printed_cell(workspace, experiment, known, table, place, runs_of)
                 for key, metric_id in published.keys(experiment, row, named, metric):
                     yield key, metric_id, table, Place(experiment.name, name, row, metric, point, differs)
+
+
+def _lacks(metric: str, runs: pd.DataFrame) -> bool:
+    """Whether a column is of a setting that the row's method has not."""
+    own = column(metric)
+    return own.kind == "setting" and all(math.isnan(setting(text, own.name)) for text in runs["spec"])
 
 
 def _columns(table: Table) -> list[str]:
@@ -124,8 +119,9 @@ def _cells(table: Table, uses: list[Cell]) -> dict[tuple[Any, ...], list[Cell]]:
     return cells
 
 
-def _runs(uses: list[Cell]) -> pd.DataFrame:
-    """As Collected.runs, what `differences` reads of it."""
+def _runs(cells: dict[tuple[Any, ...], list[Cell]], row: str, values: tuple[Any, ...]) -> pd.DataFrame:
+    """The runs of a cell as Collected.runs, what `differences` reads of it."""
+    uses = cells.get((row, *values), [])
     runs = {use.spec.model_copy(update={"seed": 0}).model_dump_json(): use.task for use in uses}
     tasks = [canonical_json(task.declared()) if task else None for task in runs.values()]
     return pd.DataFrame({"spec": [*runs], "adaptation": tasks})

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.aggregation import heading, in_percent
 from fedshift.analysis.footnotes import FEWER, REMARK
+from fedshift.analysis.headings import form, heading, in_percent
 from fedshift.analysis.sources import MARK
 from fedshift.experiments.schema import METRIC
 
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
-FINER = 2  # digits more of what is no percentage, such as a loss
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,8 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
     where the paper has two.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
-    digits = 2 if (cells[["published", "orientation"]].mul(10).round(6) % 1 > 0).any(axis=None) else 1
+    percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
+    digits = 2 if (percent.mul(10).round(6) % 1 > 0).any(axis=None) else 1
     if len(axes) < 3:
         return [_grid("", cells, axes, digits)]
     return [
@@ -60,7 +60,7 @@ def _grid(caption: str, cells: pd.DataFrame, axes: list[str], digits: int) -> Gr
     rows = []
     for method, own in cells.groupby("method", observed=True):
         entries = {
-            tuple(row[axis] for axis in axes): _entry(row, digits + FINER * (not in_percent(row["metric"])))
+            tuple(row[axis] for axis in axes): _entry(row, form(row["metric"], digits))
             for row in own.to_dict("records")
         }
         rows.append((str(method), [entries.get(column, Entry("")) for column in columns]))
@@ -75,23 +75,29 @@ def _heading(axis: str, value: object) -> str:
     return str(value) if axis in PLAIN else f"{axis} = {value}"
 
 
-def _entry(cell: Mapping[Hashable, Any], digits: int) -> Entry:
+def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
     """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
-    ours = _spread(cell["mean"], cell["std"], digits) or "missing"
+    ours = _spread(cell["mean"], cell["std"], text) or "missing"
+    if cell["text"]:
+        unlike = "" if cell["text"] == cell["published_text"] else "differs"
+        return Entry(f"{cell['text']}: {ours}", cell["published_text"], unlike)
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
     ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
-    difference = (
-        "" if pd.isna(cell["difference"]) else f"{round(cell['difference'], digits) + 0.0:+.{digits}f}"
-    )
+    difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
     paper, orientation = (
-        _spread(cell[name], cell[f"{name}_std"], digits, REMARK if cell["remark"] else "")
+        _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
         for name in ("published", "orientation")
     )
     return Entry(ours, paper, difference, orientation)
 
 
-def _spread(mean: float, std: float, digits: int, mark: str = "") -> str:
+def _signed(text: str) -> str:
+    """With its sign, and none of a zero's: "+0.3", "+0.0"."""
+    return text if float(text) < 0 else f"+{text.removeprefix('-')}"
+
+
+def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "") -> str:
     if pd.isna(mean):
         return ""
-    return f"{mean:.{digits}f}{mark}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")
+    return f"{text(mean)}{mark}" + ("" if pd.isna(std) else f" ± {text(std)}")

@@ -2,7 +2,10 @@
 
 A number is "not comparable" where its cell's runs are declared otherwise than the paper's
 (fedshift.analysis.comparable) or nobody knows what was meant, "not run" where no seed has all runs of the
-cell, and else what fedshift.analysis.verdicts says of it among the numbers of its printed table.
+cell, and else what its rule says (fedshift.analysis.printed_names): accuracies and gains what
+fedshift.analysis.verdicts says among the numbers of its printed table, with a margin in points; times, as
+ratios, the same with a margin in percent of the printed one; what is counted or declared is inside where it
+is the printed value to its last digit, or in its words.
 """
 
 from __future__ import annotations
@@ -13,18 +16,19 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import verdicts
+from fedshift.analysis import printed_names, verdicts
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.printed_spec import margin, setting
-from fedshift.analysis.published import Published, by_uid
+from fedshift.analysis.published import Published, by_uid, scaled
 from fedshift.analysis.verdicts import Summary, Verdict
 from fedshift.experiments.load import protocol
+from fedshift.experiments.uneven import AVERAGE
 from fedshift.workspace import Workspace
 
 WORDS = ("inside", "outside", "undecided", "not run", "not comparable")
 COLUMNS = [
-    "uid", "paper", "printed_table", "table", "method", "at", "metric", "verdict", "why",
+    "uid", "paper", "printed_table", "table", "method", "at", "metric", "verdict", "why", "rule",
     "ours", "std", "seeds", "planned", "printed", "printed_std", "printed_seeds", "printed_spread",
     "margin", "difference", "low", "high", "p", "detectable", "needed",
 ]  # fmt: skip
@@ -35,6 +39,7 @@ SPREADS = {
     "unstated_in_brackets": "in brackets, not said what it is: a constant",
     "std_seeds_and_clients?": "over seeds and clients, as inferred: a constant",
 }
+ROUNDING = 1e-9  # of floating point
 Cell = dict[str, Any]
 UNKNOWN: Cell = {"mean": math.nan, "std": math.nan, "seeds": 0, "planned": 0, "differs": ""}  # not collected
 Key = tuple[str, ...]
@@ -44,8 +49,8 @@ def judge(workspace: Workspace, collected: Collected, tables: Mapping[str, pd.Da
     """COLUMNS of each printed number that has a cell in the experiment, in the order of the reference.
 
     tables: the experiment's, as fedshift.analysis.tables.cells makes them. std, printed_std: of a sample
-    (n - 1); margin, difference, low, high, detectable: percentage points. Raises FedshiftError for a paper
-    without a declared margin.
+    (n - 1); margin, difference, low, high, detectable: percentage points; of `rule` percent, percent of the
+    printed number; of exact, its unit. Raises FedshiftError for a paper without a declared margin.
     """
     experiment = collected.experiment
     printed: dict[str, list[Number]] = {}
@@ -87,25 +92,53 @@ def _judged(
     workspace: Workspace, collected: Collected, members: list[Number], cells: Mapping[Key, Cell]
 ) -> list[Cell]:
     """The rows of one printed table."""
-    points = margin(workspace, members[0].paper).points
-    rows, pairs, judged = [], [], []
+    margins, experiment = margin(workspace, members[0].paper), collected.experiment
+    rows: list[Cell] = []
+    tested: dict[str, list[tuple[Cell, Summary, Summary]]] = {"points": [], "percent": []}
     for number in members:
         place, printed = number.places[0], by_uid(workspace)[number.uid]
+        values = {axis: "mean" if value == AVERAGE else value for axis, value in place.values.items()}
+        table = experiment.tables[place.table]
+        printed = scaled(workspace, experiment, table, values, place.metric, printed)
         cell = cells.get(_key(place.table, place.row, place.metric, place.values), UNKNOWN)
-        seeds = int(cell["seeds"])
+        seeds, rule = int(cell["seeds"]), printed_names.rule(printed.name)
         ours = Summary(cell["mean"], _sample(cell["std"], seeds, collected.protocol.ddof), seeds)
         theirs = _summary(workspace, printed)
-        rows.append(_row(number, printed, ours, theirs) | {"planned": cell["planned"], "margin": points})
+        bound = {"points": margins.points, "percent": margins.percent}.get(rule, printed.half)
+        row = _row(number, printed, ours, theirs)
+        rows.append(row | {"planned": cell["planned"], "rule": rule, "margin": bound})
         if why := cell["differs"] or incomparable(workspace, number):
             rows[-1] |= {"verdict": "not comparable", "why": why}
         elif not seeds:
             rows[-1] |= {"verdict": "not run", "why": "no seed has all its runs"}
+        elif rule == "exact":
+            rows[-1] |= _exact(cell, printed)
+        elif rule == "percent":
+            tested[rule].append((rows[-1], _percent(ours, printed), Summary(100)))
         else:
-            judged.append(rows[-1])
-            pairs.append((ours, theirs))
-    for row, (ours, _), verdict in zip(judged, pairs, verdicts.judge(pairs, points), strict=True):
-        row |= _columns(verdict, ours, points)
+            tested[rule].append((rows[-1], ours, theirs))
+    for rule, points in (("points", margins.points), ("percent", margins.percent)):
+        pairs = [(ours, theirs) for _, ours, theirs in tested[rule]]
+        for (row, ours, _), verdict in zip(tested[rule], verdicts.judge(pairs, points), strict=True):
+            row |= _columns(verdict, ours, points)
     return rows
+
+
+def _percent(ours: Summary, printed: Published) -> Summary:
+    """Ours in percent of the printed number."""
+    return Summary(100 * ours.mean / printed.judged, 100 * ours.deviation / printed.judged, ours.n)
+
+
+def _exact(cell: Cell, printed: Published) -> Cell:
+    """On what is counted or declared: the same to the last printed digit, or in the same words."""
+    if cell["text"]:
+        same = cell["text"] == cell["published_text"]
+        why = "" if same else f"ours {cell['text']}, paper {cell['published_text']}"
+        return {"verdict": "inside" if same else "outside", "why": why}
+    difference = cell["mean"] - printed.judged
+    same = abs(difference) <= printed.half * (1 + ROUNDING)
+    why = "" if same else f"{abs(difference) - printed.half:.3g} beyond the printed rounding"
+    return {"verdict": "inside" if same else "outside", "why": why, "difference": difference}
 
 
 def _row(number: Number, printed: Published, ours: Summary, theirs: Summary) -> Cell:

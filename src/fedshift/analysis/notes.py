@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from fedshift.analysis import sources
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import OWN
+from fedshift.experiments.column import recorded
 from fedshift.experiments.quantity import DEFAULT, quantity
 from fedshift.registry import get, title
 
@@ -28,6 +29,21 @@ AGGREGATED = {
     "pooled": "pooled: all clients' test samples as one set.",
     "worst": "worst client: the lowest of the clients' values, or the highest where lower is better.",
     "std": "std over clients: population standard deviation of the clients' values.",
+}
+COLUMNS = {
+    "gain.": "Gain: what the row that the table names has more than this row, run by run.",
+    "ratio.cost.seconds": "Times: this row's over those of the row that the table names, on the same "
+    "hardware; the papers' machines were others, so theirs are ratios too.",
+    "cost.parameters": "Parameters, state, multiply-adds: counted from the network as the method changes it.",
+    "cost.macs_norm": "Multiply-adds of one image forward; with BN: four for each number that is normalised.",
+    "cost.up": "MB up: what one client sends in a round.",
+    "cost.down": "MB down: what one client gets in a round.",
+    "_to.": "To reach a value: by the first evaluated round with it; a run that never has it counts as "
+    "missing.",
+    "setting.": "Settings are those of the runs' resolved specifications. Where no search of ours chose them "
+    "(`tune`), they are the paper's own, taken as printed (reference/presets): equal by declaration.",
+    "layer.": "Layers: what the declared network is made of, nothing trained; the paper's in the same words "
+    "(reference/architectures.yaml).",
 }
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
@@ -93,8 +109,9 @@ def _measured(collected: Collected) -> list[str]:
 
 def _computed(collected: Collected) -> Iterator[str]:
     """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
-    listed = (metric for table in collected.experiment.tables.values() for metric in table.metrics)
-    quantities = dict.fromkeys(quantity(metric) for metric in listed)
+    listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
+    yield from (text for start, text in COLUMNS.items() if any(start in metric for metric in listed))
+    quantities = dict.fromkeys(quantity(metric) for metric in recorded(listed))
     names = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
     if names:
         yield " ".join(title("metrics", name) for name in names)

@@ -8,6 +8,7 @@ is the paper's setting.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from fedshift.analysis.published import Row, targets
 from fedshift.errors import unknown
@@ -18,22 +19,28 @@ from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
 from fedshift.spec import Closed, RunSpec, closed
 from fedshift.workspace import Workspace
 
+NO_TARGET = ("personal_all_clients", "cost")  # protocols of the reference that hold out no domain
+
 
 class Setting(Closed):
     """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before
-    the test.
+    the test; over: dotted key -> the values over which the row is a mean.
     """
 
     protocol: str = ""
     spec: Partial = {}
     presets: dict[str, str] = {}
     adapt: str = ""
+    over: dict[str, list[Any]] = {}
 
 
 class Margin(Closed):
-    """Percentage points by which a number of ours may differ from a paper's and be the same; why these."""
+    """By how many percentage points a number of ours may differ from a paper's and be the same, and by how
+    many percent a time over another's; why these.
+    """
 
     points: float
+    percent: float
     why: str
 
 
@@ -69,9 +76,7 @@ def resolved(workspace: Workspace, row: Row) -> RunSpec:
     """
     known = setting(workspace, row)
     assert known is not None
-    target = (
-        None if row.protocol == "personal_all_clients" else min(targets(workspace, row.paper, row.dataset))
-    )
+    target = None if row.protocol in NO_TARGET else min(targets(workspace, row.paper, row.dataset))
     preset = {"preset": known.presets[row.method]} if row.method in known.presets else {}
     experiment = Experiment(
         name="reference/published",

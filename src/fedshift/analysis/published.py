@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedshift.experiments.schema import FIELD, Experiment
+from fedshift.analysis import printed_names
+from fedshift.experiments.column import column
+from fedshift.experiments.schema import FIELD, Experiment, Table
 from fedshift.workspace import Workspace
 
-NAMES = {"ood": ("acc_ood", "acc_target")}  # papers that print one domain at a time have no word for it
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
 # hFedF's.
 SPREADS = {
@@ -41,13 +43,13 @@ COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "varia
 
 @dataclass(frozen=True)
 class Published:
-    """A printed accuracy (percent), a row of reference/published.csv.
+    """A printed number in the unit of our tables (accuracies: percent), a row of reference/published.csv.
 
     value: as printed; std: the printed spread, as a standard deviation; kind: what the reference takes the
     spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
     for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
     the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
-    paper).
+    paper); name: its metric_id; half: half of its last digit.
     """
 
     value: float
@@ -59,6 +61,8 @@ class Published:
     spread: str
     row: Row
     target: str
+    name: str
+    half: float
 
 
 def find(
@@ -80,11 +84,30 @@ def keys(
     which counts.
     """
     values = {"target": "mean", **values, "method": method}
+    own = column(metric)
+    if own.kind == "layer":
+        values["layer"] = f"layer{own.name.partition('.')[2]}"
     for template in experiment.templates(method):
         if not {*FIELD.findall(template)} <= {*values}:
             continue  # The cell is an average over an axis that the paper keeps apart.
         key = FIELD.sub(lambda field: str(values[field[1]]), template)
-        yield from ((key, name) for name in NAMES.get(metric, (f"acc_{metric}",)))
+        yield from ((key, name) for name in printed_names.ids(metric))
+
+
+def scaled(
+    workspace: Workspace,
+    experiment: Experiment,
+    table: Table,
+    values: dict[str, Any],
+    metric: str,
+    printed: Published,
+) -> Published:
+    """A printed number as the cell has it: where that is a ratio, over the one of the row `against`."""
+    if column(metric).relative != "ratio":
+        return printed
+    base = find(workspace, experiment, table.against, values, metric)
+    over = base.judged if base else math.nan
+    return replace(printed, value=printed.value / over, judged=printed.judged / over, std=math.nan)
 
 
 @functools.cache
@@ -94,7 +117,7 @@ def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
     return frozenset(
         printed.target
         for printed in rows
-        if printed.row[:2] == (paper, dataset) and printed.target not in ("mean", "all_clients")
+        if printed.row[:2] == (paper, dataset) and printed.target not in ("", "mean", "all_clients")
     )
 
 
@@ -107,42 +130,59 @@ def data_sets(workspace: Workspace) -> dict[str, str]:
 
 @functools.cache
 def by_uid(workspace: Workspace) -> dict[str, Published]:
-    """Every printed accuracy by its row_uid, those that a paper prints again in another table too."""
-    return {row["row_uid"]: _row(row) for row in _accuracies(workspace.reference / "published.csv")}
+    """Every printed number by its row_uid, those that a paper prints again in another table too."""
+    return {row["row_uid"]: _row(row) for row in _numbers(workspace.reference / "published.csv")}
 
 
 @functools.cache
 def _printed(path: Path) -> dict[tuple[str, str], Published]:
-    rows = [row for row in _accuracies(path) if row["same_as"] != row["same_as"]]
+    rows = [row for row in _numbers(path) if not row["same_as"]]
     return {(row["run_key"], row["metric_id"]): _row(row) for row in rows}
 
 
-def _accuracies(path: Path) -> list[dict[Any, Any]]:
-    table = pd.read_csv(path, low_memory=False, dtype={"n_seeds": str})
-    table = table[table["metric_id"].str.startswith("acc_", na=False)]
-    for column in ("mean", "std", "value_judge"):
-        table[column] = pd.to_numeric(table[column])
-    return table[table["mean"].notna()].to_dict("records")
+def _numbers(path: Path) -> list[dict[str, str]]:
+    """The rows with a number, and the printed layers, as text."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return table[(table["mean"] != "") | (table["metric_id"] == printed_names.LAYER)].to_dict("records")  # type: ignore[return-value]  # its columns are text
 
 
-def _row(row: dict[Any, Any]) -> Published:
-    n, kind = row["n_seeds"], row["spread_kind"] if row["std"] == row["std"] else ""
-    std = row["std"] * (_std_of_half_width(int(n)) if kind == "ci95" else 1)
-    spread = SPREADS.get(kind, "").format(n=n)
-    of = Row(*(str(row[column]) for column in COLUMNS))
-    seeds = "" if n != n else n
+def _row(row: dict[str, str]) -> Published:
+    name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
+    unit, kind = printed_names.UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
+    # A searched value is taken as it is printed; the reference judges numbers that runs measured.
+    mean = row["mean"] or "nan"
+    searched = mean if name.startswith(printed_names.DECLARED) else "nan"
     return Published(
-        row["mean"], std, kind, seeds, row["value_judge"], _remark(row), spread, of, str(row["target"])
+        value=float(mean) * unit,
+        std=std * (_std_of_half_width(int(n)) if kind == "ci95" else 1),
+        kind=kind,
+        n=n,
+        judged=float(row["value_judge"] or searched) * unit,
+        remark=_remark(row),
+        spread=SPREADS.get(kind, "").format(n=n),
+        row=Row(*(row[column] for column in COLUMNS)),
+        target=row["target"],
+        name=name,
+        half=_half(mean) * unit,
     )
 
 
-def _remark(row: dict[Any, Any]) -> str:
-    if row["value_judge"] == row["mean"]:
+def _half(text: str) -> float:
+    """Half of the last digit of a number as it is printed: 0.005 of "1.30"."""
+    exponent = Decimal(text).as_tuple().exponent
+    return 10.0**exponent / 2 if isinstance(exponent, int) else math.nan
+
+
+def _remark(row: dict[str, str]) -> str:
+    if row["metric_id"].startswith(printed_names.DECLARED):
         return ""
-    why = next((text for text in (row["note"], row["audit_note"]) if isinstance(text, str)), "")
-    taken = f"is taken for {row['value_judge']:g}, which the difference is from"
+    mean, judged = float(row["mean"]), float(row["value_judge"] or "nan")
+    if judged == mean:
+        return ""
+    why = row["note"] or row["audit_note"]
+    taken = f"is taken for {judged:g}, which the difference is from"
     slip = "is a slip, and no difference is shown"
-    return f"the printed {row['mean']:g} {slip if math.isnan(row['value_judge']) else taken} ({why})"
+    return f"the printed {mean:g} {slip if math.isnan(judged) else taken} ({why})"
 
 
 def _std_of_half_width(n: int) -> float:

@@ -4,7 +4,6 @@ there.
 
 from __future__ import annotations
 
-import functools
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
@@ -15,15 +14,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.costs import sent
 from fedshift.analysis.select import selected
-from fedshift.build import method_of
 from fedshift.data.partition import partition_hash
 from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
 Summary = dict[str, Any]
-MEGA = 1e6
 
 
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
@@ -50,8 +48,7 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
     counted = [by_run.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
-    travels = ~runs["spec"].map(_pooled).astype(bool)
-    runs["up"], runs["down"] = ((runs[way] / MEGA).where(travels) for way in ("bytes_up", "bytes_down"))
+    runs["up"], runs["down"] = sent(runs, "up"), sent(runs, "down")
     runs["sent"] = runs["up"] + runs["down"]
     runs["mmacs_image"] = runs["macs_per_image"] / 1e6
     for name, factor in (("forward", 1), ("backward", 2)):
@@ -61,12 +58,6 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     groups = runs.groupby("method", sort=False)
     table = groups[means].mean().assign(memory=groups["peak_memory_mb"].max(), runs=groups.size())
     return table.reset_index()
-
-
-@functools.cache
-def _pooled(spec: str) -> bool:
-    """Whether a run's method trains one client on everybody's images, as its parameters have it."""
-    return method_of(RunSpec.model_validate_json(spec)).clients == "pooled"
 
 
 def partitions(

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claim_groups, claim_lines, claims, judge, published, verdict_lines
+from fedshift.analysis import claim_groups, claim_lines, claims, judge, verdict_lines
+from fedshift.analysis.architecture import layer, printed_layer
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
-from fedshift.analysis.comparable import differences
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import html, markdown
+from fedshift.analysis.printed_cell import printed_cell
 from fedshift.analysis.published import Published
-from fedshift.analysis.select import selected
+from fedshift.analysis.run_values import of_runs
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
+from fedshift.experiments.column import column
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import METRIC, Table
@@ -26,6 +29,8 @@ from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.registry import get
 from fedshift.workspace import Workspace
+
+EXACT = 12  # decimals, beyond which a difference is rounding
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
@@ -83,23 +88,24 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     experiment.
     """
     keys, experiment = collected.keys, collected.experiment
-    columns = [column for column in table.columns if column != METRIC]
+    columns = [axis for axis in table.columns if axis != METRIC]
     rules = [*table.select] or [collected.protocol.select]
-    for column in columns:
-        if column not in keys[1:]:
-            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", column, keys[1:])
-    order = {column: [*collected.order[column]] for column in columns}
-    frame = pd.concat([_by_rule(collected, rule, table.metrics) for rule in rules])
+    for axis in columns:
+        if axis not in keys[1:]:
+            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", axis, keys[1:])
+    order = {axis: [*collected.order[axis]] for axis in columns}
+    frame = pd.concat([_by_rule(workspace, collected, rule, table) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
         frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
     frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
     adapted = frame["method"].isin(list(experiment.adapt))
     frame = frame[~adapted | frame["metric"].isin([*filter(_of_adapted, table.metrics)])]
+    frame = frame[~_empty(frame, table)]
     order |= {"method": experiment.rows, SELECT: rules, "metric": [*table.metrics]}
     columns += [SELECT] * bool(table.select)
-    for column, categories in order.items():
-        frame[column] = pd.Categorical(frame[column], categories)
+    for name, categories in order.items():
+        frame[name] = pd.Categorical(frame[name], categories)
     place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
     by = ["method", *columns[:place], METRIC, *columns[place:]]
     seed = [axis for axis in keys if axis == "seed"]
@@ -108,27 +114,37 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     )
     groups = within.groupby(by, observed=True)
     seeds = groups.count()
-    std = groups.std(ddof=collected.protocol.ddof).where(seeds > 1)
+    declared = {metric for metric in table.metrics if column(metric).declared}
+    varies = ~seeds.index.get_level_values(METRIC).isin(declared)
+    std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
     result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
-    return _beside(workspace, collected, result.reset_index(), columns)
+    return _beside(workspace, collected, table, result.reset_index(), columns)
 
 
 def _of_adapted(metric: str) -> bool:
     """Whether adapted rows have a metric: what is recorded, on the held-out domain."""
-    name, aggregation = quantity(metric)
+    if (own := column(metric)).kind != "quantity":
+        return False
+    name, aggregation = quantity(own.name)
     return aggregation == "ood" and bool(get("metrics", name).recorded)
 
 
-def _by_rule(collected: Collected, rule: Rule, metrics: list[str]) -> pd.DataFrame:
+def _empty(frame: pd.DataFrame, table: Table) -> pd.Series[bool]:
+    """Which cells no run can fill: a row's gain over itself, a setting that its method has not."""
+    kinds = {metric: column(metric) for metric in table.metrics}
+    gains = [metric for metric, own in kinds.items() if own.relative == "gain"]
+    settings = [metric for metric, own in kinds.items() if own.kind == "setting"]
+    itself = frame["metric"].isin(gains) & (frame["method"] == table.against)
+    return itself | (frame["metric"].isin(settings) & frame["value"].isna())
+
+
+def _by_rule(workspace: Workspace, collected: Collected, rule: Rule, table: Table) -> pd.DataFrame:
     """One row per planned run: keys, metrics in the round that a rule chooses, and the rule."""
-    values = selected(collected, rule, metrics)[[*collected.keys, *metrics]]
-    return (
-        collected.runs[collected.keys].merge(values, on=collected.keys, how="left").assign(**{SELECT: rule})
-    )
+    return of_runs(workspace, collected, rule, table).assign(**{SELECT: rule})
 
 
 def _beside(
-    workspace: Workspace, collected: Collected, result: pd.DataFrame, columns: list[str]
+    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
 ) -> pd.DataFrame:
     """The cells, each with the paper's number and the remarks on it."""
     uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
@@ -142,13 +158,18 @@ def _beside(
             "archived": (_runs(collected, cell["method"], values)["source"] == ARCHIVE).sum(),
         }
         named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
-        printed = published.find(workspace, collected.experiment, cell["method"], named, cell["metric"])
+        runs_of = functools.partial(_runs, collected, values=values)
+        place = cell["method"], named, cell["metric"]
+        printed, differs = printed_cell(
+            workspace, collected.experiment, collected.protocol, table, place, runs_of
+        )
         if printed and cell.get(SELECT, rule) == rule:
-            runs = _runs(collected, cell["method"], values)
-            row |= _printed(printed, differences(workspace, collected.protocol, printed, runs), cell["mean"])
+            row |= _printed(printed, differs, cell["mean"])
+        if column(cell["metric"]).kind == "layer":
+            row |= _layer(workspace, collected, table, cell["metric"], runs_of(cell["method"]))
         rows.append(row)
     beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
-    words = [column for column, kind in BESIDE.items() if kind is str]
+    words = [name for name, kind in BESIDE.items() if kind is str]
     return pd.concat([result, beside.fillna(dict.fromkeys(words, "")).astype(BESIDE)], axis=1)
 
 
@@ -159,9 +180,20 @@ def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, A
     return {
         "published": printed.value,
         "published_std": printed.std,
-        "difference": ours - printed.judged,
+        "difference": round(ours - printed.judged, EXACT),
         **remarks,
     }
+
+
+def _layer(
+    workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
+) -> dict[str, Any]:
+    """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
+    paper, (printed, *_) = collected.experiment.paper, table.printed
+    name = column(metric).name
+    ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
+    theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
+    return {"text": " or ".join(ours), "published_text": theirs}
 
 
 def _runs(collected: Collected, method: str, values: dict[str, Any]) -> pd.DataFrame:

@@ -41,10 +41,10 @@ class Use(NamedTuple):
 def planned(
     workspace: Workspace, experiment: Experiment, plan: Path | None, rerun: str = "code"
 ) -> list[Use]:
-    """The runs and adaptations that an experiment is made of; without a plan, those of the code installed
-    now, or by `rerun: version`.
+    """The runs and adaptations that an experiment is made of; without a plan, and where none is trained,
+    those of the code installed now, or by `rerun: version`.
     """
-    if plan is None:
+    if plan is None or not experiment.train:
         return [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]

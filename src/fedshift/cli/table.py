@@ -6,7 +6,8 @@ import click
 
 from fedshift.analysis import tables
 from fedshift.cli._collected import collected_or_archived
-from fedshift.experiments.quantity import quantity
+from fedshift.errors import FedshiftError
+from fedshift.experiments.column import column
 from fedshift.workspace import Workspace
 
 
@@ -26,7 +27,9 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
     them. In a fresh clone they are made of the archive (docs/archive.md).
     """
     for metric in metrics:
-        quantity(metric, "--metric")
+        if column(metric, "--metric").relative:
+            what = f"'{metric}' is relative to a row, which the experiment's file names"
+            raise FedshiftError("--metric", what, "Leave out `gain.` or `ratio.`.")
     collected = collected_or_archived(workspace, experiment)
     if metrics:
         click.echo(tables.with_metrics(workspace, collected, list(metrics)))

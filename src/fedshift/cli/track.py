@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
+from fedshift.experiments.column import recorded
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import quantity
 from fedshift.planning import planfile
@@ -102,7 +103,7 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
         for name in dict.fromkeys(cell.experiment for cell in uses)
         for table in load(workspace, name).tables.values()
     ]
-    named = dict.fromkeys(quantity(text).metric for table in tables for text in table.metrics)
+    named = dict.fromkeys(quantity(text).metric for table in tables for text in recorded(table.metrics))
     return tuple(name for name in named if not get("metrics", name).recorded)
 
 

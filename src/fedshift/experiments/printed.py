@@ -1,4 +1,4 @@
-"""Printed: what a template of `published` meets among the accuracies of reference/published.csv."""
+"""Printed: what a template of `published` meets in reference/published.csv."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.errors import FedshiftError
-from fedshift.experiments.schema import FIELD, Experiment
+from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.workspace import Workspace
 
 
@@ -19,8 +19,7 @@ def _keys(path: Path) -> frozenset[str]:
     if not path.is_file():
         return frozenset()
     with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["metric_id"].startswith("acc_")]
-    return frozenset(row["run_key"] for row in rows if not row["same_as"])
+        return frozenset(row["run_key"] for row in csv.DictReader(file) if not row["same_as"])
 
 
 def check_printed(
@@ -48,7 +47,7 @@ def check_printed(
 def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     """The keys of one run: its own, and the average's over targets."""
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
-        fields = {**known, "method": label}
+        fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
             yield "".join(
                 str(fields[part]) if place % 2 else part for place, part in enumerate(FIELD.split(template))

@@ -12,10 +12,12 @@ from fedshift.spec import Closed
 
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 METRIC = "metric"  # among the columns of a table: where its metrics stand
+LAYER = "layer"  # the field of a template that is a printed layer
 HELD_OUT = "data.target"  # the key of the axis `target`
 SELECTED = "selected"  # of a claim: the round that tables show
 ROUNDS = r"selected|mean|fluctuation|round \d+"
 MARGIN = 1.0  # percentage points
+COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
 Values = list[Any] | Literal["all"]
 Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}
 
@@ -60,11 +62,24 @@ class Table(Closed):
         "is of "
         "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
         "as id, "
-        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`.",
+        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`. "
+        "Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), `setting.<dotted key>`, "
+        "`layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, relative to the row `against` "
+        "(docs/add-an-experiment.md).",
+    )
+    against: str = Field(
+        "",
+        description="The row that `gain.` (its value less the cell's) and `ratio.` (the cell's over its "
+        "value) are relative to, run by run at the same values on all axes.",
     )
     select: list[Rule] = Field(
         [], description="Rules that choose the round, side by side; none: the protocol's."
     )
+
+    @property
+    def measured(self) -> bool:
+        """Whether it shows anything else than settings and layers."""
+        return not all(metric.startswith(("setting.", "layer.")) for metric in self.metrics)
 
 
 class Expect(Closed):
@@ -171,12 +186,18 @@ class Experiment(Closed):
     )
     published: dict[str, str | list[str]] = Field(
         {},
-        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}` and '
-        "`{<axis>}` are filled in. Of several, where networks differ by data set, the first that is printed; "
+        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}`, '
+        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by "
+        "data set, the first that is printed; "
         "none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
+    )
+    train: bool = Field(
+        True,
+        description="Whether its runs are trained; false where its tables show only what declarations say "
+        "(`setting`, `layer`, counted costs).",
     )
     expect: Expect | None = Field(None, description="What every run must reach; null for nothing.")
 
@@ -202,8 +223,9 @@ class Experiment(Closed):
 
     @property
     def tests_claims(self) -> bool:
-        """Whether it declares claims, or prints tables of a paper, about which claims are."""
-        return bool(self.claims) or any(table.printed for table in self.tables.values())
+        """Whether it declares claims, or prints what a paper measured, about which claims are."""
+        measured = [table for table in self.tables.values() if table.printed and table.measured]
+        return bool(self.claims or measured)
 
     @property
     def rows(self) -> list[str]:

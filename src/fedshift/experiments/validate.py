@@ -12,11 +12,11 @@ import yaml
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
+from fedshift.experiments.column import column
 from fedshift.experiments.figures import check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
-from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import FIELD, METRIC, Compared, Experiment
+from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -99,7 +99,7 @@ def check(
 
 def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
     """Check metric, axes and values of a claim's side; of another experiment the metric alone."""
-    quantity(side.metric, f"{where}.metric")
+    column(side.metric, f"{where}.metric")
     for axis, value in side.where.items() if side.experiment == experiment.name else ():
         _known(f"{where}.where", "axis", axis, values)
         _known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
@@ -115,8 +115,18 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
             entries = getattr(table, key)
             if len(set(entries)) < len(entries):
                 raise FedshiftError(f"{place}.{key}", "names one thing twice", "Name each once.")
-        for metric in table.metrics:
-            quantity(metric, f"{place}.metrics")
+        columns = [column(metric, f"{place}.metrics") for metric in table.metrics]
+        if table.against:
+            _known(f"{place}.against", "row of this experiment", table.against, experiment.rows)
+        if bool(table.against) != any(one.relative for one in columns):
+            what = "and `gain.` or `ratio.` among metrics belong together"
+            raise FedshiftError(f"{place}.against", what, "Give both, or neither.")
+        if any(one.kind == "layer" for one in columns) and not (experiment.paper and len(table.printed) == 1):
+            what = "has layers, which stand beside those that a paper prints"
+            raise FedshiftError(place, what, "Name the paper, and its table in `printed`.")
+        if not experiment.train and not all(one.declared for one in columns):
+            cure = "Leave out what runs measure, or `train: false`."
+            raise FedshiftError(f"{place}.metrics", "asks for what runs measure, and none is trained", cure)
         for axis in table.columns:
             _known(f"{place}.columns", "axis", axis, [*axes, METRIC])
         for rule in table.select:
@@ -136,7 +146,7 @@ def _published(experiment: Experiment, axes: list[str], where: str) -> None:
             _known(f"{where}: published", "row of this experiment", row, experiment.rows)
         template = " ".join(experiment.templates(row))
         for field in FIELD.findall(template):
-            _known(place, "field", field, ["method", *axes])
+            _known(place, "field", field, ["method", LAYER, *axes])
         if set("{}") & set(FIELD.sub("", template)):
             raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
 

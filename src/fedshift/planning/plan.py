@@ -32,7 +32,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     cells, evaluated = [], []
     for name in request.experiments:
         experiment = load(workspace, name)
-        for cell in expand(workspace, experiment):
+        for cell in expand(workspace, experiment) if experiment.train else ():
             run = _run(workspace, cell.spec, request)
             runs.setdefault(run.name, run)
             data = cell.spec.data

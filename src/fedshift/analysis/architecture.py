@@ -1,0 +1,191 @@
+"""Architecture: the layers of a run's networks, in the words of reference/architectures.yaml.
+
+A network is the list of its modules in order, each in the words of torch: `Conv2d(3, 64, 11, 4, 2)` has
+inputs, outputs, kernel, stride and padding. A printed layer is as many of them as the reference lists for it,
+so that a module too many or too few moves all that follow; what is left after the last layer belongs to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from fedshift.analysis.costs import network
+from fedshift.build import method_of
+from fedshift.errors import FedshiftError
+from fedshift.experiments.load import read
+from fedshift.federation.layout import Layout
+from fedshift.methods._generated import Generated
+from fedshift.models.hfedf_cnn import Inception
+from fedshift.models.layers.autoencoder import Autoencoder
+from fedshift.models.layers.dse import ChannelBias, DepthwiseLinear, DSEBlock
+from fedshift.models.layers.hypernet import Hypernetwork
+from fedshift.models.layers.pooling import AdaptiveAverage
+from fedshift.planning.footprint import taking_part
+from fedshift.registry import get
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+
+class Piece(NamedTuple):
+    """A module in words, and how many parameters it has."""
+
+    text: str
+    parameters: int
+
+
+def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) -> Piece:
+    """What a network of a run (its spec, JSON) has in the place of a printed layer; name: `<part>.<number>`,
+    as fedshift.experiments.column has it. Nothing where the table prints no such layer.
+    """
+    part, _, number = name.partition(".")
+    lengths = [len(modules) for modules in _printed(workspace, paper, table).values()]
+    if int(number) > len(lengths):
+        return Piece("", 0)
+    start = sum(lengths[: int(number) - 1])
+    end = start + lengths[int(number) - 1] if int(number) < len(lengths) else None
+    pieces = _pieces(text, part)[start:end]
+    return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
+
+
+def printed_layer(workspace: Workspace, paper: str, table: str, name: str) -> str:
+    """The layer as the reference has it; "" where the table prints no such layer."""
+    return ", ".join(_printed(workspace, paper, table).get(name, ()))
+
+
+@functools.cache
+def _printed(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
+    """By layer its modules; nothing where the reference lists no such table."""
+    papers: dict[str, dict[str, dict[str, list[str]]]] = read(workspace.reference / "architectures.yaml")
+    return papers.get(paper, {}).get(table, {})
+
+
+@functools.lru_cache(256)
+def _pieces(text: str, part: str) -> tuple[Piece, ...]:
+    """All modules of one of a run's networks."""
+    spec = RunSpec.model_validate_json(text)
+    with torch.device("meta"):
+        return tuple(NETWORKS[part](spec))
+
+
+def _model(spec: RunSpec) -> Iterator[Piece]:
+    return _modules(_network(spec))
+
+
+def _network(spec: RunSpec) -> nn.Module:
+    model = network(spec)
+    if model is None:
+        raise FedshiftError(
+            f"data set {spec.data.dataset}", "names its classes in its images alone", "Name another."
+        )
+    return model
+
+
+def _block(spec: RunSpec) -> Iterator[Piece]:
+    """The first block that FDSE made, in the order in which it computes (fedshift.models.layers.dse)."""
+    block = next((one for one in _network(spec).modules() if isinstance(one, DSEBlock)), None)
+    if block is None:
+        raise FedshiftError(f"method {spec.method.name}", "makes no blocks", "Ask for the layers of `model`.")
+    order = [block.dfe.conv, block.dse.bn, block.activation, block.dse.conv]
+    for module in order:
+        yield from _modules(module)
+    if block.identity:
+        yield Piece("Concat", 0)
+    for module in (block.dfe.bias, block.dse.bias, block.dfe.bn, nn.ReLU()):
+        yield from _modules(module)
+
+
+def _hypernetwork(spec: RunSpec) -> Iterator[Piece]:
+    """Its shapes, with the activations that fedshift.models.layers.hypernet has between hidden layers."""
+    net = _generator(spec)
+    embedding, *hidden, head = [shape for shape in net.shapes if len(shape) > 1]
+    yield Piece(f"Embedding({embedding[0]}, {embedding[1]})", math.prod(embedding))
+    for place, shape in enumerate(hidden):
+        yield Piece(f"Linear({shape[1]}, {shape[0]})", math.prod(shape) + shape[0])
+        if place + 1 < len(hidden):
+            yield Piece("LeakyReLU", 0)
+    outputs = "all weights" if head[1] == Layout(_network(spec)).P else head[1]
+    yield Piece(f"Linear({head[0]}, {outputs})", math.prod(head) + head[1])
+
+
+def _generator(spec: RunSpec) -> Hypernetwork:
+    method = method_of(spec)
+    if not isinstance(method, Generated):
+        raise FedshiftError(
+            f"method {spec.method.name}", "has no hypernetwork", "Ask for the layers of `model`."
+        )
+    sources = len(get("datasets", spec.data.dataset).domains) - len(spec.data.held_out)
+    return method.net(Layout(_network(spec)), taking_part(spec, sources)[1])
+
+
+def _autoencoder(spec: RunSpec) -> Iterator[Piece]:
+    return _modules(Autoencoder(_generator(spec).dim))
+
+
+NETWORKS: dict[str, Callable[[RunSpec], Iterator[Piece]]] = {
+    "model": _model,
+    "block": _block,
+    "hypernetwork": _hypernetwork,
+    "autoencoder": _autoencoder,
+}
+
+
+def _modules(module: nn.Module) -> Iterator[Piece]:
+    """A module's modules in order, those in words that are in WORDS; what computes nothing is left out."""
+    words = next((words for kind, words in WORDS.items() if isinstance(module, kind)), None)
+    if words is None and [*module.children()]:
+        for child in module.children():
+            yield from _modules(child)
+    elif not isinstance(module, nn.Identity):
+        text = words(module) if words else type(module).__name__
+        yield Piece(text, sum(parameter.numel() for parameter in module.parameters()))
+
+
+def _convolution(conv: nn.Conv2d) -> str:
+    bias = "" if conv.bias is not None else ", no bias"
+    groups = f", groups {conv.groups}" if conv.groups > 1 else ""
+    numbers = (conv.in_channels, conv.out_channels, conv.kernel_size[0], conv.stride[0], conv.padding[0])
+    return f"Conv2d({', '.join(map(str, numbers))}{groups}{bias})"
+
+
+def _decomposed(block: DSEBlock) -> str:
+    """Of a convolution with kernel, stride and padding; G and dw as fedshift.models.layers.dse has them."""
+    layer, dw = block.dfe.conv, getattr(block.dse.conv, "kernel_size", (0,))[0]
+    if isinstance(layer, nn.Conv2d):
+        features, inner = (
+            layer.out_channels,
+            f", {layer.kernel_size[0]}, {layer.stride[0]}, {layer.padding[0]}",
+        )
+        inputs = layer.in_channels
+    else:
+        assert isinstance(layer, nn.Linear)
+        features, inner, inputs = layer.out_features, "", layer.in_features
+    return f"DSEBlock({inputs}, {block.outputs}{inner}, G {-(-block.outputs // features)}, dw {dw})"
+
+
+def _inception(block: Inception) -> str:
+    widths = [branch.out_channels for branch in (block.conv1, block.conv3, block.conv5)]
+    return f"Inception({block.conv1.in_channels + sum(widths)}, {widths}, ReLU)"
+
+
+WORDS: dict[Any, Callable[[Any], str]] = {
+    DepthwiseLinear: _convolution,
+    nn.Conv2d: _convolution,
+    nn.ConvTranspose2d: lambda m: (
+        f"ConvTranspose2d({m.in_channels}, {m.out_channels}, {m.kernel_size[0]}, {m.stride[0]})"
+    ),
+    nn.Linear: lambda m: f"Linear({m.in_features}, {m.out_features})",
+    nn.BatchNorm1d: lambda m: f"BatchNorm({m.num_features})",
+    nn.BatchNorm2d: lambda m: f"BatchNorm({m.num_features})",
+    nn.MaxPool2d: lambda m: f"MaxPool2d({m.kernel_size}, {m.stride})",
+    nn.Dropout: lambda m: f"Dropout({m.p})",
+    AdaptiveAverage: lambda m: f"AdaptiveAvgPool2d({m.side})",
+    ChannelBias: lambda m: f"Bias({len(m.bias)})",
+    DSEBlock: _decomposed,
+    Inception: _inception,
+}  # a kind of module -> in words; any other without children is its name

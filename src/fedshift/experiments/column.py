@@ -1,0 +1,97 @@
+"""Columns: what an entry of a table's `metrics` shows of each run, before seeds are averaged."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.quantity import quantity
+
+Relative = Literal["", "gain", "ratio"]
+Kind = Literal["quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer"]
+COSTS = {
+    "parameters": "M parameters",
+    "state_dict": "MiB of state",
+    "macs": "M multiply-adds",
+    "macs_norm": "M multiply-adds with BN",
+    "up": "MB up",
+    "down": "MB down",
+    "seconds": "s",
+    "memory": "MiB of memory",
+}  # name -> as tables head it; fedshift.analysis.costs computes them
+COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, what a declaration tells
+REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
+RELATIVE = {"gain": "gain in", "ratio": "times in"}
+PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run whose layers tables show
+
+
+class Column(NamedTuple):
+    """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
+    "ece.ood"; relative: to the row that the table names in `against`, "gain" its value less the row's,
+    "ratio" the row's over its.
+    """
+
+    kind: Kind
+    name: str
+    relative: Relative = ""
+
+    @property
+    def declared(self) -> bool:
+        """Whether a run's declaration tells it, trained or not."""
+        return self.kind in ("setting", "layer") or (self.kind == "cost" and self.name in COUNTED)
+
+    @property
+    def threshold(self) -> tuple[str, float]:
+        """Of `rounds_to` and its like: the quantity, and the value that it has to reach."""
+        name, _, value = self.name.partition("=")
+        return name, float(value)
+
+
+def column(text: str, where: object = "metrics") -> Column:
+    """`<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
+    `rounds_to.<quantity>=<value>`; `gain.` or `ratio.` before what runs measure. Raises FedshiftError at
+    `where` for anything else.
+    """
+    first, _, rest = text.partition(".")
+    if first in RELATIVE:
+        inner = column(rest, where)
+        if inner.relative or inner.kind in ("setting", "layer"):
+            cure = f"Write {first}.<quantity> or {first}.cost.<name>."
+            raise FedshiftError(where, f"'{text}' is relative to nothing that runs measure", cure)
+        return inner._replace(relative="gain" if first == "gain" else "ratio")
+    if first not in {*get_args(Kind)} - {"quantity"} or not rest:
+        quantity(text, where)
+        return Column("quantity", text)
+    found = Column(first, rest)  # type: ignore[arg-type]  # one of Kind, as was just asked
+    _check(found, where)
+    return found
+
+
+def recorded(texts: list[str]) -> list[str]:
+    """The quantities among columns, those behind others too, each once."""
+    columns = map(column, texts)
+    names = [
+        one.threshold[0] if one.kind in REACHED else one.name
+        for one in columns
+        if one.kind == "quantity" or one.kind in REACHED
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _check(found: Column, where: object) -> None:
+    """What stands behind the kind exists."""
+    kind, name, _ = found
+    if kind == "cost" and name not in COSTS:
+        raise unknown(where, "cost", name, COSTS)
+    if kind == "layer":
+        part, _, number = name.partition(".")
+        if part not in PARTS:
+            raise unknown(where, "network of a run", part, PARTS)
+        if not number.isdigit() or not int(number):
+            raise FedshiftError(where, f"'layer.{name}' names no layer", f"Write layer.{part}.1, and so on.")
+    if kind in REACHED:
+        try:
+            quantity(found.threshold[0], where)
+        except ValueError:
+            cure = f"Write {kind}.ood=60: percent, as tables show it."
+            raise FedshiftError(where, f"'{kind}.{name}' names no value to reach", cure) from None
