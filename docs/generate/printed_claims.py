@@ -29,7 +29,7 @@ are declared in an experiment's `claims` (docs/add-an-experiment.md). Declared, 
 ## Where they are judged
 
 By kind: rows of a table; rows of two experiments; values of an axis, or columns; gains of rows over others, or beside a number; what a curve
-says (a certain round, its mean, its fluctuation, rounds up to a value); costs.
+says of its rounds (a certain one, their mean, the fluctuation, how many up to a value); costs.
 
 """
 PRINT = """## On the papers' own numbers
@@ -55,7 +55,14 @@ def claims() -> str:
     )
     on_print = _counted(joined, WORDS, lambda one: one.on_print.word)
     against = [
-        (one.claim, _said(one), f"{one.on_print.difference:+.2f}", one.on_print.word, _words(one))
+        (
+            one.claim,
+            _dataset(one),
+            _said(one),
+            f"{one.on_print.difference:+.2f}",
+            one.on_print.word,
+            _words(one),
+        )
         for one in joined
         if one.on_print.word != "not printed" and not one.on_print.holds
     ]
@@ -72,7 +79,7 @@ def claims() -> str:
         + PRINT
         + on_print
         + AGAINST
-        + _table(("claim", "says", "printed difference", "on print", "in words"), against)
+        + _table(("claim", "data set", "says", "printed difference", "on print", "in words"), against)
     ).rstrip("\n") + "\n"
 
 
@@ -98,6 +105,10 @@ def _said(one: Joined) -> str:
         return statement(comparison, home)
     row = paper_claims(Workspace(ROOT))[one.claim]
     return f"{row['left']} {row['relation']} {row['right']}, {row['metric']}".replace("|", ", ")
+
+
+def _dataset(one: Joined) -> str:
+    return paper_claims(Workspace(ROOT))[one.claim]["dataset"]
 
 
 def _words(one: Joined) -> str:

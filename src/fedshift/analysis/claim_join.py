@@ -29,7 +29,7 @@ NEEDS = {
     "weights": "needs the weights of the clients' networks (hFedF Fig. 5)",
     "gradalign": "needs GradAlign's weights by round (hFedF Fig. 6, 7)",
     "attention": "needs attention maps (StableFDG Fig. 5, 6)",
-    "network": "is of a network alone: asserted by tests/models and tests/methods",
+    "network": "is of a network's size alone, or a vector's length: of no runs",
 }
 
 
