@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,9 +10,11 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
+from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import numbers
 from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge
+from fedshift.analysis.printed_cell import UNIT
 from fedshift.analysis.printed_spec import margin
 from fedshift.analysis.published import by_uid
 from fedshift.analysis.verdict_lines import counts, footnotes
@@ -19,6 +22,7 @@ from fedshift.analysis.verdict_lines import numbers as told
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.files import write_json
 from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
@@ -177,3 +181,96 @@ def test_every_paper_has_a_margin_with_its_reason_and_every_spread_a_name() -> N
     with pytest.raises(FedshiftError, match="unknown paper 'FDSF'"):
         margin(Workspace(ROOT), "FDSF")
     assert len(WORDS) == 5
+
+
+# ---- Gains, times, and what is counted or declared
+
+
+def table4(project: Project, seconds: dict[str, list[float]]) -> pd.DataFrame:
+    """FDSE's Table 4 on Office-Caltech10, of runs of two seeds that took so many seconds, by row and metric."""
+    experiment = load(Workspace(ROOT), "fdse/table4")
+    kept = experiment.model_dump(include={"title", "paper", "protocol", "spec", "tables", "published"})
+    project.declare("fdse/table4", **kept, methods=dict.fromkeys(seconds), axes={"seed": [2, 4388]})
+    for cell in expand(project.workspace, load(project.workspace, "fdse/table4")):
+        directory = project.add(cell.label, {1: accuracy((0.5, 0.5))}, spec=cell.spec, **cell.axes)
+        summary = json.loads((directory / "summary.json").read_text())
+        summary["costs"]["seconds"] = seconds[cell.label][[2, 4388].index(cell.axes["seed"])]
+        write_json(directory / "summary.json", summary)
+    return judged(project, project.collect()).reset_index().set_index(["method", "metric"])
+
+
+def test_counts_are_right_to_the_last_printed_digit(project: Project) -> None:
+    """1.30e7 parameters, 49.52 MiB, 4.41e10 multiply-adds of 50 images; FDSE's 2.24e10 are the first release's."""
+    rows = table4(project, {"fedbn": [1, 1], "ditto": [1, 1], "fdse": [1, 1]})
+    verdicts = rows["verdict"].unstack()[["cost.parameters", "cost.state_dict", "cost.macs_norm"]]
+    assert verdicts.loc["fedbn"].tolist() == verdicts.loc["ditto"].tolist() == ["inside"] * 3
+    assert verdicts.loc["fdse"].tolist() == ["inside", "inside", "outside"]
+    parameters = rows.loc["fedbn", "cost.parameters"]
+    assert parameters[["rule", "margin", "printed"]].tolist() == ["exact", pytest.approx(0.05), 13.0]
+    assert parameters["difference"] == pytest.approx(12.974154 - 13)
+    macs = rows.loc["fdse", "cost.macs_norm"]
+    assert (macs["printed"], macs["margin"]) == pytest.approx((448, 1))
+    assert macs["why"] == f"{448 - macs['ours'] - 1:.3g} beyond the printed rounding" and macs["ours"] < 447
+
+
+@pytest.mark.parametrize(
+    ("ditto", "verdict"),
+    [([1.6, 1.7], "inside"), ([2.6, 2.7], "outside"), ([0.80, 0.81], "outside"), ([1.0, 2.6], "undecided")],
+)
+def test_times_are_ratios_with_a_margin_in_percent(
+    project: Project, ditto: list[float], verdict: str
+) -> None:
+    """Printed: Ditto 6.59 s, FedBN 4.03."""
+    rows = table4(project, {"fedbn": [1, 1], "ditto": ditto}).xs("ratio.cost.seconds", level="metric")
+    row = rows.loc["ditto"]
+    assert (row["verdict"], row["rule"], row["margin"]) == (verdict, "percent", 25)
+    assert row["printed"] == pytest.approx(6.59 / 4.03) and row["ours"] == pytest.approx(sum(ditto) / 2)
+    assert row["difference"] == pytest.approx(100 * (sum(ditto) / 2) / (6.59 / 4.03) - 100)
+    assert rows.loc["fedbn", ["verdict", "why"]].tolist() == ["not comparable", UNIT]
+
+
+def declared(project: Project, name: str, **changed: Any) -> pd.DataFrame:
+    """The verdicts on an experiment of ours whose runs are not trained."""
+    keys = load(Workspace(ROOT), name).model_dump(exclude={"name", "claims"})
+    project.declare(name, **(keys | changed))
+    return judged(project, collect(project.workspace, name))
+
+
+def test_layers_are_compared_in_words(project: Project) -> None:
+    rows = declared(project, "fdse/tableA7")
+    assert rows["verdict"].tolist() == ["inside", "outside", "inside", "outside"]
+    assert rows.loc["layer.block.2", "why"].startswith(
+        "ours Conv2d(32, 32, 3, 1, 1, groups 32, no bias), paper"
+    )
+    lines = told(rows.reset_index())
+    assert lines[1][3] == "288" and "paper" in lines[1][-1]
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.001, "inside"), (0.0011, "outside")])
+def test_a_searched_value_is_printed_as_it_is(project: Project, rate: float, verdict: str) -> None:
+    axes = {"data.dataset": ["pacs"], "target": ["photo"], "seed": [0]}
+    methods = {"hfedf": {"local": {"lr": rate}}}
+    tables_ = {"client": {"printed": ["10"], "metrics": ["setting.local.lr"], "columns": ["data.dataset"]}}
+    rows = declared(project, "hfedf/table10", axes=axes, methods=methods, tables=tables_)
+    assert rows["verdict"].tolist() == [verdict]
+    (line,) = told(rows.reset_index())
+    assert line[3:5] == (f"{rate:g}", "0.001")
+    assert "to its last digit" in footnotes(rows)[0] and len(footnotes(rows)) == 1
+
+
+def test_a_gain_is_judged_in_points(project: Project) -> None:
+    """hFedF prints that it is 0.9 points above its ablation without GradAlign on PACS, id."""
+    experiment = load(Workspace(ROOT), "hfedf/table5")
+    kept = experiment.model_dump(include={"title", "paper", "protocol", "tables", "published"})
+    axes = experiment.model_dump()["axes"] | {"data.dataset": ["pacs"], "seed": [0, 1]}
+    methods = {row: experiment.methods[row] for row in ("hfedf", "without-gradalign")}
+    kept["published"] = {row: kept["published"][row] for row in methods}
+    project.declare("hfedf/table5", **kept, methods=methods, axes=axes)
+    for cell in expand(project.workspace, load(project.workspace, "hfedf/table5")):
+        level = 0.71 if cell.label == "hfedf" else 0.70 + cell.axes["seed"] / 1000
+        project.add(cell.label, {1: accuracy((level, level), ood=0.5)}, spec=cell.spec, **cell.axes)
+    row = judged(project, project.collect()).loc["gain.id"]
+    assert (row["ours"], row["printed"], row["rule"], row["margin"]) == pytest.approx(
+        (0.95, 0.9, "points", 3.3)
+    )
+    assert (row["verdict"], row["method"]) == ("inside", "without-gradalign")

@@ -10,6 +10,7 @@ from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.collect import collect
 from fedshift.analysis.comparison import comparisons
+from fedshift.experiments.column import column
 from fedshift.experiments.load import available
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
@@ -38,16 +39,27 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
     assert found.runs["state"].unique().tolist() == ["missing"]
     for title, table in found.experiment.tables.items():
         cells = tables.cells(workspace, found, table)
-        assert set(cells["method"]) == set(found.experiment.rows), title
-        assert cells["planned"].min() >= 1
-        assert cells["seeds"].max() == 0
+        columns = {metric: column(metric) for metric in table.metrics}
+        itself = {table.against} if all(one.relative == "gain" for one in columns.values()) else set()
+        rows = set(found.experiment.rows) - itself
+        if any(one.kind != "setting" for one in columns.values()):
+            assert set(cells["method"]) == rows, title
+        assert set(cells["method"]) <= rows and cells["planned"].min() >= 1
+        declared = cells["metric"].map(lambda metric, columns=columns: columns[metric].declared).astype(bool)
+        assert not cells.loc[~declared, "seeds"].any() and cells.loc[declared, "seeds"].all()
     judged = claims.verdicts(workspace, found)
-    assert [(one.claim, one.verdict) for one in judged] == [
-        (comparison.claim["id"], "undecided") for comparison in comparisons(workspace, found.experiment)
-    ]
+    tested = comparisons(workspace, found.experiment)
+    assert [one.claim for one in judged] == [comparison.claim["id"] for comparison in tested]
+    counted = {
+        comparison.claim["id"]
+        for comparison in tested
+        if all(column(cell.metric).declared for cell in comparison.cells)
+    }
+    assert {one.claim for one in judged if one.verdict != "undecided"} <= counted
     assert {*found.experiment.claims} <= {one.claim for one in judged}
     finished, not_finite, *_ = check(found)
-    assert (finished.value, finished.bound, not_finite.value) == (0, len(found.runs), 0)
+    wanted = 0 if found.experiment.train else len(found.runs)
+    assert (finished.value, finished.bound, not_finite.value) == (wanted, len(found.runs), 0)
     if name in COUNTED:
         assert found.runs["digest"].nunique() == COUNTED[name], "the number of runs in docs/ is another"
 

@@ -136,8 +136,9 @@ def _exact(cell: Cell, printed: Published) -> Cell:
         why = "" if same else f"ours {cell['text']}, paper {cell['published_text']}"
         return {"verdict": "inside" if same else "outside", "why": why}
     difference = cell["mean"] - printed.judged
-    same = abs(difference) <= printed.half * (1 + ROUNDING)
-    why = "" if same else f"{abs(difference) - printed.half:.3g} beyond the printed rounding"
+    same = abs(difference) <= printed.half + ROUNDING * abs(printed.judged)
+    beyond = f"{abs(difference) - printed.half:.3g} beyond the printed rounding"
+    why = "" if same else beyond if printed.half else "another value"
     return {"verdict": "inside" if same else "outside", "why": why, "difference": difference}
 
 

@@ -49,7 +49,7 @@ class Published:
     spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
     for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
     the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
-    paper); name: its metric_id; half: half of its last digit.
+    paper); name: its metric_id; half: half of its last digit, 0 of a setting.
     """
 
     value: float
@@ -163,7 +163,7 @@ def _row(row: dict[str, str]) -> Published:
         row=Row(*(row[column] for column in COLUMNS)),
         target=row["target"],
         name=name,
-        half=_half(mean) * unit,
+        half=0.0 if name.startswith(printed_names.DECLARED) else _half(mean) * unit,
     )
 
 

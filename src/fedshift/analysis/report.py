@@ -72,13 +72,14 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
     verdicts = claims.verdicts(workspace, collected)
-    comparisons, counts = check(collected), collected.runs["state"].value_counts()
+    runs = collected.runs if experiment.train else collected.runs[:0]
+    comparisons, counts = check(collected), runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
         "experiment": experiment,
         "anchor": experiment.name.replace("/", "-"),
         "counts": {
-            "runs": len(collected.runs),
+            "runs": len(runs),
             **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
         },
         "checks": len(comparisons),
@@ -89,31 +90,31 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
         "claims": claim_lines.lines(verdicts),
         "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
+        **{name: [] for name in ("tables", "verdicts", "numbers", "figures", "partitions", "costs", "runs")},
     }
-    if not summaries:
-        return {
-            **part,
-            "tables": [],
-            "verdicts": [],
-            "numbers": [],
-            "figures": [],
-            "partitions": [],
-            "costs": [],
-            "runs": [],
-        }
+    if not summaries and experiment.train:
+        return part
     tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     judged = judge.judge(workspace, collected, tables)
-    costs, anchor = facts.costs(collected, summaries), part["anchor"]
-    return {
-        **part,
+    part |= {
         "tables": blocks(titled),
         "verdicts": verdict_lines.counts(judged),
         "numbers": verdict_lines.numbers(judged),
         "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
+    }
+    return {**part, **_measured(workspace, collected, summaries, part["anchor"])} if summaries else part
+
+
+def _measured(
+    workspace: Workspace, collected: Collected, summaries: dict[str, facts.Summary], anchor: str
+) -> dict[str, Any]:
+    """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
+    costs = facts.costs(collected, summaries)
+    return {
         "figures": [
             _figure(figure.panels(workspace, collected), f"{anchor}-{name}")
-            for name, figure in figures(experiment).items()
+            for name, figure in figures(collected.experiment).items()
         ],
         "partitions": [
             _chart(
