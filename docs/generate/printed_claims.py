@@ -23,8 +23,8 @@ HEAD = """# Claims
 
 Made by `make docs`: every comparison of `reference/claims.csv`, 443 in 127 groups. Most are derived from its columns: each side is a printed
 number, and each printed number has one cell ([coverage.md](coverage.md)), which may be of another experiment than the other side's. The others
-are declared in an experiment's `claims` (docs/add-an-experiment.md). Declared, not trained: what has come of them stands in
-[results.md](results.md), how they are judged in `fedshift.analysis.claims`.
+are declared in an experiment's `claims` (docs/add-an-experiment.md). Declared, not trained: no number here was measured. What has come of them
+stands in [results.md](results.md), how they are judged in `fedshift.analysis.claims`.
 
 ## Where they are judged
 
