@@ -1,5 +1,5 @@
-"""Writes what pages show of the code and of kept results: docs/coverage.md, equations.md, methods.md, protocols.md, results.md, settings.md,
-schemas/*.json, the tables of README.
+"""Writes what pages show of the code and of kept results: docs/claims.md, coverage.md, equations.md, methods.md, protocols.md, results.md,
+settings.md, schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
 """
@@ -15,6 +15,7 @@ import results
 import scorecard
 from equations import equations
 from methods import methods
+from printed_claims import claims
 from printed_numbers import coverage
 from protocols import protocols
 from settings import FILES, settings
@@ -23,6 +24,7 @@ from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
+    "docs/claims.md": claims,
     "docs/coverage.md": coverage,
     "docs/equations.md": equations,
     "docs/methods.md": methods,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from pathlib import Path
 
@@ -19,10 +20,16 @@ HEAD = [
 ]
 
 
+@functools.cache
+def every_number() -> list[Number]:
+    """All printed numbers with their cells, read once for all pages."""
+    return numbers(Workspace(ROOT))
+
+
 def coverage() -> str:
     """A line for each printed table, then the sum."""
     tables: dict[tuple[str, str], list[Number]] = {}
-    for number in (every := numbers(Workspace(ROOT))):
+    for number in (every := every_number()):
         tables.setdefault((number.paper, number.table), []).append(number)
     rows = [_row(*of, members) for of, members in tables.items()]
     return "\n".join([*HEAD, *rows, _row("all", "", every)]) + "\n"

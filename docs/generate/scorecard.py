@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from printed_numbers import every_number
+
 from fedshift.analysis import scorecard
 from fedshift.workspace import Workspace
 
@@ -14,13 +16,15 @@ HEAD = """# Results
 Made by `make docs` from the tables that are kept in `docs/results` (`python docs/generate --keep EXPERIMENT`): what has come of every printed
 number and every claim. Of your own tables `fedshift scorecard` writes the same page to `results/scorecard.html`. What the words mean and how
 often they are wrong: [verdicts.md](verdicts.md); why a number has no cell: [coverage.md](coverage.md). *runs*: the commit and the machine that
-made a table. *not tested*: a claim that no experiment tests yet. Layers (FDSE A5 to A7, hFedF 7 to 9) and searched settings (hFedF 10) are compared
-as they are declared, with no run; hFedF's settings are inside because they were taken from its table.
+made a table. *not tested*: a claim that no experiment tests yet, and why: [claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) and searched
+settings (hFedF 10) are compared as they are declared, with no run; hFedF's settings are inside because they were taken from its table.
 
 """
 
 
 def page() -> str:
     """The page, from files that a clone has."""
-    kept = scorecard.scorecard(Workspace(ROOT), ROOT / "docs" / "results", ROOT / "docs", FILES)
+    kept = scorecard.scorecard(
+        Workspace(ROOT), ROOT / "docs" / "results", ROOT / "docs", FILES, every_number()
+    )
     return HEAD + scorecard.markdown(kept)

@@ -2,61 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from fedshift.analysis import claim_groups, claim_lines, claims, paired, tables
-from fedshift.analysis.claims import Verdict, verdicts
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.notes import CLAIMS
-from fedshift.analysis.power import detectable, needed
+from fedshift.analysis import claim_lines, claim_values, claims
+from fedshift.analysis.comparison import declared
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load
+from fedshift.experiments.load import available, load
 from fedshift.workspace import Workspace
 
-from .conftest import REFERENCE, Project, accuracy
-
-AXES = {"target": ["a", "b"], "seed": [0, 1, 2]}
-HFEDF = [0.60, 0.62, 0.58, 0.55, 0.58, 0.54]
-Values = Sequence[float | None]
-
-
-def less_by(*points: float, effects: Sequence[float] = (5, -5), of: Sequence[float] = HFEDF) -> list[float]:
-    """Accuracies that lie below `of` by so many points in each seed, on average over targets; on each by its fixed effect more."""
-    shifts = [point + effect for effect in effects for point in points]
-    return [value - shift / 100 for value, shift in zip(of, shifts, strict=True)]
-
-
-def collected(project: Project, ood: Mapping[str, Values], **declared: Any) -> Collected:
-    """Methods with their held-out accuracies by target, then seed; None for a run that has not finished."""
-    axes = declared.pop("axes", AXES)
-    project.declare(methods=dict.fromkeys(ood), axes=axes, tables={"t": {}}, **declared)
-    for method, values in ood.items():
-        for place, value in zip(itertools.product(*axes.values()), values, strict=True):
-            found = None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
-            project.add(method, found, **dict(zip(axes, place, strict=True)))
-    return project.collect()
-
-
-def judged(
-    project: Project, name: str, ood: Mapping[str, Values], axes: dict[str, Any] = AXES, **claim: Any
-) -> Verdict:
-    found = collected(project, ood, axes=axes, claims={name: {"metric": "ood", **claim}})
-    (verdict,) = verdicts(Workspace(REFERENCE.parent), found)
-    return verdict
-
-
-def told(verdict: Verdict) -> str:
-    """What pages say of our differences."""
-    return claim_lines.lines([verdict])[0][4]
+from .conftest import REFERENCE, Project
+from .judging import HFEDF, Values, judged, less_by, told
 
 
 def test_a_claim_may_be_of_any_metric(project: Project) -> None:
@@ -220,150 +181,11 @@ def test_comparable_to_several_means_as_good_as_the_best(
     assert (one.verdict, one.statement) == (verdict, "fdse ~ the best of 2, ood")
 
 
-def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(project: Project) -> None:
-    """Seeds 0, 1, 2 above: mean 1, deviation 1. Three seeds see 2.9 deviations; 1 deviation needs 10 seeds."""
-    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(0, 1, 2)})
-    (against,) = one.differences
-    assert one.verdict == "undecided"
-    assert against.detectable == pytest.approx(detectable(1, 3))
-    assert against.needed == 10
-    assert told(one) == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; they see {detectable(1, 3):.1f}, ours needs 10"
-    row = claim_lines.table([one]).iloc[0]
-    assert (row["detectable"], row["needed"]) == (against.detectable, 10)
-
-
 def test_of_equality_the_distance_from_the_margin_counts(project: Project) -> None:
     rows = {"A0 B0 C0": "fdse", "item 1:FedBN": "fedbn"}
     ood = {"fdse": HFEDF, "fedbn": less_by(3, 2, 4)}
     one = judged(project, "FDSE-C17.1", ood, rows=rows, margin=4.0)
     assert (one.verdict, one.differences[0].needed) == ("undecided", 10)
-
-
-@pytest.mark.parametrize(("effect", "seeds"), [(0.5, 34), (0.8, 15), (1.0, 10)])
-def test_needed_seeds_are_those_of_the_textbook(effect: float, seeds: int) -> None:
-    """Cohen's table for a paired t test, two-sided 5%, power 0.8."""
-    assert needed(effect, 1.0) == seeds
-    assert detectable(1.0, seeds) <= effect < detectable(1.0, seeds - 1)
-
-
-def test_power_by_simulation() -> None:
-    """Of 4,000 triples at the detectable distance, 80% have an interval above 0."""
-    drawn = np.random.default_rng(0).normal(detectable(1.0, 3), 1.0, (4000, 3))
-    low = drawn.mean(1) - 4.302653 * drawn.std(1, ddof=1) / math.sqrt(3)
-    assert (low > 0).mean() == pytest.approx(0.8, abs=0.02)
-
-
-def test_power_of_nothing_known() -> None:
-    assert math.isnan(detectable(math.nan, 1)) and math.isnan(needed(1.0, math.nan))
-    assert needed(0.0, 1.0) == math.inf
-    assert needed(1.0, 0.0) == 2
-
-
-@pytest.mark.parametrize(
-    ("row", "count"),
-    [
-        (("all", 6, 6, 4), 6),
-        (("most", 4, 4, 3), 3),
-        (("most", 20, 20, 10), 11),
-        (("almost all", 18, 18, 14), 14),
-        (("almost all", 3, 0, 0), 2),
-    ],
-)
-def test_what_a_quantifier_needs(row: tuple[Any, ...], count: int) -> None:
-    keys = ("quantifier", "comparisons", "with_published_numbers", "hold_in_published_numbers")
-    assert claim_groups.needed(dict(zip(keys, map(str, row), strict=True))) == count
-
-
-@pytest.mark.parametrize(
-    ("name", "verdicts", "expected"),
-    [
-        ("HF-C01", ("confirmed",) * 3, ("confirmed", 3, 0, 0, 1)),  # most of 4
-        ("HF-C01", ("confirmed", "confirmed", "refuted"), ("undecided", 2, 1, 0, 1)),
-        ("HF-C01", ("refuted", "refuted", "undecided"), ("refuted", 0, 2, 1, 1)),
-        ("HF-C22", ("confirmed",) * 5, ("undecided", 5, 0, 0, 1)),  # all 6
-        ("HF-C22", ("confirmed",) * 4 + ("refuted",), ("refuted", 4, 1, 0, 1)),
-        (
-            "FDSE-C02",
-            ("confirmed",) * 14 + ("refuted",) * 4,
-            ("confirmed", 14, 4, 0, 0),
-        ),  # almost all: 14 of 18
-        ("FDSE-C02", ("confirmed",) * 13 + ("refuted",) * 5, ("refuted", 13, 5, 0, 0)),
-    ],
-)
-def test_verdicts_on_groups(name: str, verdicts: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
-    members = [
-        Verdict(f"{name}.{place}", "", "", math.nan, math.nan, (), [], verdict)
-        for place, verdict in enumerate(verdicts, 1)
-    ]
-    (group,) = claim_groups.groups(Workspace(REFERENCE.parent), members)
-    counts = (group.confirmed, group.refuted, group.undecided, group.untested)
-    assert (group.verdict, *counts) == expected
-
-
-def test_groups_are_those_of_the_list_of_claims() -> None:
-    """Every claim is of a group, and every group counts its claims."""
-    names = pd.read_csv(REFERENCE / "claims.csv")["id"].str.rpartition(".")[0].value_counts()
-    known = pd.read_csv(REFERENCE / "claims_groups.csv").set_index("claim")
-    assert names.to_dict() == known["comparisons"].to_dict()
-    assert set(known["quantifier"]) == {"all", "almost all", "most"}
-
-
-def test_groups_stand_below_the_claims(project: Project) -> None:
-    ood = {"hfedf": HFEDF, "fedavg": less_by(3, 2, 4)}
-    found = collected(project, ood, claims={"HF-C04.1": {"metric": "ood"}})
-    stem = tables.write(project.workspace, found)
-    line = "| HF-C04 | all 1 | confirmed | 1 | 0 | 0 | 0 | Sec 4.2: +3.3 ood on PACS under extreme shift |"
-    assert line in stem.with_suffix(".md").read_text()
-    assert "<h2>Claims, together</h2>" in stem.with_suffix(".html").read_text()
-    written = pd.read_csv(stem.with_name("claims_groups.csv"))
-    assert written.loc[0, ["claim", "verdict", "confirmed"]].tolist() == ["HF-C04", "confirmed", 1]
-
-
-def of_hfedf(project: Project, **changed: Any) -> Verdict:
-    """HF-C04.1 in an experiment that declares what the paper has, but for `changed`; two methods, seeds 0 and 1."""
-    declared: dict[str, Any] = {
-        "protocol": "hfedf", "spec": {"data": {"dataset": "pacs"}}, "claims": {"HF-C04.1": {"metric": "ood"}},
-        "axes": {"target": ["art_painting", "cartoon", "photo", "sketch"], "seed": [0, 1]},
-    }  # fmt: skip
-    values = {"hfedf": [0.6] * 8, "fedavg": [0.57, 0.58] * 4}
-    if "axes" in changed:
-        values = {method: found[:2] for method, found in values.items()}
-    (verdict,) = verdicts(Workspace(REFERENCE.parent), collected(project, values, **{**declared, **changed}))
-    return verdict
-
-
-@pytest.mark.parametrize(
-    ("changed", "reasons"),
-    [
-        ({}, ()),
-        (
-            {"spec": {"data": {"dataset": "pacs"}, "federation": {"rounds": 60}}},
-            ("federation.rounds 60, paper 200",),
-        ),
-        (
-            {"axes": {"target": ["photo"], "seed": [0, 1]}},
-            ("data.target photo, paper art_painting, cartoon, photo, sketch",),
-        ),
-    ],
-)
-def test_a_printed_difference_of_another_experiment_is_for_orientation(
-    project: Project, changed: dict[str, Any], reasons: tuple[str, ...]
-) -> None:
-    one = of_hfedf(project, **changed)
-    assert one.differs == reasons
-    shown, apart = (one.orientation, one.printed) if reasons else (one.printed, one.orientation)
-    assert shown == pytest.approx(54.6 - 51.3) and math.isnan(apart)
-    assert claim_lines.lines([one])[0][2] == ("orientation: +3.3" if reasons else "+3.3")
-    assert [reason in line for reason in reasons for line in claim_lines.footnotes([one])] == [True] * len(
-        reasons
-    )
-
-
-def test_pairs_are_named_by_the_axes_that_vary() -> None:
-    pairs = pd.DataFrame({"d": 1, "target": ["a", "b"], "seed": 0, "difference": [10.0, 20.0]})
-    assert paired.estimate(pairs, "fedavg").pairs == {"a": 10, "b": 20}
-    assert paired.estimate(pairs[:1], "fedavg").pairs == {"1, a": 10}
-    assert paired.estimate(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
 
 
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
@@ -387,37 +209,17 @@ def test_what_cannot_be_judged_is_named(
         judged(project, name, {"hfedf": HFEDF, "fedavg": HFEDF}, **claim)
 
 
-def test_pages_and_files_show_them(project: Project) -> None:
-    ood = {"hfedf": HFEDF, "fedavg": less_by(3, 2, 4)}
-    found = collected(project, ood, claims={"HF-C04.1": {"metric": "ood"}})
-    stem = tables.write(project.workspace, found)
-    written = pd.read_csv(stem.with_name("claims.csv"))
-    assert written.loc[0, ["claim", "right", "verdict"]].tolist() == ["HF-C04.1", "fedavg", "confirmed"]
-    assert written.loc[0, ["seeds", "planned"]].tolist() == [3, 3]
-    line = "| HF-C04.1 | hfedf > fedavg, ood | orientation: +3.3 | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
-    text = stem.with_suffix(".md").read_text()
-    assert line in text
-    assert f"- {CLAIMS}" in text
-    assert '<td class="text">fedavg +3.0 [+0.5, +5.5], 3 seeds</td>' in stem.with_suffix(".html").read_text()
-
-
 def test_every_claim_of_the_experiments_can_be_judged() -> None:
     """Rows and relations resolve, before anything is trained."""
-    root = REFERENCE.parent
-    for path in sorted((root / "experiments").rglob("*.yaml")):
-        experiment = load(Workspace(root), path.relative_to(root / "experiments").with_suffix("").as_posix())
+    workspace = Workspace(REFERENCE.parent)
+    for name in available(workspace):
+        experiment = load(workspace, name)
         if experiment.claims:
-            keys = [
-                "method",
-                *dict.fromkeys(axis for cell in expand(Workspace(root), experiment) for axis in cell.axes),
-            ]
-            runs = pd.DataFrame(
-                [
-                    {"method": cell.label, **cell.axes, "state": "missing"}
-                    for cell in expand(Workspace(root), experiment)
-                ]
-            )
-            values = runs.assign(id=math.nan, ood=math.nan, all=math.nan, avg=math.nan)
-            for name, claim in experiment.claims.items():
-                known = Collected(experiment, None, path, keys, runs)  # type: ignore[arg-type]
-                assert claims._verdict(Workspace(root), known, values, name, claim).verdict == "undecided"
+            uses = expand(workspace, experiment)
+            keys = ["method", *dict.fromkeys(axis for cell in uses for axis in cell.axes)]
+            runs = pd.DataFrame([{"method": cell.label, **cell.axes} for cell in uses])
+            for comparison in declared(workspace, experiment):
+                own = [cell for cell in comparison.cells if cell.experiment == name]
+                missing = runs.assign(**{cell.metric: math.nan for cell in own})
+                values = claim_values.Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
+                assert claims._verdict(workspace, name, values, comparison).verdict == "undecided"

@@ -9,6 +9,7 @@ import pytest
 from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.collect import collect
+from fedshift.analysis.comparison import comparisons
 from fedshift.experiments.column import column
 from fedshift.experiments.load import available
 from fedshift.workspace import Workspace
@@ -47,9 +48,15 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
         declared = cells["metric"].map(lambda metric, columns=columns: columns[metric].declared).astype(bool)
         assert not cells.loc[~declared, "seeds"].any() and cells.loc[declared, "seeds"].all()
     judged = claims.verdicts(workspace, found)
-    assert [(one.claim, one.verdict) for one in judged] == [
-        (key, "undecided") for key in found.experiment.claims
-    ]
+    tested = comparisons(workspace, found.experiment)
+    assert [one.claim for one in judged] == [comparison.claim["id"] for comparison in tested]
+    counted = {
+        comparison.claim["id"]
+        for comparison in tested
+        if all(column(cell.metric).declared for cell in comparison.cells)
+    }
+    assert {one.claim for one in judged if one.verdict != "undecided"} <= counted
+    assert {*found.experiment.claims} <= {one.claim for one in judged}
     finished, not_finite, *_ = check(found)
     count = len(found.runs) if found.experiment.train else 0
     assert (finished.value, finished.bound, not_finite.value) == (0, count, 0)

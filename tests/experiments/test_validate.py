@@ -11,7 +11,7 @@ import yaml
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.schema import Claim
+from fedshift.experiments.schema import Claim, Compared
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
@@ -113,10 +113,11 @@ def test_names_that_are_there_pass(project: Path) -> None:
 def test_a_claim_says_its_rows() -> None:
     experiment = load(Workspace(ROOT), "fdse/table1_office")
     said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")
-    rows = compared(said, experiment, Claim(metric="all"), "here")
+    sides = compared(said, experiment, Claim(metric="all"), "here")
+    rows = [side.row for side in (*sides.left, *sides.right) if isinstance(side, Compared)]
     assert rows[0] == "fdse"
     assert set(rows) == set(experiment.methods)  # max over all the others
-    assert compared({**said, "relation": "~"}, experiment, Claim(metric="all"), "here") == rows
+    assert compared({**said, "relation": "~"}, experiment, Claim(metric="all"), "here") == sides
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ PUBLISHED = [
     "reference/published.csv",
     "reference/published.yaml",
     "reference/claims.csv",
+    "reference/claims.yaml",
     "reference/claims_groups.csv",
 ]
 

@@ -9,6 +9,20 @@ import pandas as pd
 from fedshift.analysis.claims import Verdict
 from fedshift.analysis.paired import Difference
 
+RULE = (
+    "Claims: differences in points between runs at the same target, seed and other axes, averaged within "
+    "each seed (the domains are fixed, not sampled), with Student's 95% interval over seeds; a seed that "
+    "lacks a run is left out. Confirmed where every interval lies on the claimed side of 0, refuted where "
+    "one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, "
+    "and its interval is over its pairs (the other axes), which says how much domains differ and judges "
+    "nothing. Beside an undecided claim: the true difference (for ~, the distance from the margin) that "
+    "so many seeds see with probability 0.8, and how many seeds would see ours (noncentral t, our spread "
+    "over seeds). Groups: confirmed where as many of their comparisons are as the paper's word needs, "
+    "refuted where so many no longer can be. On print: whether the paper's own numbers bear the claim out "
+    "(within the spread: nearer to 0 than the standard deviation of a difference of single runs, by the "
+    "printed spreads)."
+)
+
 
 def table(verdicts: list[Verdict]) -> pd.DataFrame:
     """One row per claim and method on its right side."""
@@ -18,6 +32,7 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
             "said": verdict.statement,
             "printed": verdict.printed,
             "orientation": verdict.orientation,
+            "on_print": verdict.on_print.word,
             "right": difference.right,
             "difference": difference.mean,
             "low": difference.low,
@@ -46,6 +61,7 @@ def lines(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
             verdict.claim,
             verdict.statement,
             _printed(verdict),
+            verdict.on_print.word,
             verdict.verdict,
             "; ".join(_in_words(difference, verdict.verdict) for difference in verdict.differences),
             verdict.text,
@@ -55,20 +71,23 @@ def lines(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
 
 
 def footnotes(verdicts: list[Verdict]) -> list[str]:
-    """Why claims are judged on another experiment than the paper's, each reason once."""
+    """How claims are judged, where there are some; why on another experiment than the paper's, each reason
+    once.
+    """
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
         for reason in verdict.differs:
             reasons.setdefault(reason, []).append(verdict.claim)
     if not reasons:
-        return []
+        return [RULE] if verdicts else []
     named = (
         reason if len(claims) == len(verdicts) else f"{reason} ({', '.join(claims)})"
         for reason, claims in reasons.items()
     )
     return [
+        RULE,
         f"Claims are judged here on another experiment than the paper's, whose difference is for "
-        f"orientation: {'; '.join(named)}."
+        f"orientation: {'; '.join(named)}.",
     ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 
-from fedshift.analysis.comparable import compare
+from fedshift.analysis.comparable import FREE, compare
 from fedshift.analysis.published import data_sets, targets
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import Cell, expand
@@ -41,7 +42,7 @@ def changes(
     reasons = {
         f"{key} {ours}, paper {theirs}": None
         for cell, plain in pairs
-        for key, ours, theirs in compare(cell.spec, plain.spec)
+        for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
     }
     if not pairs:
         return []
@@ -50,10 +51,19 @@ def changes(
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    wanted = targets(workspace, row["paper"], known)
+    wanted = _targets(workspace, row, known)
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
         reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
     return [*reasons]
+
+
+def _targets(workspace: Workspace, row: Mapping[str, str], dataset: str) -> frozenset[str]:
+    """The held-out domains that a claim is about: the one that its setting names ("photo; d=1"), else all
+    that the paper prints.
+    """
+    every = targets(workspace, row["paper"], dataset)
+    named = every.intersection(re.split(r"[;,]\s*", row["setting"]))
+    return named or every
 
 
 @functools.lru_cache(16)

@@ -5,6 +5,10 @@ A claim is confirmed where every interval lies on its side of 0, refuted where o
 5% over all of them together, by Bonferroni), else undecided: one seed has no interval over seeds and decides
 nothing.
 
+A side may be a sum: the mean over an axis, a gain, a constant. Its cells may be of other experiments, and at
+values of their own on the axes (fedshift.analysis.comparison). "Less than the best of several" needs one of
+them.
+
 "~" says that a method is as good as the best on its right, within a margin: confirmed where it is worse than
 none of these by the margin and better than at least one of them by less, refuted where it is worse than one
 of them, or better than all of them, by more.
@@ -18,13 +22,12 @@ from typing import Literal
 
 import pandas as pd
 
-from fedshift.analysis.claim_settings import changes
+from fedshift.analysis.claim_names import pair_names, statement
+from fedshift.analysis.claim_printed import NOT_PRINTED, Printed, on_print, printed_difference
+from fedshift.analysis.claim_values import Values, values_of
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.comparison import Comparison, Sum, comparisons
 from fedshift.analysis.paired import LEVEL, Difference, estimate, paired
-from fedshift.analysis.select import selected
-from fedshift.errors import unknown
-from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.schema import Claim
 from fedshift.workspace import Workspace
 
 Outcome = Literal["confirmed", "refuted", "undecided"]
@@ -37,7 +40,7 @@ class Verdict:
     and what follows.
 
     orientation: the printed difference where the paper's experiment is another (`printed` is NaN then), and
-        `differs` says why.
+        `differs` says why; on_print: the claim on the paper's own numbers.
     """
 
     claim: str
@@ -48,69 +51,67 @@ class Verdict:
     differs: tuple[str, ...]
     differences: list[Difference]
     verdict: Outcome
+    on_print: Printed = NOT_PRINTED
 
 
 def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
-    """A verdict per claim that the experiment tests. Raises FedshiftError for a claim that is not in the
-    list, or whose methods the experiment does not train.
+    """A verdict per claim that the experiment tests (fedshift.analysis.comparison).
+
+    What a claim compares with in another experiment is read where that was collected; else the claim has no
+    seed. Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment
+    does not train.
     """
-    tested = collected.experiment.claims
-    if not tested:
-        return []
-    keys = [*collected.keys]
-    wanted = [claim.metric for claim in tested.values()]
-    values = collected.runs[keys].merge(selected(collected, quantities=wanted), on=keys, how="left")
-    return [_verdict(workspace, collected, values, name, claim) for name, claim in tested.items()]
+    tested = comparisons(workspace, collected.experiment)
+    values = values_of(workspace, collected, [cell for comparison in tested for cell in comparison.cells])
+    return [_verdict(workspace, collected.experiment.name, values, comparison) for comparison in tested]
 
 
-def _verdict(
-    workspace: Workspace, collected: Collected, values: pd.DataFrame, name: str, claim: Claim
-) -> Verdict:
-    """Judge one claim on the selected rounds of its runs."""
-    where = f"experiments/{collected.experiment.name}.yaml: claims.{name}"
-    row = paper_claim(workspace, name, where)
-    relation, (left, *right) = row["relation"], compared(row, collected.experiment, claim, where)
-    axes = [*dict.fromkeys([*collected.keys[1:], "seed"])]
-    values = values.assign(seed=values.get("seed", 0))  # without that axis all runs are of one seed
-    for axis, value in claim.where.items():
-        if axis not in collected.keys[1:]:
-            raise unknown(f"{where}.where", "axis", axis, collected.keys[1:])
-        values = values[values[axis] == value]
-    pairs = [(paired(values, axes, left, other, claim.metric), other) for other in right]
-    bound = claim.margin if relation == "~" else None
+def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
+    """Judge one claim on the selected rounds of its runs; home: the experiment that tests it."""
+    row, relation = comparison.claim, comparison.claim["relation"]
+    where = f"experiments/{home}.yaml: claims.{row['id']}"
+    pairs = [
+        (_paired(values, *pair, where), name)
+        for pair, name in zip(comparison.pairs, pair_names(comparison, home), strict=True)
+    ]
+    bound = comparison.margin if relation == "~" else None
     differences = [estimate(*pair, margin=bound) for pair in pairs]
     joint = [estimate(*pair, level=LEVEL / len(pairs)) for pair in pairs]
-    differs = tuple(changes(workspace, collected.experiment, row, claim, [left, *right]))
-    printed = _number(row["published_left"]) - _number(row["published_right"])
-    several = f"{'the best' if relation == '~' else 'each'} of {len(right)}"
+    printed = printed_difference(row)
+    differs = tuple(comparison.differs)
     return Verdict(
-        name,
-        f"{left} {relation} {several if len(right) > 1 else right[0]}, {claim.metric}",
+        row["id"],
+        statement(comparison, home),
         row["text"],
         math.nan if differs else printed,
         printed if differs else math.nan,
         differs,
         differences,
-        _judged(relation, differences, joint, claim.margin),
+        _judged(comparison, differences, joint),
+        on_print(workspace, row),
     )
 
 
-def _judged(relation: str, differences: list[Difference], joint: list[Difference], margin: float) -> Outcome:
-    """The verdict of a relation: intervals alone confirm, those at the joint level refute."""
-    if relation == "~":
+def _paired(values: Values, left: Sum, right: Sum, where: str) -> pd.DataFrame:
+    terms = [(factor, values.of(cell, where)) for factor, cell in left.terms]
+    terms += [(-factor, values.of(cell, where)) for factor, cell in right.terms]
+    return paired(terms, left.constant - right.constant)
+
+
+def _judged(comparison: Comparison, differences: list[Difference], joint: list[Difference]) -> Outcome:
+    """The verdict of a comparison. Where all pairs must hold, intervals alone confirm, those at the joint
+    level refute; where one is enough, the other way round.
+    """
+    if comparison.relation == "~":
+        margin = comparison.margin
         confirmed = all(gap.low > -margin for gap in differences) and any(
             gap.high < margin for gap in differences
         )
         refuted = any(gap.high < -margin for gap in joint) or all(gap.low > margin for gap in joint)
     else:
-        sign = SIGN[relation]
-        confirmed = all(min(sign * gap.low, sign * gap.high) > 0 for gap in differences)
-        refuted = any(max(sign * gap.low, sign * gap.high) < 0 for gap in joint)
+        sign = SIGN[comparison.relation]
+        enough, every = (joint, differences) if comparison.one_is_enough else (differences, joint)
+        of_confirmed, of_refuted = (any, all) if comparison.one_is_enough else (all, any)
+        confirmed = of_confirmed(min(sign * gap.low, sign * gap.high) > 0 for gap in enough)
+        refuted = of_refuted(max(sign * gap.low, sign * gap.high) < 0 for gap in every)
     return "confirmed" if confirmed else "refuted" if refuted else "undecided"
-
-
-def _number(printed: str) -> float:
-    try:
-        return float(printed)
-    except ValueError:  # a few are words
-        return math.nan

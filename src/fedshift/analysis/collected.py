@@ -79,7 +79,7 @@ class Collected:
 def read(workspace: Workspace, name: str) -> Collected:
     """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
     experiment, path = load(workspace, name), workspace.metrics(name)
-    if not all(file.exists() for file in (path, beside(path, "statistics"), beside(path, "runs"))):
+    if not is_there(workspace, name):
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
         )
@@ -89,6 +89,12 @@ def read(workspace: Workspace, name: str) -> Collected:
         raise FedshiftError(beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
     keys = list(runs.columns[: list(runs.columns).index("digest")])
     return Collected(experiment, protocol(workspace, experiment.protocol), path, keys, runs)
+
+
+def is_there(workspace: Workspace, name: str) -> bool:
+    """Whether an experiment was collected."""
+    path = workspace.metrics(name)
+    return all(file.exists() for file in (path, beside(path, "statistics"), beside(path, "runs")))
 
 
 def beside(path: Path, kind: str) -> Path:

@@ -25,20 +25,6 @@ RULES = {
     "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; "
     "that domain is not reported",
 }
-CLAIMS = (
-    "Claims: differences in points between runs at the same target, seed and other axes, averaged within "
-    "each seed (the domains are fixed, "
-    "not sampled), with Student's 95% interval over seeds; a seed that lacks a run is left out. Confirmed "
-    "where every interval lies on the "
-    "claimed side of 0, refuted where one lies on the other (5% over all of a claim's together), else "
-    "undecided: one seed decides nothing, and its interval "
-    "is over its pairs (the other axes), which says how much domains differ and judges nothing. Beside an "
-    "undecided claim: the true difference (for ~, the "
-    "distance from the margin) that so many seeds see with probability 0.8, and how many seeds would see "
-    "ours (noncentral t, our spread over seeds). "
-    "Groups: confirmed where as many of their comparisons are as the paper's word needs, refuted where so "
-    "many no longer can be."
-)
 AGGREGATED = {
     "pooled": "pooled: all clients' test samples as one set.",
     "worst": "worst client: the lowest of the clients' values, or the highest where lower is better.",
@@ -83,8 +69,6 @@ def _measured(collected: Collected) -> list[str]:
     lines += _computed(collected)
     rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
     lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
-    if collected.experiment.claims:
-        lines.append(CLAIMS)
     if collected.missing:
         lines.append(
             f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "

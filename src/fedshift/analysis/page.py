@@ -39,7 +39,15 @@ NUMBER: Line = (
     "why",
 )
 VERDICT: Line = ("printed table", "numbers", *WORDS)
-CLAIM: Line = ("claim", "says", "paper", "verdict", "ours: mean difference [95% interval], seeds", "in words")
+CLAIM: Line = (
+    "claim",
+    "says",
+    "paper",
+    "on print",
+    "verdict",
+    "ours: mean difference [95% interval], seeds",
+    "in words",
+)
 
 
 def html(

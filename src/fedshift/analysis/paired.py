@@ -15,12 +15,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fedshift.analysis.power import detectable, needed
+
+if TYPE_CHECKING:
+    from pandas.core.groupby import SeriesGroupBy
 
 LEVEL = 0.05
 
@@ -50,11 +55,25 @@ class Difference:
     needed: float
 
 
-def paired(values: pd.DataFrame, axes: list[str], left: str, right: str, metric: str) -> pd.DataFrame:
-    """One row per combination of `axes` at which both methods are planned."""
-    ours, theirs = (values.loc[values["method"] == label, [*axes, metric]] for label in (left, right))
-    both = ours.merge(theirs, on=axes)
-    return both[axes].assign(difference=both[f"{metric}_x"] - both[f"{metric}_y"])
+def paired(terms: Sequence[tuple[float, pd.DataFrame]], constant: float = 0.0) -> pd.DataFrame:
+    """The sum of factor times `value`, and a constant, as `difference`: one row per seed and values of the
+    other axes at which all terms are planned.
+
+    terms: of each the factor, and axes with `value`. An axis on which they share no value, or that not all of
+    them have, is none of the pairs': the values of a term are averaged over it.
+    """
+    frames = [frame for _, frame in terms]
+    axes = [axis for axis in frames[0] if axis != "value" and all(axis in frame for frame in frames)]
+    common = {axis: set.intersection(*(set(frame[axis]) for frame in frames)) for axis in axes}
+    shared = [axis for axis in axes if axis == "seed" or common[axis]]
+    columns = [factor * _mean(frame.groupby(shared)["value"]) for factor, frame in terms]
+    both = pd.concat(dict(enumerate(columns)), axis=1, join="inner")
+    return (both.sum(axis=1, skipna=False) + constant).rename("difference").reset_index()
+
+
+def _mean(groups: SeriesGroupBy[float, Any]) -> pd.Series[float]:
+    """The mean of each group, NaN where one of its values is."""
+    return groups.mean().where(groups.count() == groups.size())
 
 
 def estimate(

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.analysis.coverage import numbers
+from fedshift.analysis.claim_join import join
+from fedshift.analysis.claim_printed import WORDS as ON_PRINT
+from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.judge import WORDS, incomparable
 from fedshift.analysis.page import piped, template
-from fedshift.experiments.load import available, load
+from fedshift.experiments.load import available
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 
 CLAIMED = ("confirmed", "refuted", "undecided", "not run", "not comparable", "not tested")
+BY_PRINT = "Claims on the papers' own numbers"
 # Beside results/scorecard.*: what a line links to.
 FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
 
@@ -44,10 +47,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Lines of printed numbers and of claims; of each the last is the sum."""
+    """Lines of printed numbers, of claims, and of claims on the papers' own numbers; of each the last is the
+    sum.
+    """
 
     numbers: list[Line]
     claims: list[Line]
+    on_print: list[Line]
 
     @property
     def opening(self) -> str:
@@ -65,16 +71,24 @@ def write(workspace: Workspace) -> Path:
     """Write results/scorecard.html and .md of the tables that are there; return the first."""
     path = workspace.scorecard
     card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES)
-    write_text(path, template("scorecard.html.j2").render(card=card, words=WORDS, claimed=CLAIMED))
+    write_text(
+        path, template("scorecard.html.j2").render(card=card, words=WORDS, claimed=CLAIMED, on_print=ON_PRINT)
+    )
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
     return path
 
 
-def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str, str]) -> Scorecard:
+def scorecard(
+    workspace: Workspace,
+    tables: Path,
+    page: Path,
+    files: Mapping[str, str],
+    known: list[Number] | None = None,
+) -> Scorecard:
     """Of what experiments have written below the folder `tables`.
 
     page: the folder that links start from; files: label -> path below it with {} for the experiment, which is
-    linked where it is there.
+    linked where it is there; known: fedshift.analysis.coverage.numbers, where they are at hand.
     """
 
     def links(experiment: str) -> Linked:
@@ -82,36 +96,40 @@ def scorecard(workspace: Workspace, tables: Path, page: Path, files: Mapping[str
         return experiment, {label: path for label, path in paths.items() if (page / path).is_file()}
 
     verdicts = {row["uid"]: row["verdict"] for row in _rows(workspace, tables, "verdicts.csv")}
+    every = known or numbers(workspace)
     printed = [
         (
             (number.paper, number.table),
             verdicts.get(number.uid, "not comparable" if incomparable(workspace, number) else "not run"),
             [place.experiment for place in number.places],
         )
-        for number in numbers(workspace)
+        for number in every
     ]
-    tested: dict[str, list[str]] = {}
-    for name in available(workspace):
-        for claim in load(workspace, name).claims:
-            tested.setdefault(claim, []).append(name)
     words_of = _claims(_rows(workspace, tables, "claims.csv"))
-    with (workspace.reference / "claims.csv").open(newline="") as file:
-        claims = [
-            (
-                (row["paper"], row["item"]),
-                words_of.get(row["id"], "not run") if row["id"] in tested else "not tested",
-                tested.get(row["id"], []),
-            )
-            for row in csv.DictReader(file)
-        ]
-    return Scorecard(_lines(printed, WORDS, links), _lines(claims, CLAIMED, links))
+    joined = join(workspace, every)
+    claims = [
+        (
+            (one.paper, one.item),
+            words_of.get(one.claim, "not run") if one.places else "not tested",
+            [name for name, _ in one.places],
+        )
+        for one in joined
+    ]
+    on_print = [((one.paper, one.item), str(one.on_print.word), list[str]()) for one in joined]
+    return Scorecard(
+        _lines(printed, WORDS, links), _lines(claims, CLAIMED, links), _lines(on_print, ON_PRINT, links)
+    )
 
 
 def markdown(card: Scorecard) -> str:
     """The page below its title."""
     parts = [card.opening]
-    for title, lines, words in (("Printed numbers", card.numbers, WORDS), ("Claims", card.claims, CLAIMED)):
-        heads = ["paper", "table", title.split()[-1].lower(), *words, "results and command"]
+    for title, lines, words in (
+        ("Printed numbers", card.numbers, WORDS),
+        ("Claims", card.claims, CLAIMED),
+        (BY_PRINT, card.on_print, ON_PRINT),
+    ):
+        heads = ["paper", "table", "all", *words, "results and command"]
         rows = [
             [
                 line.paper,

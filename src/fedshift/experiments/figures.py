@@ -23,7 +23,7 @@ def figures(experiment: Experiment) -> dict[str, Any]:
     twice.
     """
     where = f"experiments/{experiment.name}.yaml: figures"
-    default = [*DEFAULT, *(["claims"] if experiment.claims else [])]
+    default = [*DEFAULT, *(["claims"] if experiment.tests_claims else [])]
     built: dict[str, Any] = {}
     for file, (name, parameters) in listed(
         default if experiment.figures is None else experiment.figures, where

@@ -14,6 +14,10 @@ FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled
 METRIC = "metric"  # among the columns of a table: where its metrics stand
 LAYER = "layer"  # the field of a template that is a printed layer
 HELD_OUT = "data.target"  # the key of the axis `target`
+SELECTED = "selected"  # of a claim: the round that tables show
+ROUNDS = r"selected|mean|fluctuation|round \d+"
+MARGIN = 1.0  # percentage points
+COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
 Values = list[Any] | Literal["all"]
 Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}
 
@@ -72,6 +76,11 @@ class Table(Closed):
         [], description="Rules that choose the round, side by side; none: the protocol's."
     )
 
+    @property
+    def measured(self) -> bool:
+        """Whether it shows anything else than settings and layers."""
+        return not all(metric.startswith(("setting.", "layer.")) for metric in self.metrics)
+
 
 class Expect(Closed):
     """What every run of the experiment must reach, in multiples of chance; `fedshift check` fails
@@ -83,17 +92,44 @@ class Expect(Closed):
     exempt: list[str] = Field([], description="Rows that need not reach `ood`.")
 
 
+class Compared(Closed):
+    """A side of a claim: runs of a row, of this experiment or another."""
+
+    row: str = Field(description="The row.")
+    where: dict[str, Any] = Field({}, description="Axis -> value, beside those of the claim.")
+    metric: str = Field("", description="Its metric, where it is not the claim's.")
+    rounds: str = Field("", pattern=f"|{ROUNDS}", description="Its rounds, where they are not the claim's.")
+    experiment: str = Field("", description="The experiment that the row is of, where it is another.")
+    plus: list[Compared] = Field([], description="Further runs, which are added.")
+    minus: list[Compared] = Field([], description="Further runs, which are subtracted: a gain.")
+
+
 class Claim(Closed):
-    """How a row of reference/claims.csv is judged (fedshift.analysis.claims)."""
+    """How a row of reference/claims.csv is judged (fedshift.analysis.claims), where that does not follow from
+    its columns.
+    """
 
     metric: str = Field(description="The metric that the paper compares, as tables name it.")
     where: dict[str, Any] = Field(
         {}, description="Axis -> the value to which the claim is confined; others are averaged."
     )
-    rows: dict[str, str] = Field(
-        {}, description="What the paper calls a method -> the row of this experiment, where they differ."
+    rows: dict[str, str | Compared | list[str | Compared]] = Field(
+        {},
+        description="What the paper calls a method -> the row of this experiment, where they differ; a row "
+        "at values of its own: {row: .., where: {axis: value}}; several of these, of which each is compared.",
     )
-    margin: float = Field(1.0, description='Percentage points within which "~" calls two rows equal.')
+    rounds: str = Field(
+        SELECTED,
+        pattern=ROUNDS,
+        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; `mean` "
+        "over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
+    )
+    subject: list[str] = Field(
+        [],
+        description="Settings of this file (dotted keys) that the claim is about: that they are not the "
+        "paper's usual ones makes it no other experiment.",
+    )
+    margin: float = Field(MARGIN, description='Percentage points within which "~" calls two rows equal.')
 
 
 class Adapt(Closed):
@@ -184,6 +220,12 @@ class Experiment(Closed):
         """What `published` has for a row, none where it has nothing."""
         published = self.published.get(row, self.published.get("*", []))
         return [published] if isinstance(published, str) else published
+
+    @property
+    def tests_claims(self) -> bool:
+        """Whether it declares claims, or prints what a paper measured, about which claims are."""
+        measured = [table for table in self.tables.values() if table.printed and table.measured]
+        return bool(self.claims or measured)
 
     @property
     def rows(self) -> list[str]:

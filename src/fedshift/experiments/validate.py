@@ -16,8 +16,7 @@ from fedshift.experiments.column import column
 from fedshift.experiments.figures import check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
-from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import FIELD, LAYER, METRIC, Experiment
+from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Experiment
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
@@ -90,13 +89,22 @@ def check(
     check_printed(workspace, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"
-        compared(paper_claim(workspace, name, place), experiment, claim, place)
-        quantity(claim.metric, f"{place}.metric")
-        for axis, value in claim.where.items():
-            _known(f"{place}.where", "axis", axis, values)
-            _known(f"{place}.where.{axis}", "value of this axis", value, values[axis])
+        sides = compared(paper_claim(workspace, name, place), experiment, claim, place)
+        for side in (*sides.left, *sides.right):
+            if isinstance(side, Compared):
+                _side(side, experiment, values, place)
     for row in experiment.expect.exempt if experiment.expect else ():
         _known(f"{where}: expect.exempt", "row of this experiment", row, experiment.rows)
+
+
+def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
+    """Check metric, axes and values of a claim's side; of another experiment the metric alone."""
+    column(side.metric, f"{where}.metric")
+    for axis, value in side.where.items() if side.experiment == experiment.name else ():
+        _known(f"{where}.where", "axis", axis, values)
+        _known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
+    for other in (*side.plus, *side.minus):
+        _side(other, experiment, values, where)
 
 
 def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) -> None:

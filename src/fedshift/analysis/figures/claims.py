@@ -35,7 +35,7 @@ class Claims(Figure):
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """The experiment tests a claim."""
-        if not experiment.claims:
+        if not experiment.tests_claims:
             what = "draws the claims that an experiment tests, and this one tests none"
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 

@@ -1,0 +1,52 @@
+"""Toy experiments with known differences between methods, for tests of claims."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedshift.analysis import claim_lines
+from fedshift.analysis.claims import Verdict, verdicts
+from fedshift.analysis.collected import Collected
+from fedshift.workspace import Workspace
+
+from .conftest import REFERENCE, Project, accuracy
+
+Values = Sequence[float | None]
+
+AXES = {"target": ["a", "b"], "seed": [0, 1, 2]}
+
+
+HFEDF = [0.60, 0.62, 0.58, 0.55, 0.58, 0.54]
+Values = Sequence[float | None]
+
+
+def less_by(*points: float, effects: Sequence[float] = (5, -5), of: Sequence[float] = HFEDF) -> list[float]:
+    """Accuracies that lie below `of` by so many points in each seed, on average over targets; on each by its fixed effect more."""
+    shifts = [point + effect for effect in effects for point in points]
+    return [value - shift / 100 for value, shift in zip(of, shifts, strict=True)]
+
+
+def collected(project: Project, ood: Mapping[str, Values], **declared: Any) -> Collected:
+    """Methods with their held-out accuracies by target, then seed; None for a run that has not finished."""
+    axes = declared.pop("axes", AXES)
+    project.declare(methods=dict.fromkeys(ood), axes=axes, tables={"t": {}}, **declared)
+    for method, values in ood.items():
+        for place, value in zip(itertools.product(*axes.values()), values, strict=True):
+            found = None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
+            project.add(method, found, **dict(zip(axes, place, strict=True)))
+    return project.collect()
+
+
+def judged(
+    project: Project, name: str, ood: Mapping[str, Values], axes: dict[str, Any] = AXES, **claim: Any
+) -> Verdict:
+    found = collected(project, ood, axes=axes, claims={name: {"metric": "ood", **claim}})
+    (verdict,) = verdicts(Workspace(REFERENCE.parent), found)
+    return verdict
+
+
+def told(verdict: Verdict) -> str:
+    """What pages say of our differences."""
+    return claim_lines.lines([verdict])[0][5]
