@@ -14,6 +14,7 @@ from typing import Any
 from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
+from fedshift.experiments.column import COSTS, PARTS, REACHED, RELATIVE
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.quantity import AGGREGATIONS
@@ -141,9 +142,25 @@ def _experiment() -> Schema:
             {"pattern": rf"^\w+\.({aggregations})$"},
         ]
     }
-    defs["Table"]["properties"]["metrics"]["items"] |= quantity
-    defs["Claim"]["properties"]["metric"] |= quantity
+    for block, key in (("Table", "metrics"), ("Claim", "metric")):
+        keys = defs[block]["properties"]
+        (keys[key] if key == "metric" else keys[key]["items"])["anyOf"] = [*quantity["anyOf"], *_columns()]
     return {**definition, "$defs": defs}
+
+
+def _columns() -> list[Schema]:
+    """What a column may show besides a quantity (fedshift.experiments.column)."""
+    costs, ways = "|".join(COSTS), "|".join(AGGREGATIONS)
+    measured = rf"(\w+\.)?({ways})|cost\.({costs})"
+    reached = rf"({'|'.join(REACHED)})\.(\w+\.)?({ways})=\d+(\.\d+)?"
+    return [
+        {"enum": [f"cost.{name}" for name in COSTS]},
+        {"enum": [f"setting.{key}" for key in settings()]},
+        {"pattern": rf"^setting\.{OPEN_KEYS.removeprefix('^')}"},
+        {"pattern": rf"^layer\.({'|'.join(PARTS)})\.[1-9]\d*$"},
+        {"pattern": rf"^({'|'.join(RELATIVE)})\.({measured}|{reached})$"},
+        {"pattern": rf"^{reached}$"},
+    ]
 
 
 def _listed(block: Schema, kind: str) -> None:
