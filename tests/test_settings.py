@@ -127,7 +127,7 @@ def test_the_first_line_names_the_schema(kind: str) -> None:
         ("experiment", ("axes", "local.precision"), [["fp23"], "fp32", []]),
         ("experiment", ("axes", "seed"), [["a"], "al", 1]),
         ("experiment", ("axes", "rate"), [[0.1], {"key": "local.lrr", "values": [0.1]}, {"key": "local.lr"}]),
-        ("experiment", ("tables", "rates", "metrics"), [["odd"], ["ece"], ["ece.odd"]]),
+        ("experiment", ("tables", "rates", "metrics"), [["odd"], ["ece"], ["ece.odd"], ["cost.upp"], ["rounds_to.ood"], ["layer.model.0"], ["gain.setting.seed"]]),
         ("experiment", ("claims", "HF-C04.1"), [{"metric": "id", "were": {}}]),
         ("experiment", ("figures",), [[3], "curves", [{"curves": 1}]]),
         ("protocol", ("select",), ["best"]),

@@ -139,7 +139,7 @@ def _experiment() -> Schema:
                     *(f"{metric}.{way}" for metric in own("metrics") for way in AGGREGATIONS),
                 ]
             },
-            {"pattern": rf"^\w+\.({aggregations})$"},
+            {"pattern": rf"^(?!({'|'.join(REACHED)})\.)\w+\.({aggregations})$"},
         ]
     }
     for block, key in (("Table", "metrics"), ("Claim", "metric")):
