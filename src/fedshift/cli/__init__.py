@@ -23,6 +23,7 @@ VERBS = {
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",
+    "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
     "table": "Write an experiment's tables.",
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",
