@@ -72,7 +72,7 @@ def test_papers_grids_are_what_they_print() -> None:
 
 def test_a_row_with_too_few_points_is_refused() -> None:
     space = {"fedavg": {"local.lr": [0.1, 0.2]}}
-    with pytest.raises(FedshiftError, match="toy.yaml: tune: fedavg: has 2 points"):
+    with pytest.raises(FedshiftError, match=r"toy\.yaml: tune: fedavg: has 2 points"):
         found(declared(tune={"space": space}))
 
 
@@ -125,7 +125,7 @@ def test_a_search_that_cannot_be_is_refused(keys: dict[str, Any], message: str) 
 
 
 def test_an_experiment_without_tune_has_no_search() -> None:
-    with pytest.raises(FedshiftError, match="demo.yaml: is not tuned"):
+    with pytest.raises(FedshiftError, match=r"demo\.yaml: is not tuned"):
         load(WORKSPACE, "demo.tuning")
 
 
