@@ -176,3 +176,21 @@ def shown_by(wildcards):
 def reported(wildcards):
     """The experiments on a report's page."""
     return REQUEST.experiments if wildcards.set == "all" else [wildcards.set]
+
+
+def tuned(experiment):
+    """Before an experiment's final runs are asked for: wait for its choice, then take the plan that has them. In a job the choice was made."""
+    if experiment in CHOICES and workflow.is_main_process:
+        checkpoints.choose.get(tuned=experiment, key=CHOICES[experiment].key)
+        if not CHOICES[experiment].made:
+            take(the_plan())
+
+
+def beside_choice(wildcards, suffix):
+    """What lies beside the choice: the points that were tried (.csv), the values that were chosen (.md)."""
+    choice = WORKSPACE.choices(wildcards.tuned) / f"{CHOICES[wildcards.tuned].key}.json"
+    return str(choice.with_suffix(suffix))
+
+
+def tuning_of(wildcards):
+    return str(WORKSPACE.metrics(f"{wildcards.tuned}{TUNING}"))
