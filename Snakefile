@@ -12,7 +12,7 @@ include: "workflow/rules/common.smk"
 
 
 wildcard_constraints:
-    experiment="|".join(REQUEST.experiments),
+    experiment="|".join([*REQUEST.experiments, *(experiment + TUNING for experiment in TUNED)]),
 
 
 localrules:
@@ -23,6 +23,8 @@ localrules:
     verify,
     partition,
     collect,
+    choose,
+    searched,
     table,
     figure,
     check,
@@ -32,6 +34,7 @@ localrules:
 
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/tune.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"

@@ -16,6 +16,7 @@ from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, round_line
 
 from fedshift.experiments.load import read
+from fedshift.experiments.space import Space
 from fedshift.federation.cost import state_dict_bytes
 from fedshift.planning.footprint import footprint
 from fedshift.registry import get, own
@@ -136,15 +137,21 @@ def _presets(name: str) -> Iterator[str]:
     if not path.exists():
         return
     known = read(path)
-    named, grid = known.pop("presets", {}), known.pop("grid", None)
+    named, grid = known.pop("presets", {}), known.pop("grid", {})
     yield f"From `reference/presets/{name}.yaml`:\n"
     for kind, parts in (("protocol", known), ("preset", named)):
         for title, places in parts.items():
             for place, values in places.items():
                 yield f"- {kind} `{title}`{'' if place == '*' else f' on `{place}`'}: {flat(values)}"
-    if grid:
-        yield f"- search grid: {flat(grid)}"
+    for protocol, spaces in grid.items():
+        where = "other protocols" if protocol == "*" else f"protocol `{protocol}`"
+        listed = (f"`{key}` in {_space(Space.model_validate(space))}" for key, space in spaces.items())
+        yield f"- search, {where}: {', '.join(listed)}"
     yield ""
+
+
+def _space(space: Space) -> str:
+    return f"{space}{f' (guess: {space.guess})' if space.guess else ''}"
 
 
 def _records(played: Played) -> Iterator[str]:

@@ -122,6 +122,9 @@ def _experiment() -> Schema:
         "additionalProperties": row,
     }
     keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
+    tune = defs["Tune"]["properties"]
+    tune["spec"] |= SPEC
+    _searched(tune["space"]["additionalProperties"], {"type": "null"})
     defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
     _listed(keys["figures"]["anyOf"][0], "figures")
     _listed(keys["evaluations"], "evaluations")
@@ -161,6 +164,13 @@ def _columns() -> list[Schema]:
         {"pattern": rf"^({'|'.join(RELATIVE)})\.({measured}|{reached})$"},
         {"pattern": rf"^{reached}$"},
     ]
+
+
+def _searched(block: Schema, *more: Schema) -> None:
+    """Complete a mapping of dotted keys to what is searched: a list of values, or the long form."""
+    values = {"type": "array", "minItems": 1}
+    block["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    block["additionalProperties"] = {"anyOf": [values, {"$ref": "#/$defs/Space"}, *more]}
 
 
 def _listed(block: Schema, kind: str) -> None:
@@ -204,6 +214,7 @@ def _protocol() -> Schema:
     keys["datasets"] |= LABELLED_BY_DATA_SET
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
     keys["headline"]["propertyNames"] = {"enum": [*own("methods")]}
+    _searched(keys["grid"])
     words = [*settings(), "select", "seeds", "ddof"]
     keys["sources"]["propertyNames"] = {"anyOf": [{"enum": words}, {"pattern": OPEN_KEYS}]}
     definition["required"].remove("spec")
@@ -212,9 +223,10 @@ def _protocol() -> Schema:
 
 def _preset() -> Schema:
     definition = Preset.model_json_schema()
-    defs, keys = _spec(), definition["properties"]
+    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
-    keys["grid"]["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
+    keys["grid"]["propertyNames"] = {"enum": ["*", *protocols(Workspace(ROOT))]}
+    _searched(keys["grid"]["additionalProperties"])
     by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
     keys |= dict.fromkeys(protocols(Workspace(ROOT)), LABELLED_BY_DATA_SET | by_protocol)
     union: dict[str, list[Schema]] = {}

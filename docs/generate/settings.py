@@ -69,7 +69,8 @@ presets:
     "*": {local: {weight_decay: 0.0001}}
     digits: {method: {params: {mu: 0.001}}}
 grid:
-  method.params.mu: [0.001, 0.01, 0.1]
+  digits: {method.params.mu: [0.001, 0.01, 0.1]}
+  "*": {method.params.mu: {low: 0.0001, high: 1.0, guess: "no paper says"}}
 """,
     ),
     "params": ("params.yaml", "experiments: [proximal]\npack: 5\ndevice: cpu\n"),

@@ -25,6 +25,7 @@ ENGINE_VERSION = 1
 Versions = dict[str, int | str]
 
 ENGINE = ("fedshift.training.assemble",)
+PATIENCE = "fedshift.training.patience"  # of runs that may stop early
 
 # Modules that describe or record, and do not compute: a change in them re-runs nothing.
 DESCRIBE = frozenset(
@@ -111,6 +112,7 @@ def code(spec: RunSpec) -> str:
         module("partitions", spec.partition.scheme),
         *(module("modifiers", name) for name in spec.partition.modify),
         *([module("renderings", rendering.name)] if rendering else []),
+        *([PATIENCE] if spec.federation.patience else []),
     )
 
 

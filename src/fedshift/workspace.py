@@ -13,6 +13,8 @@ from pathlib import Path
 from fedshift.packstamp import PackStamp
 from fedshift.rundir import RunDirectory
 
+TUNING = ".tuning"  # ends the name of an experiment that is the tuning of another
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -106,6 +108,10 @@ class Workspace:
     def evaluated(self, experiment: str) -> Path:
         """The folder of what was computed of an experiment's runs, a Parquet file for each evaluation."""
         return self.results / "metrics" / f"{experiment}.evaluated"
+
+    def choices(self, experiment: str) -> Path:
+        """The folder of what the tuning of an experiment has chosen, a file for each search."""
+        return self.results / "tuning" / experiment
 
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment

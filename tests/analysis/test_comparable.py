@@ -13,7 +13,7 @@ from fedshift.analysis.printed_spec import Settings, resolved, setting
 from fedshift.analysis.published import COLUMNS, Row, find
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, protocol, read
+from fedshift.experiments.load import load, printed_grid, protocol, read
 from fedshift.experiments.protocols import Protocol, merge
 from fedshift.files import canonical_json
 from fedshift.spec import RunSpec
@@ -140,7 +140,7 @@ def test_tf32_is_of_the_class_of_fp32() -> None:
 
 def test_a_searched_value_may_be_another_of_the_grid() -> None:
     theirs = resolved(Workspace(ROOT), OFFICE._replace(method="fedprox"))
-    grid = read(REFERENCE / "presets" / "fedprox.yaml")["grid"]
+    grid = printed_grid(Workspace(ROOT), "fdse", "fedprox")
     for mu, expected in ((1.0, []), (0.5, ["method.params.mu"])):
         method = theirs.method.model_copy(update={"params": {"mu": mu}})
         found = compare(theirs.model_copy(update={"method": method}), theirs, grid=grid)

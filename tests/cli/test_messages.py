@@ -42,14 +42,11 @@ def test_a_missing_partition_is_made_by_the_command_that_is_named(project: Path)
 def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
     folder = sorted(path.stem for path in (project / "experiments" / "unified").glob("*.yaml"))
     told = done(fedshift(project, "status", "unified"))
-    assert [line.split()[0] for line in told.splitlines()[1 : len(folder) + 1]] == [
-        f"unified/{name}" for name in folder
-    ]
+    rows = [f"unified/{name}" for name in folder]
+    rows.insert(rows.index("unified/tuned"), "unified/tuned.tuning")
+    assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 1]] == rows
     told = done(fedshift(project, "plan", "unified", "demo"))
-    assert [line.split()[0] for line in told.splitlines()[1 : len(folder) + 2]] == [
-        "demo",
-        *(f"unified/{name}" for name in folder),
-    ]
+    assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 2]] == ["demo", *rows]
     refused(fedshift(project, "report", "unified"), f"Run `fedshift collect unified/{folder[0]}` first.")
     done(fedshift(project, "collect", f"unified/{folder[0]}"))
     assert "results/report/unified/index.html" in done(fedshift(project, "report", "unified"))
@@ -59,7 +56,7 @@ def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
     refused(
         fedshift(project, "table", "unified"),
         "experiments/unified: is a folder of experiments, and one of them is asked for",
-        "Name one: unified/leave_one_domain_out, unified/pacs, unified/seven_more.",
+        "Name one: unified/leave_one_domain_out, unified/pacs, unified/seven_more, unified/tuned.",
     )
 
 

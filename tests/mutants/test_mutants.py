@@ -16,8 +16,19 @@ from tests.methods.files import files_of
 HERE = Path(__file__).parent
 PATCHES = sorted(HERE.glob("*/*.patch"))
 FOLDERS = sorted({patch.parent.name for patch in PATCHES})
+TUNING = (
+    "experiments/test_space",
+    "experiments/test_tuning",
+    "analysis/test_tuning",
+    "planning/test_tuned",
+    "training/test_patience",
+)
 # Whose tests those of a folder are, where it is not a method's name.
-SHARED = {"engine": ["tests/federation", "tests/contract"], "models": ["tests/models"]}
+SHARED = {
+    "engine": ["tests/federation", "tests/contract"],
+    "models": ["tests/models"],
+    "tuning": [f"tests/{name}.py" for name in TUNING],
+}
 COPIED = ("src", "tests", "benchmarks", "reference", "experiments", "pyproject.toml", "params.yaml")
 
 pytestmark = pytest.mark.mutants

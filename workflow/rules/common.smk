@@ -1,6 +1,7 @@
 # What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
 # for which experiments.
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from fedshift.files import sha256
 from fedshift.planning import hashes, job, planfile
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.workspace import TUNING, Workspace
 
 WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in which they run
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
@@ -46,24 +47,38 @@ def the_plan():
     return path
 
 
+RUNS, CELLS, EVALUATIONS = [], [], []
+IMAGES, RUN, PARTITIONED, CHOICES = {}, {}, {}, {}
+PACKS = defaultdict(list)
+
+
+def take(path):
+    """Make a plan the one that all functions here ask. What was asked for of an earlier one must be in it."""
+    runs = planfile.runs(path)
+    if {run.name for run in RUNS} - {run.name for run in runs}:
+        raise WorkflowError(
+            "What was planned has been edited while this ran. Run the same command again: it goes on from here."
+        )
+    RUNS[:], CELLS[:], EVALUATIONS[:] = runs, planfile.cells(path), planfile.evaluations(path)
+    IMAGES.update({images.prepared: images for images in planfile.images(path)})
+    RUN.update({run.digest: run for run in RUNS})
+    PARTITIONED.update({run.partition: run for run in RUNS})
+    CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
+    PACKS.clear()
+    for run in RUNS:
+        PACKS[run.pack].append(run)
+
+
 try:
     CLUSTER = Cluster.read(WORKSPACE.root).resources
     PLAN = the_plan()
     REQUEST = planfile.request(WORKSPACE, PLAN)
-    RUNS = planfile.runs(PLAN)
-    CELLS = planfile.cells(PLAN)
-    EVALUATIONS = planfile.evaluations(PLAN)
-    IMAGES = {images.prepared: images for images in planfile.images(PLAN)}
+    take(PLAN)
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
 os.environ.update(FEDSHIFT_DEVICE=REQUEST.device)  # what a job asked for it computes on
-
-PACKS = defaultdict(list)
-for run in RUNS:
-    PACKS[run.pack].append(run)
-RUN = {run.digest: run for run in RUNS}
-PARTITIONED = {run.partition: run for run in RUNS}
+TUNED = [experiment for experiment in REQUEST.experiments if experiment in CHOICES]
 ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()  # a plug-in may bring a metric or a figure
 
 
@@ -101,6 +116,7 @@ def results_of(experiment):
     tables = WORKSPACE.tables(experiment)
     page = WORKSPACE.report(experiment) / "index.html"
     targets = [tables / "table.csv", tables / "check.passed", WORKSPACE.figures(experiment), page]
+    targets += [tables / "searched.csv", tables / "chosen.md"] if experiment in TUNED else []
     return [str(path) for path in targets]
 
 
@@ -113,6 +129,7 @@ def stamps(cells):
 
 
 def packs_of(wildcards):
+    tuned(wildcards.experiment)
     return stamps(cells_of(wildcards))
 
 
@@ -136,6 +153,7 @@ def runs_to_evaluate(wildcards):
 
 def evaluated_of(wildcards):
     """Where the results come together, if there are any to come."""
+    tuned(wildcards.experiment)
     return [str(WORKSPACE.evaluated(wildcards.experiment))] if evaluated_cells(wildcards) else []
 
 
@@ -158,3 +176,21 @@ def shown_by(wildcards):
 def reported(wildcards):
     """The experiments on a report's page."""
     return REQUEST.experiments if wildcards.set == "all" else [wildcards.set]
+
+
+def tuned(experiment):
+    """Before an experiment's final runs are asked for: wait for its choice, then take the plan that has them. In a job the choice was made."""
+    if experiment in CHOICES and workflow.is_main_process:
+        checkpoints.choose.get(tuned=experiment, key=CHOICES[experiment].key)
+        if not CHOICES[experiment].made:
+            take(the_plan())
+
+
+def beside_choice(wildcards, suffix):
+    """What lies beside the choice: the points that were tried (.csv), the values that were chosen (.md)."""
+    choice = WORKSPACE.choices(wildcards.tuned) / f"{CHOICES[wildcards.tuned].key}.json"
+    return str(choice.with_suffix(suffix))
+
+
+def tuning_of(wildcards):
+    return str(WORKSPACE.metrics(f"{wildcards.tuned}{TUNING}"))

@@ -5,7 +5,7 @@
 
 rule evaluate:
     input:
-        lambda wildcards: stamps(evaluated_cells(wildcards)),
+        lambda wildcards: tuned(wildcards.experiment) or stamps(evaluated_cells(wildcards)),
         lambda wildcards: data_for(runs_to_evaluate(wildcards)),
     output:
         directory("results/metrics/{experiment}.evaluated"),

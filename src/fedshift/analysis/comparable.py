@@ -6,7 +6,7 @@ is a reason why the two are of different experiments, but for
 - the seed, how often a run is evaluated, and which weights it keeps;
 - fp32 and tf32, which are one class of precision;
 - a hyper-parameter that the paper searched, at another value of its grid (`grid` in
-  reference/presets/<method>.yaml);
+  reference/protocols/<protocol>.yaml and reference/presets/<method>.yaml);
 - of pooled training (one model on all data): who holds what, who takes part, with what weight.
 """
 
@@ -15,15 +15,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
 
 from fedshift.analysis.printed_spec import Setting, resolved, setting
 from fedshift.analysis.published import Published, Row, targets
-from fedshift.experiments.load import preset, protocol
+from fedshift.experiments.load import printed_grid, protocol
 from fedshift.experiments.protocols import Protocol, Rule
+from fedshift.experiments.space import Spaces
 from fedshift.registry import get
 from fedshift.resolve import params
 from fedshift.spec import RunSpec
@@ -66,7 +67,7 @@ def differences(
 
 
 def compare(
-    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, list[Any]] | None = None
+    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
     left, right = dict(_flat(filled(ours))), dict(_flat(filled(theirs)))
@@ -95,8 +96,9 @@ def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     if ours.data.dataset != row.dataset:
         return [("data.dataset", ours.data.dataset, row.dataset)]
     known = setting(workspace, row)
+    grid = _grid(workspace, known.protocol, row.method) if known else {}
     free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *(known.over if known else ()))
-    return list(compare(ours, resolved(workspace, row), free, _grid(workspace, row.method)))
+    return list(compare(ours, resolved(workspace, row), free, grid))
 
 
 @functools.cache
@@ -105,8 +107,8 @@ def _rule(workspace: Workspace, name: str) -> Rule:
 
 
 @functools.cache
-def _grid(workspace: Workspace, method: str) -> dict[str, list[Any]]:
-    return preset(workspace, method).grid
+def _grid(workspace: Workspace, name: str, method: str) -> Spaces:
+    return printed_grid(workspace, name, method)
 
 
 def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> Iterator[str]:

@@ -11,12 +11,16 @@ import pyarrow as pa
 
 from fedshift.analysis.columns import COLUMNS, OWN
 from fedshift.errors import FedshiftError
+from fedshift.experiments.choice import Choice, path_of, read, stage_of
 from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
 from fedshift.files import canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
 from fedshift.workspace import Workspace
+
+UNKNOWN = "0" * 16  # digest of a run whose settings are still searched
 
 
 class Use(NamedTuple):
@@ -45,9 +49,15 @@ def planned(
     those of the code installed now, or by `rerun: version`.
     """
     if plan is None or not experiment.train:
-        return [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment)]
+        choice = choice_now(workspace, experiment, rerun) if experiment.tune else None
+        now = [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment, choice)]
+        return now if choice or not experiment.tune else [_waiting(use) for use in now]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
+    if not uses and experiment.tune:
+        what = "its final runs wait for what its tuning chooses"
+        cure = f"To tune and train it: fedshift run {experiment.name}"
+        raise FedshiftError(f"experiments/{experiment.name}.yaml", what, cure)
     if not uses:
         name = experiment.name
         raise FedshiftError(
@@ -65,6 +75,21 @@ def planned(
         )
         for use, run in ((use, runs[use.digest]) for use in uses)
     ]
+
+
+def choice_now(workspace: Workspace, experiment: Experiment, rerun: str = "code") -> Choice | None:
+    """What the search by the code installed now, or by `rerun: version`, has chosen; None where it has not
+    yet. Only of a tuned experiment.
+    """
+    cells = expand(workspace, load(workspace, stage_of(experiment.name)))
+    names = [_use_now(workspace, cell, rerun).name for cell in cells]
+    return read(path_of(workspace, experiment.name, names))
+
+
+def _waiting(use: Use) -> Use:
+    """The use of a run that is not known yet: never that of an untuned run which happens to be there."""
+    unknown = use.directory.removesuffix(use.name) + UNKNOWN + "-" + use.installed
+    return use._replace(name=f"{UNKNOWN}-{use.installed}", directory=unknown)
 
 
 def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:

@@ -23,6 +23,7 @@ VERBS = {
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",
+    "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
     "table": "Write an experiment's tables.",
     "rank": "Rank methods over data sets and held-out domains.",
     "export": "Write an experiment's tables for a paper: LaTeX, PDF, CSV, Markdown, HTML.",

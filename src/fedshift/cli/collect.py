@@ -9,7 +9,7 @@ import click
 from fedshift.analysis.collect import collect
 from fedshift.analysis.columns import ARCHIVE
 from fedshift.cli.plan import read_request, rerun_option
-from fedshift.workspace import Workspace
+from fedshift.workspace import TUNING, Workspace
 
 
 @click.command
@@ -24,11 +24,10 @@ from fedshift.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
-    finished here come from the archive (docs/archive.md), or are named.
+    finished here come from the archive (docs/archive.md), or are named. EXPERIMENT.tuning is its tuning.
     """
-    collected = collect(
-        workspace, experiment, plan, read_request(workspace, (experiment,), rerun=rerun).rerun
-    )
+    request = read_request(workspace, (experiment.removesuffix(TUNING),), rerun=rerun)
+    collected = collect(workspace, experiment, plan, request.rerun)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

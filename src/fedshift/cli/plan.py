@@ -12,7 +12,9 @@ import click
 from fedshift.archive.store import paths
 from fedshift.errors import unknown
 from fedshift.experiments import uneven
-from fedshift.experiments.load import available, load, read
+from fedshift.experiments.choice import stage_of
+from fedshift.experiments.load import available, load, read, trials
+from fedshift.experiments.tuning import unequal
 from fedshift.packstamp import forget_failures
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts
@@ -101,16 +103,22 @@ def command(
 
 def _table(workspace: Workspace, path: Path, request: Request) -> None:
     """Print what is planned and left to do, a line for each experiment, then what to know about it."""
-    rows = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
+    waiting = planfile.waiting(path)
+    rows = []
+    for name in request.experiments:
+        stages = [stage_of(name)] if load(workspace, name).tune else []
+        rows += [(part, planfile.runs(path, experiments=(part,))) for part in stages]
+        rows.append((name, waiting.get(name) or planfile.runs(path, experiments=(name,))))
     every = planfile.runs(path)
-    rows = rows if len(rows) == 1 else [*rows, ("all, each run once", every)]
-    guesses = Guesses(workspace, every, request.device)
+    final = [run for runs in waiting.values() for run in runs]
+    rows = rows if len(rows) == 1 else [*rows, ("all, each run once", [*every, *final])]
+    guesses = Guesses(workspace, [*every, *final], request.device)
     width = max(len(name) for name, _ in rows)
     click.echo(
         f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
     )
     left = _unfinished(workspace, every)
-    unfinished = {run.name for run in left}
+    unfinished = {run.name for run in left} | {run.name for run in final}
     for name, runs in rows:
         todo = [run for run in runs if run.name in unfinished]
         packs = len({run.pack for run in todo})
@@ -119,7 +127,7 @@ def _table(workspace: Workspace, path: Path, request: Request) -> None:
         disk = f"{job.disk_mb(todo, request.parallel) / 1e3:.1f} GB"
         click.echo(
             f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} "
-            f"{disk:>9}"
+            f"{disk:>9}" + (" (wait)" if name in waiting else "")
         )
     click.echo(
         f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
@@ -131,14 +139,31 @@ def _table(workspace: Workspace, path: Path, request: Request) -> None:
     if archived := sum(bool(paths(workspace, name)) for name in names):
         click.echo(f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them).")
     lines = [
-        *_lacking(workspace, left),
-        *_long(left, request),
-        *_slow_bf16(left, request),
+        *_tuned(workspace, path, waiting),
+        *_lacking(workspace, [*left, *final]),
+        *_long([*left, *final], request),
+        *_slow_bf16([*left, *final], request),
         *_uneven(workspace, path, request),
         *guesses.lines(),
     ]
     for line in lines:
         click.echo(line)
+
+
+def _tuned(workspace: Workspace, path: Path, waiting: dict[str, list[Run]]) -> Iterator[str]:
+    """How far tuned experiments are, and where rows are not searched with the same budget."""
+    for experiment, _, made in planfile.choices(path):
+        runs = waiting.get(experiment, [])
+        if made:
+            yield f"{experiment}: its settings are chosen (results/tuning/{experiment}/)."
+        else:
+            yield (
+                f"{experiment}: {len(runs)} final runs wait for what {stage_of(experiment)} chooses, counted "
+                "as they would be untuned; snakemake goes on to them by itself."
+            )
+        if counts := unequal(trials(workspace, load(workspace, experiment))):
+            rows = ", ".join(f"{row} {count}" for row, count in counts.items())
+            yield f"{experiment}: rows are tuned with different budgets (points): {rows}."
 
 
 def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]:

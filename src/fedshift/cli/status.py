@@ -7,6 +7,7 @@ from collections import Counter
 import click
 
 from fedshift.cli.plan import read_request, rerun_option
+from fedshift.experiments.choice import stage_of
 from fedshift.lock import holder
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, messages
@@ -28,10 +29,16 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: st
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
     request = read_request(workspace, names, rerun=rerun)
     path = ready(workspace, request)
-    width = max(map(len, request.experiments))
+    waiting = planfile.waiting(path)
+    names_of = {name: [stage_of(name), name] for name, *_ in planfile.choices(path)}
+    listed = [part for name in request.experiments for part in names_of.get(name, [name])]
+    width = max(map(len, listed))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
     lines: dict[str, tuple[State, str]] = {}
-    for name in request.experiments:
+    for name in listed:
+        if name in waiting:
+            click.echo(f"{name:{width}} {len(waiting[name]):6} wait for what its tuning chooses")
+            continue
         states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in states.values())
         click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:8}" for kind in State))

@@ -3,9 +3,9 @@
 A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what
 it has for the data set, the preset that the experiment names), the experiment's `spec`, what
 reference/presets/<method>.yaml has for this protocol and data set, the preset that the method's entry names
-("preset: released"), the rest of that entry, and the values of the axes. Data set and method are each run's
-own, whichever of these sets them, so one file may hold several data sets; `target: all` are the domains of
-the run's own.
+("preset: released"), the rest of that entry, what the experiment's tuning chose, and the values of the axes.
+Data set and method are each run's own, whichever of these sets them, so one file may hold several data sets;
+`target: all` are the domains of the run's own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis, axes, nested
+from fedshift.experiments.choice import Choice
 from fedshift.experiments.figures import listed
 from fedshift.experiments.load import lineage, preset, protocol
 from fedshift.experiments.protocols import Partial, Protocol, merge
+from fedshift.experiments.rows import entry, method_of, setting
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
 from fedshift.experiments.validate import check, check_only, check_parameters
@@ -44,12 +46,15 @@ class Cell:
     task: Task | None = None
 
 
-def expand(workspace: Workspace, experiment: Experiment) -> list[Cell]:
+def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None = None) -> list[Cell]:
     """All runs of an experiment, in the order of its file, then those that are adapted once more.
+
+    choice: what its tuning chose; without, a tuned experiment has the values that its runs would have untuned
+        (which cost as much, and must not be trained for it).
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(workspace, experiment))
+    cells = list(_cells(workspace, experiment, choice))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
@@ -110,7 +115,7 @@ def _adapted(
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(workspace: Workspace, experiment: Experiment) -> Iterator[Cell]:
+def _cells(workspace: Workspace, experiment: Experiment, choice: Choice | None) -> Iterator[Cell]:
     """All cells of an experiment: rows by the points on its axes, each with its resolved spec."""
     where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
     values = {
@@ -130,12 +135,13 @@ def _cells(workspace: Workspace, experiment: Experiment) -> Iterator[Cell]:
         place = f"{where}: {label}"
         if every_target and overrides[HELD_OUT] not in _domains(dataset, place):
             continue
-        variant, own = _entry(experiment, label)
+        variant, own = entry(experiment, label)
         point = [nested(*item) for item in overrides.items()]
-        parts = [settled(dataset, method, variant), {"method": {"name": method}}, own, *point]
+        chosen = choice.of(experiment, label, columns) if choice else {}
+        parts = [settled(dataset, method, variant), {"method": {"name": method}}, own, chosen, *point]
         spec = functools.reduce(merge, parts)
         run = resolve(parse(spec, place), place)
-        if any(_setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
+        if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
             check_weights(run, place)
         yield Cell(label, columns, run)
 
@@ -151,20 +157,13 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
             yield functools.reduce(merge, (columns for _, columns in point), {}), overrides
 
 
-def _entry(experiment: Experiment, label: str) -> tuple[str, Partial]:
-    """The preset that a method's entry names, and the rest of the entry."""
-    own = dict(experiment.methods[label] or {})
-    return own.pop("preset", "default"), own
-
-
 def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
     """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the
     experiment's `spec`, the protocol.
     """
-    own = functools.reduce(merge, (nested(*item) for item in overrides.items()), _entry(experiment, label)[1])
+    own = functools.reduce(merge, (nested(*item) for item in overrides.items()), entry(experiment, label)[1])
     common = merge(known.spec, experiment.spec)
-    default = label if label in names("methods") else _setting(common, "method", "name", label)
-    return _setting(merge(common, own), "data", "dataset", ""), _setting(own, "method", "name", default)
+    return setting(merge(common, own), "data", "dataset", ""), method_of(label, own, common)
 
 
 def _settled(
@@ -182,11 +181,6 @@ def _settled(
     return functools.reduce(merge, parts)
 
 
-def _setting(partial: Partial, block: str, key: str, default: str) -> str:
-    inner = partial.get(block)  # what is no mapping is refused with the rest of the run's spec
-    return str(inner.get(key, default)) if isinstance(inner, dict) else default
-
-
 def _values(name: str, experiment: Experiment, known: Protocol, where: str) -> list[Any]:
     """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run
     keeps those of its own.
@@ -202,7 +196,7 @@ def _values(name: str, experiment: Experiment, known: Protocol, where: str) -> l
     datasets = (other.values for other in experiment.axes.values() if other.key == "data.dataset")
     points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
     subjects = (_subject(known, experiment, label, point) for label in experiment.methods for point in points)
-    release = _setting(merge(known.spec, experiment.spec), "data", "release", "original")
+    release = setting(merge(known.spec, experiment.spec), "data", "release", "original")
     return list(
         dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
     )

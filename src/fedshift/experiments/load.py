@@ -10,11 +10,14 @@ from typing import Any
 import yaml
 
 from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments import tuning
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.space import Space
+from fedshift.experiments.tuning import Trial
 from fedshift.registry import names
 from fedshift.spec import closed
-from fedshift.workspace import Workspace
+from fedshift.workspace import TUNING, Workspace
 
 
 def available(workspace: Workspace) -> list[str]:
@@ -24,9 +27,14 @@ def available(workspace: Workspace) -> list[str]:
 
 
 def load(workspace: Workspace, name: str) -> Experiment:
-    """Read experiments/<name>.yaml. Raises FedshiftError that names the file, the key and the nearest valid
-    name.
+    """Read experiments/<name>.yaml; `<name>.tuning` is its tuning. Raises FedshiftError that names the file,
+    the key and the nearest valid name.
     """
+    base = name.removesuffix(TUNING)
+    if base != name and base in available(workspace):
+        experiment = load(workspace, base)
+        known = protocol(workspace, experiment.protocol)
+        return tuning.stage(experiment, known, trials(workspace, experiment))
     if name not in available(workspace):
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
@@ -34,6 +42,12 @@ def load(workspace: Workspace, name: str) -> Experiment:
         raise unknown(workspace.experiments, "experiment", name, available(workspace))
     path = workspace.experiments / f"{name}.yaml"
     return closed(Experiment, {"name": name, **read(path)}, path.relative_to(workspace.root).as_posix())
+
+
+def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
+    """The points that an experiment's tuning tries. Raises FedshiftError where it is not tuned."""
+    known, read_preset = protocol(workspace, experiment.protocol), functools.partial(preset, workspace)
+    return tuning.trials(experiment, known, lineage(workspace, experiment.protocol), read_preset)
 
 
 def protocol(workspace: Workspace, name: str) -> Protocol:
@@ -52,6 +66,15 @@ def _protocol_file(workspace: Workspace, name: str) -> Partial:
     if name not in (valid := protocols(workspace)):
         raise unknown(folder, "protocol", name, valid)
     return read(folder / f"{name}.yaml")
+
+
+def printed_grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
+    """What a paper says that it searched for a method under its protocol, without guesses: dotted key ->
+    values.
+    """
+    order = lineage(workspace, name)
+    spaces = {**protocol(workspace, name).grid, **preset(workspace, method).searched(order)}
+    return {key: space for key, space in spaces.items() if not space.guess}
 
 
 def lineage(workspace: Workspace, name: str) -> list[str]:
@@ -76,6 +99,9 @@ def preset(workspace: Workspace, method: str) -> Preset:
     for name in loaded.protocols:
         if name not in protocols(workspace):
             raise unknown(where, "protocol", name, [*protocols(workspace), *Preset.model_fields])
+    for name in loaded.grid:
+        if name not in (valid := ["*", *protocols(workspace)]):
+            raise unknown(f"{where}: grid", "protocol", name, valid)
     for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
         for dataset in places:
             if dataset not in (known := ["*", *names("datasets")]):

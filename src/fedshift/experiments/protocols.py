@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fedshift.errors import unknown
+from fedshift.experiments.space import Space
 from fedshift.spec import Closed
 
 Partial = dict[str, Any]
@@ -60,6 +61,9 @@ class Protocol(Closed):
         "docs/protocols.md compares.",
     )
     holds_out: bool = Field(True, description="Whether its tables hold out a domain.")
+    grid: dict[str, Space] = Field(
+        {}, description="Dotted key -> what is searched for every method (`tune` of an experiment)."
+    )
     sources: dict[str, Evidence] = Field(
         {}, description="Dotted key of a setting -> what paper and released code say about it."
     )
@@ -99,10 +103,11 @@ class Preset(BaseModel):
         description='Named variants that a row may ask for with `preset: <name>`: name -> data set, or "*" '
         "for all -> which settings differ.",
     )
-    grid: dict[str, list[Any]] = Field(
+    grid: dict[str, dict[str, Space]] = Field(
         {},
-        description="Dotted key -> the values that the paper searched; a printed number may be of "
-        "any of them.",
+        description='Protocol, or "*" for those that are not named -> dotted key -> what is searched for '
+        "this method, over what the protocol searches for every method. A printed number may be of any of a "
+        "paper's own values.",
     )
 
     @property
@@ -119,6 +124,11 @@ class Preset(BaseModel):
             raise unknown(where, "preset", preset, presets)
         parts = [*(self.protocols.get(name, {}) for name in lineage), presets[preset]]
         return functools.reduce(merge, [part.get(place, {}) for part in parts for place in ("*", dataset)])
+
+    def searched(self, lineage: list[str]) -> dict[str, Space]:
+        """What is searched for this method under protocols, the base first; "*" where none is named."""
+        named = [self.grid[name] for name in lineage if name in self.grid] or [self.grid.get("*", {})]
+        return {key: space for part in named for key, space in part.items()}
 
 
 def merge(base: Partial, over: Partial) -> Partial:

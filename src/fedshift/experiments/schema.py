@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from fedshift.experiments.protocols import Partial, Rule
+from fedshift.experiments.space import Space
 from fedshift.spec import Closed
 
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
@@ -140,6 +141,45 @@ class Adapt(Closed):
     params: Partial = Field({}, description="Parameters of the adaptation.")
 
 
+class Tune(Closed):
+    """The search that comes before the final runs, and finds their methods' settings by validation
+    (docs/tuning.md).
+    """
+
+    budget: int | Literal["grid"] = Field(
+        description="Points that are tried for each row, as many for each, spread over its search space; "
+        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
+    )
+    seeds: list[int] = Field(min_length=1, description="Seeds of the search; no final run may have them.")
+    draw: int = Field(0, ge=0, description="Another number, other points.")
+    spec: Partial = Field(
+        {},
+        description="What differs from the final runs, a part of a run's specification: "
+        "`{federation: {rounds: 100, patience: 20}}`.",
+    )
+    axes: dict[str, list[Any]] = Field(
+        {},
+        description="Axis -> the values on it that are tuned, together: one choice for all values of the "
+        "axis. Each value of an axis that is not here has a choice of its own.",
+    )
+    space: dict[str, dict[str, Space | None]] = Field(
+        {},
+        description='Row, or "*" for all -> dotted key -> what is searched, in place of the `grid` of '
+        "reference/protocols and reference/presets; null: not this key. What a row's entry or an axis sets "
+        "is not searched.",
+    )
+    like: dict[str, str] = Field(
+        {}, description="Row -> the row whose choice it takes; it is not tuned itself."
+    )
+
+    @field_validator("budget")
+    @classmethod
+    def _budget(cls, budget: int | str) -> int | str:
+        if isinstance(budget, int) and budget < 1:
+            raise ValueError("a search needs a point")
+        return budget
+
+
 class Experiment(Closed):
     """One file below experiments/, a published table or figure. Its name is its path without suffix
     ("hfedf/table2").
@@ -170,6 +210,9 @@ class Experiment(Closed):
     )
     only: dict[str, dict[str, list[Any]]] = Field(
         {}, description="Row -> axis -> the values to which the row is confined."
+    )
+    tune: Tune | None = Field(
+        None, description="How its methods are tuned before it is trained; null: they are not."
     )
     adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
     evaluations: list[Entry] = Field(

@@ -11,7 +11,7 @@ from pathlib import Path
 from fedshift.files import canonical_json, sha256, sha256_file
 from fedshift.planning.request import Request
 from fedshift.registry import plugin_sources
-from fedshift.workspace import Workspace
+from fedshift.workspace import TUNING, Workspace
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
@@ -19,10 +19,17 @@ FACTORS = "benchmarks/methods.csv"
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
     """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
-    experiments = [workspace.experiments / f"{name}.yaml" for name in request.experiments]
+    names = [name.removesuffix(TUNING) for name in request.experiments]
+    experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+
+
+def choices_key(workspace: Workspace, request: Request) -> str:
+    """Hash of what the tuning of the experiments of a request has chosen."""
+    files = [path for name in request.experiments for path in sorted(workspace.choices(name).glob("*.json"))]
+    return sha256(canonical_json(_hashes(workspace.root, files)))
 
 
 def manifests_key(workspace: Workspace) -> str:

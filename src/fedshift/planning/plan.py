@@ -9,13 +9,17 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from fedshift.experiments.choice import Choice, key_of, path_of, read, stage_of
+from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand
-from fedshift.experiments.load import load
+from fedshift.experiments.load import load, trials
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import check_places
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import cost
-from fedshift.planning.planfile import Cell, Evaluated, Images, Run
+from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
 from fedshift.rundir import State
 from fedshift.spec import RunSpec
@@ -27,30 +31,73 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
     Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
     """
-    runs: dict[str, Run] = {}
-    images: dict[str, Images] = {}
-    cells, evaluated = [], []
+    parts = _Parts(workspace, request)
     for name in request.experiments:
-        experiment = load(workspace, name)
-        for cell in expand(workspace, experiment) if experiment.train else ():
-            run = _run(workspace, cell.spec, request)
-            runs.setdefault(run.name, run)
-            data = cell.spec.data
-            images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
-            adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-            cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
-        for label, task in evaluations(workspace, experiment).items():
-            evaluated.append(Evaluated(name, label, canonical_json(task.declared())))
-    packed = list(_packed(runs.values(), request))
+        parts.add(load(workspace, name))
+    packed = list(_packed(parts.runs.values(), request))
+    waiting = [(name, run) for name, runs in parts.waiting.items() for run in _packed(runs.values(), request)]
     meta = {"request": canonical_json(asdict(request))}
-    where = planfile.location(workspace, request, runs)
+    where = planfile.location(workspace, request, parts.runs)
     with atomic_path(where) as temporary:
-        planfile.write(temporary, meta, packed, cells, list(images.values()), evaluated)
+        images = list(parts.images.values())
+        planfile.write(temporary, meta, packed, parts.cells, images, parts.evaluated, parts.choices, waiting)
     for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
         directories = [workspace.run_at(run.directory) for run in members]
         if all(run.outcome() is State.FINISHED for run in directories):
             workspace.pack(pack).write(directories)
     return where
+
+
+class _Parts:
+    """What a plan is made of, experiment by experiment."""
+
+    def __init__(self, workspace: Workspace, request: Request) -> None:
+        self.workspace, self.request = workspace, request
+        self.runs: dict[str, Run] = {}
+        self.waiting: dict[str, dict[str, Run]] = {}
+        self.images: dict[str, Images] = {}
+        self.cells: list[Cell] = []
+        self.evaluated: list[Evaluated] = []
+        self.choices: list[Choosing] = []
+
+    def add(self, experiment: Experiment) -> None:
+        """An experiment; before it its tuning, for whose choice its own runs wait."""
+        if experiment.tune is None:
+            self._final(experiment, None)
+            return
+        stage = load(self.workspace, stage_of(experiment.name))
+        tried = expand(self.workspace, stage)
+        names = [self._use(stage.name, cell).name for cell in tried]
+        choice = read(path_of(self.workspace, experiment.name, names))
+        self.choices.append(Choosing(experiment.name, key_of(names), choice is not None))
+        untuned = expand(self.workspace, experiment)
+        row_of = {trial.label: trial.row for trial in trials(self.workspace, experiment)}
+        final = [(cell.label, cell.axes) for cell in untuned if cell.task is None]
+        check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
+        if choice:
+            self._final(experiment, choice)
+        else:
+            runs = (self._run(cell) for cell in untuned)
+            self.waiting[experiment.name] = {run.name: run for run in runs}
+
+    def _final(self, experiment: Experiment, choice: Choice | None) -> None:
+        for cell in expand(self.workspace, experiment, choice) if experiment.train else ():
+            self._use(experiment.name, cell)
+        for label, task in evaluations(self.workspace, experiment).items():
+            self.evaluated.append(Evaluated(experiment.name, label, canonical_json(task.declared())))
+
+    def _use(self, name: str, cell: Expanded) -> Run:
+        """Plan a run that an experiment uses."""
+        run = self._run(cell)
+        self.runs.setdefault(run.name, run)
+        adaptation = canonical_json(cell.task.declared()) if cell.task else ""
+        self.cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
+        return run
+
+    def _run(self, cell: Expanded) -> Run:
+        run, data = _run(self.workspace, cell.spec, self.request), cell.spec.data
+        self.images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
+        return run
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
@@ -92,7 +139,8 @@ def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
     once.
     """
     if path := planfile.last(workspace, request):
-        return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
+        waiting = (run for runs in planfile.waiting(path).values() for run in runs)
+        return [RunSpec.model_validate_json(run.spec) for run in (*planfile.runs(path), *waiting)]
     return [cell.spec for name in request.experiments for cell in expand(workspace, load(workspace, name))]
 
 

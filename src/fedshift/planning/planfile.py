@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
-from fedshift.planning.hashes import inputs_key, manifests_key, plugins_key, sources_key
+from fedshift.planning.hashes import choices_key, inputs_key, manifests_key, plugins_key, sources_key
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
@@ -36,6 +36,13 @@ CREATE TABLE runs (
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
 CREATE TABLE evaluations (experiment TEXT, label TEXT, task TEXT);
+CREATE TABLE choices (experiment TEXT PRIMARY KEY, key TEXT, made INTEGER);
+CREATE TABLE waiting (
+  experiment TEXT,
+  digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
+  pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
+  prepared TEXT, partition TEXT, kept_mb INTEGER, installed TEXT
+);
 CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
 CREATE INDEX runs_pack ON runs (pack);
 CREATE INDEX cells_digest ON cells (digest);
@@ -115,6 +122,20 @@ class Evaluated(NamedTuple):
     task: str
 
 
+class Choosing(NamedTuple):
+    """What the tuning of an experiment chooses.
+
+    experiment: its name; that of its tuning is <experiment>.tuning
+    key: the name of the choice's file (fedshift.experiments.choice)
+    made: whether it was chosen when this was planned; if not, the final runs wait, and are no runs of the
+        plan
+    """
+
+    experiment: str
+    key: str
+    made: bool
+
+
 class Images(NamedTuple):
     """Decoded images that runs need: their folder, where they come from."""
 
@@ -128,7 +149,8 @@ def location(workspace: Workspace, request: Request, names: Iterable[str] = ()) 
     """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs
     with these names.
     """
-    parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
+    declared = (inputs_key(workspace, request), choices_key(workspace, request))
+    parts = (*declared, manifests_key(workspace), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
     if request.rerun == "version":
         key += "-" + sha256("\n".join(sorted(names)))[:8]
@@ -146,7 +168,8 @@ def last(workspace: Workspace, request: Request) -> Path | None:
 
 def write(
     path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images],
-    evaluations: Iterable[Evaluated] = (),
+    evaluations: Iterable[Evaluated] = (), choices: Iterable[Choosing] = (),
+    waiting: Iterable[tuple[str, Run]] = (),
 ) -> None:  # fmt: skip
     """Fill a new database at `path`, which must not exist."""
     with contextlib.closing(sqlite3.connect(path)) as database, database:
@@ -156,6 +179,10 @@ def write(
         database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", cells)
         database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
         database.executemany("INSERT INTO evaluations VALUES (?, ?, ?)", evaluations)
+        database.executemany("INSERT INTO choices VALUES (?, ?, ?)", choices)
+        rows = [(experiment, *run) for experiment, run in waiting]
+        marks = ", ".join("?" * (1 + len(Run._fields)))
+        database.executemany(f"INSERT INTO waiting VALUES ({marks})", rows)
 
 
 @contextlib.contextmanager
@@ -205,6 +232,24 @@ def evaluations(path: Path) -> list[Evaluated]:
     """What is computed of the runs, in the order of the experiments' files."""
     with _open(path) as database:
         return [Evaluated(*row) for row in database.execute("SELECT * FROM evaluations ORDER BY rowid")]
+
+
+def choices(path: Path) -> list[Choosing]:
+    """What the plan's experiments choose by tuning, in the order of their names."""
+    with _open(path) as database:
+        rows = database.execute("SELECT * FROM choices ORDER BY experiment")
+        return [Choosing(experiment, key, bool(made)) for experiment, key, made in rows]
+
+
+def waiting(path: Path) -> dict[str, list[Run]]:
+    """The final runs that wait for a choice, by experiment, as if they were not tuned: how many there are and
+    what they cost. Their specifications are not what is trained.
+    """
+    found: dict[str, list[Run]] = {}
+    with _open(path) as database:
+        for experiment, *row in database.execute("SELECT * FROM waiting ORDER BY experiment, pack, seed"):
+            found.setdefault(experiment, []).append(Run(*row))
+    return found
 
 
 def images(path: Path) -> list[Images]:

@@ -105,6 +105,12 @@ class Federation(Closed):
         description="Weights of the server's average: by training images, or all alike. Methods "
         "with a rule of their own refuse it.",
     )
+    patience: int | None = Field(
+        None,
+        ge=1,
+        description="Stop after so many rounds without a higher validation accuracy (of the reported models, "
+        "clients weighted by training images); null: never. The round that ends it is an evaluated one.",
+    )
 
 
 class Evaluation(Closed):

@@ -34,6 +34,7 @@ from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.device import require
 from fedshift.training.environment import environment
+from fedshift.training.patience import rounds
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
@@ -119,7 +120,7 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
     with stoppable() as stop:
-        for event in federation.run():
+        for event in rounds(federation):
             if event == "round":
                 _log_round(federation, run.name)
             if stop.requested or time.monotonic() - saved >= checkpoint_seconds:

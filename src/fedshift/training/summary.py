@@ -52,6 +52,7 @@ def summarize(
         "stage": stage,
         "hashes": {**hashes, **{f"weights_{name}": file["sha256"] for name, file in weights.items()}},
         "weights": {name: file["file"] for name, file in weights.items()},
+        "rounds": federation.round,
         "best_round": federation.evaluator.selection.round,
         "costs": {
             **_totals(metrics),

@@ -104,7 +104,7 @@ def restore(
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
     """The round of the weights of a selection."""
-    last = summary["spec"]["federation"]["rounds"]
+    last = summary.get("rounds", summary["spec"]["federation"]["rounds"])  # fewer where it stopped early
     return int(summary["best_round"].get(selection.removeprefix("best_"), last))
 
 

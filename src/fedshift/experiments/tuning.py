@@ -1,0 +1,199 @@
+"""Tuning: an experiment's search for its methods' settings, as an experiment of its own.
+
+The tuning of `x` is the experiment `x.tuning`: its rows are the points of the search, one for each row of `x`
+and each point ("fedprox: local.lr=0.1, mu=0.01"), its seeds are `tune.seeds`, its axes those of `x`, confined
+to `tune.axes`. It is planned, trained and collected as any other. What is then chosen:
+fedshift.analysis.tuning.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.axes import STANDARD, nested
+from fedshift.experiments.choice import stage_of
+from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
+from fedshift.experiments.rows import entry, method_of
+from fedshift.experiments.schema import AxisValues, Experiment, Tune
+from fedshift.experiments.space import Space, points
+
+SEED = "seed"
+
+
+class Trial(NamedTuple):
+    """A point that is tried for a row: dotted key -> value."""
+
+    row: str
+    values: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The trial's row in the tuning: "fedprox: local.lr=0.1, mu=0.01"."""
+        settings = (f"{key.removeprefix('method.params.')}={value}" for key, value in self.values.items())
+        return f"{self.row}: {', '.join(settings) or 'as it is'}"
+
+
+def trials(
+    experiment: Experiment, known: Protocol, lineage: list[str], preset: Callable[[str], Preset]
+) -> list[Trial]:
+    """All points that are tried, as many for each row as `tune.budget` says, in the order of the file.
+
+    known, lineage: the experiment's protocol, and its name after those that it is based on
+    preset: reads a method's presets, with what is searched for it
+
+    Raises FedshiftError for a row with fewer points, and for a search that cannot be.
+    """
+    tune, where = _checked(experiment, known), _where(experiment)
+    budget = None if tune.budget == "grid" else tune.budget
+    found = []
+    for row in searched_rows(experiment):
+        method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
+        spaces = {**known.grid, **preset(method).searched(lineage)}
+        wanted = _wanted(experiment, row, spaces)
+        found += [Trial(row, point) for point in points(wanted, budget, tune.draw, f"{where}: {row}")]
+    return found
+
+
+def stage(experiment: Experiment, known: Protocol, found: Iterable[Trial]) -> Experiment:
+    """The tuning as an experiment, from its trials."""
+    tune = _checked(experiment, known)
+    common = merge(known.spec, experiment.spec)
+    methods: dict[str, Partial | None] = {}
+    only: dict[str, dict[str, list[Any]]] = {}
+    for trial in found:
+        own = experiment.methods[trial.row] or {}
+        name = method_of(trial.row, own, common)
+        parts = [{"method": {"name": name}}, own, *(nested(*item) for item in trial.values.items())]
+        methods[trial.label] = functools.reduce(merge, parts)
+        only[trial.label] = _only(experiment, tune, trial.row)
+    keep: Partial = {"evaluation": {"keep": "none"}}
+    return Experiment(
+        name=stage_of(experiment.name),
+        title=f"Tuning of: {experiment.title}",
+        protocol=experiment.protocol,
+        preset=experiment.preset,
+        spec=functools.reduce(merge, (experiment.spec, keep, tune.spec)),
+        methods=methods,
+        axes={**experiment.axes, SEED: AxisValues(key=SEED, values=tune.seeds)},
+        only={label: fewer for label, fewer in only.items() if fewer},
+        figures=[],
+    )
+
+
+def searched_rows(experiment: Experiment) -> list[str]:
+    """The rows that are tuned; others take another's choice."""
+    assert experiment.tune is not None
+    return [row for row in experiment.methods if row not in experiment.tune.like]
+
+
+def place(experiment: Experiment, point: dict[str, Any]) -> dict[str, Any]:
+    """Of a run's values on the axes those for which its row has a choice of its own: all axes but the seed
+    and those of `tune.axes`.
+    """
+    assert experiment.tune is not None
+    together = {SEED, *experiment.tune.axes}
+    if "target" in together:
+        together.add("validation")
+    return {axis: value for axis, value in point.items() if axis not in together}
+
+
+def check_places(
+    experiment: Experiment,
+    final: Iterable[tuple[str, dict[str, Any]]],
+    tried: Iterable[tuple[str, dict[str, Any]]],
+) -> None:
+    """Raise FedshiftError where a final run is at a place where its row is not tuned; both are given by row
+    and values on the axes.
+    """
+    assert experiment.tune is not None
+    tuned: dict[str, list[dict[str, Any]]] = {}
+    for row, point in tried:
+        at = place(experiment, point)
+        tuned.setdefault(row, []).extend([at] if at not in tuned.get(row, []) else [])
+    for row, point in final:
+        at, owner = place(experiment, point), experiment.tune.like.get(row, row)
+        if at not in tuned.get(owner, []):
+            what = f"leaves no run to tune '{owner}' at {at}"
+            raise FedshiftError(f"{_where(experiment)}.axes", what, "Add a value of it that these runs have.")
+
+
+def unequal(found: Iterable[Trial]) -> dict[str, int]:
+    """Row -> its points, where rows have different numbers of them; else empty."""
+    counts: dict[str, int] = {}
+    for trial in found:
+        counts[trial.row] = counts.get(trial.row, 0) + 1
+    return counts if len({*counts.values()}) > 1 else {}
+
+
+def _where(experiment: Experiment) -> str:
+    return f"experiments/{experiment.name}.yaml: tune"
+
+
+def _checked(experiment: Experiment, known: Protocol) -> Tune:
+    """What the file says of the tuning. Raises FedshiftError for names that do not exist and for a seed of
+    the search that is one of the final runs, too.
+    """
+    tune, where = experiment.tune, _where(experiment)
+    if tune is None:
+        name = f"experiments/{experiment.name}.yaml"
+        raise FedshiftError(name, "is not tuned", "Add `tune:` (docs/tuning.md).")
+    if shared := sorted({*tune.seeds} & {*_final_seeds(experiment, known)}):
+        what = f"{shared[0]} is a seed of the final runs, too"
+        raise FedshiftError(f"{where}.seeds", what, "Tune with seeds that no final run has.")
+    for axis in tune.axes:
+        if axis == SEED or axis not in experiment.axes:
+            others = [name for name in experiment.axes if name != SEED]
+            raise unknown(f"{where}.axes", "axis that may be tuned together", axis, others)
+    for row in [*tune.like, *tune.like.values(), *(row for row in tune.space if row != "*")]:
+        if row not in experiment.methods:
+            raise unknown(where, "row of this experiment", row, experiment.methods)
+    if again := [row for row in tune.like.values() if row in tune.like]:
+        raise FedshiftError(f"{where}.like", f"'{again[0]}' is not tuned itself", "Name a row that is tuned.")
+    if any(axis.key in ("method", "method.name") for axis in experiment.axes.values()):
+        what = "an axis varies the method, and each row has its own search"
+        raise FedshiftError(where, what, "Write the methods as rows.")
+    return tune
+
+
+def _final_seeds(experiment: Experiment, known: Protocol) -> list[int]:
+    axis = experiment.axes.get(STANDARD[SEED])
+    if axis is None:
+        return [merge(known.spec, experiment.spec).get(SEED, 0)]
+    return known.seeds if axis.values == "all" else axis.values
+
+
+def _wanted(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
+    """What is searched for a row: `spaces`, over them `tune.space` for all rows and for this; but for what
+    the row's entry or an axis sets.
+    """
+    assert experiment.tune is not None
+    wanted: dict[str, Space | None] = {**spaces}
+    for name in ("*", row):
+        wanted |= experiment.tune.space.get(name, {})
+    fixed = [*_keys(entry(experiment, row)[1]), *(axis.key for axis in experiment.axes.values())]
+    return {
+        key: space
+        for key, space in wanted.items()
+        if space is not None and not any(f"{key}.".startswith(f"{setter}.") for setter in fixed)
+    }
+
+
+def _keys(partial: Partial, prefix: str = "") -> Iterator[str]:
+    """The dotted keys of all values in a part of a specification."""
+    for key, value in partial.items():
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:
+    """The values to which a row is confined in the search: `tune.axes`, within the row's own."""
+    own = {axis: values for axis, values in experiment.only.get(row, {}).items() if axis != SEED}
+    for axis, values in tune.axes.items():
+        within = [value for value in values if value in own.get(axis, values)]
+        own[axis] = within or own[axis]
+    return own

@@ -1,0 +1,177 @@
+"""What a search chooses: by validation, never by test, the same whatever order its runs come in."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from fedshift.analysis import tuning
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.tuning import Tried, best, tried
+from fedshift.errors import FedshiftError
+from fedshift.experiments.choice import Choice, read
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load, trials
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import Trial
+from fedshift.rundir import RunDirectory
+
+from .conftest import Project, accuracy
+
+TUNE = {"budget": 3, "seeds": [100, 101], "space": {"*": {"local.lr": [0.1, 0.2, 0.3]}}}
+RATES = (0.1, 0.2, 0.3)
+Values = dict[
+    float, tuple[float, float]
+]  # rate -> accuracy on validation, on test and on the held-out domain
+
+
+def searched(
+    project: Project, values: Values, protocol: str = "digits", **keys: Any
+) -> tuple[Experiment, Collected]:
+    """The finished search of one row over three rates; the second seed lies 0.02 above the first."""
+    axes = {"target": ["plain"], "seed": [0]}
+    project.declare(methods={"fedavg": None}, axes=axes, tune=TUNE, protocol=protocol, **keys)
+    experiment = load(project.workspace, "toy")
+    project.name = "toy.tuning"
+    for cell in expand(project.workspace, load(project.workspace, "toy.tuning")):
+        val, test = values[cell.spec.local.lr]
+        val += 0.02 * (cell.axes["seed"] - 100)
+        rounds = {0: accuracy((0.1, 0.1), 0.1), 1: accuracy((test, test), test, val=(val, val))}
+        project.add(cell.label, rounds, spec=cell.spec, **cell.axes)
+    return experiment, project.collect()
+
+
+def choice(project: Project, values: Values, **keys: Any) -> Choice:
+    experiment, collected = searched(project, values, **keys)
+    path = tuning.write(project.workspace, experiment, collected)
+    found = read(path)
+    assert found
+    return found
+
+
+AGAINST_TEST: Values = {0.1: (0.5, 0.9), 0.2: (0.7, 0.2), 0.3: (0.6, 0.8)}
+
+
+def test_the_choice_is_by_validation_where_test_says_otherwise(project: Project) -> None:
+    (chosen,) = choice(project, AGAINST_TEST).chosen
+    assert chosen.values == {"local.lr": 0.2}
+    assert chosen.validation == pytest.approx(71.0)  # the mean over both seeds
+    assert (chosen.row, chosen.where, chosen.points, chosen.failed) == ("fedavg", {"target": "plain"}, 3, 0)
+
+
+def rewritten(collected: Collected, splits: tuple[str, ...], value: float) -> None:
+    """All collected accuracies on these splits become this value."""
+    table = pq.read_table(collected.path)
+    theirs = pc.is_in(table["split"], pa.array(splits))
+    values = pc.if_else(theirs, pa.scalar(value, table["value"].type), table["value"])
+    place = table.column_names.index("value")
+    pq.write_table(table.set_column(place, table.schema.field("value"), values), collected.path)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
+def test_no_test_accuracy_can_move_the_choice(project: Project, value: float) -> None:
+    """Whatever stands on test and on the held-out domain: the same bytes. On validation: not."""
+    experiment, collected = searched(project, AGAINST_TEST)
+    path = tuning.write(project.workspace, experiment, collected)
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    rewritten(collected, ("test", "target"), value)
+    tuning.write(project.workspace, experiment, collected)
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+    rewritten(collected, ("val",), 0.25)
+    tuning.write(project.workspace, experiment, collected)
+    assert path.read_bytes() != before[path.name]
+
+
+def test_a_planted_leak_is_noticed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks above fail for a choice by test accuracy, the bug that they are for."""
+    monkeypatch.setattr(tuning, "VALIDATION", "test")
+    monkeypatch.setitem(tuning.AGGREGATE, "test", tuning.AGGREGATE["all"])
+    monkeypatch.setattr(tuning, "choose_round", lambda frame, keys, rule: frame[frame["round"] == 1])
+    (chosen,) = choice(project, AGAINST_TEST).chosen
+    assert chosen.values == {"local.lr": 0.1}  # the best on test: the leak is real, and its choice another
+
+
+def test_the_round_is_the_protocols(project: Project) -> None:
+    """`last` scores the last round, `best_first` the best: a rate that gets worse again is told apart."""
+    values = {0.1: (0.05, 0.5), 0.2: (0.05, 0.5), 0.3: (0.04, 0.5)}
+    (chosen,) = choice(project, values).chosen
+    assert (chosen.values, chosen.validation) == ({"local.lr": 0.1}, pytest.approx(6.0))
+
+
+def test_the_best_round_counts_where_the_protocol_says_so(project: Project) -> None:
+    found = choice(project, {0.1: (0.05, 0.5), 0.2: (0.05, 0.5), 0.3: (0.04, 0.5)}, protocol="unified",
+                   spec={"data": {"dataset": "digits"}})  # fmt: skip
+    assert found.rule == "best_first"
+    assert found.chosen[0].validation == pytest.approx(10.0)  # round 0
+
+
+def point(rate: float, *scores: float, row: str = "fedavg", **where: Any) -> Tried:
+    return Tried(Trial(row, {"local.lr": rate}), where, list(scores))
+
+
+def test_of_equal_points_the_first_is_taken() -> None:
+    tied = [point(0.1, 50.0), point(0.2, 60.0), point(0.3, 60.0)]
+    assert best(tied, "last").chosen[0].values == {"local.lr": 0.2}
+    # Sums of the same scores in another order, which may differ in their last bit.
+    tied = [point(0.1, 0.1, 0.2, 0.3), point(0.2, 0.3, 0.2, 0.1)]
+    assert best(tied, "last").chosen[0].values == {"local.lr": 0.1}
+
+
+def test_each_row_and_place_has_a_choice_of_its_own() -> None:
+    found = best(
+        [point(0.1, 50.0, d=1), point(0.2, 60.0, d=1), point(0.1, 60.0, d=2), point(0.2, 50.0, d=2),
+         point(0.1, 1.0, row="fedprox", d=1)],
+        "last",
+    )  # fmt: skip
+    assert [(one.row, one.where, one.values["local.lr"]) for one in found.chosen] == [
+        ("fedavg", {"d": 1}, 0.2), ("fedavg", {"d": 2}, 0.1), ("fedprox", {"d": 1}, 0.1),
+    ]  # fmt: skip
+
+
+def test_a_point_that_failed_is_never_taken() -> None:
+    (chosen,) = best([point(0.1, 99.0, math.nan), point(0.2, 10.0, 10.0)], "last").chosen
+    assert (chosen.values, chosen.points, chosen.failed) == ({"local.lr": 0.2}, 2, 1)
+    with pytest.raises(FedshiftError, match="all 2 points of 'fedavg'"):
+        best([point(0.1, math.nan), point(0.2, math.inf)], "last")
+
+
+def test_failed_runs_are_left_out_and_missing_ones_are_waited_for(project: Project) -> None:
+    experiment, collected = searched(project, AGAINST_TEST)
+    label = next(one.label for one in trials(project.workspace, experiment) if one.values["local.lr"] == 0.2)
+    runs = collected.runs[collected.runs["method"] == label]
+    run = RunDirectory(project.workspace.root / runs["run"].iloc[0])
+    run.summary_file.unlink()
+    with pytest.raises(FedshiftError, match="1 of 6 runs of the search are not finished"):
+        tried(project.workspace, experiment, project.collect())
+    run.fail({"kind": "FedshiftError", "text": "not finite", "retry": False, "trace": ""})
+    (chosen,) = best(tried(project.workspace, experiment, project.collect()), "last").chosen
+    assert (chosen.values, chosen.failed) == ({"local.lr": 0.3}, 1)
+
+
+def test_what_was_tried_stands_beside_the_choice(project: Project) -> None:
+    experiment, collected = searched(project, AGAINST_TEST)
+    path = tuning.write(project.workspace, experiment, collected)
+    table = pd.read_csv(path.with_suffix(".csv"))
+    assert list(table) == ["method", "target", "local.lr", "validation", "std", "runs", "chosen"]
+    by_rate = table.set_index("local.lr")
+    assert by_rate["validation"].round(6).to_dict() == {0.1: 51.0, 0.2: 71.0, 0.3: 61.0}
+    assert by_rate["std"].round(6).unique().tolist() == [1.0]
+    assert by_rate["chosen"].to_dict() == {0.1: False, 0.2: True, 0.3: False}
+    assert "| fedavg | plain | local.lr 0.2 | 71.00 | 3 | 0 |" in path.with_suffix(".md").read_text()
+
+
+def test_the_choice_is_a_pure_function_of_the_runs(project: Project, tmp_path: Path) -> None:
+    experiment, collected = searched(project, AGAINST_TEST)
+    path = tuning.write(project.workspace, experiment, collected)
+    first = path.read_bytes()
+    assert tuning.write(project.workspace, experiment, project.collect()) == path
+    assert path.read_bytes() == first
+    assert json.loads(first)["chosen"][0]["values"] == {"local.lr": 0.2}
