@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,19 +34,6 @@ def test_the_check_of_a_gpu_plays_on_a_cpu_and_can_fail(tmp_path: Path) -> None:
 def test_without_a_gpu_it_says_so() -> None:
     done = subprocess.run(GPU_CHECK, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1 and "no GPU that torch can use" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_comparison_plays_the_same_work_in_every_row(shared: Path) -> None:
-    """The bare loop and the engine alone, for no framework is installed here: as many rounds, and accuracies of all sets."""
-    command = [sys.executable, "benchmarks/peers/peers.py", "--turns", "1", "--rounds", "2", "--px", "8"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "FEDSHIFT_SHARED": str(shared)}
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")][1:]
-    assert [row[0] for row in rows] == ["| bare loop, fp32", "| fedshift, fp32"]
-    assert rows[0][2] == "**1.00**" and all(float(row[1]) > 0 for row in rows)
 
 
 def test_a_framework_that_is_not_installed_is_named() -> None:
