@@ -13,7 +13,7 @@ from fedshift.analysis import tables
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import numbers
-from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, incomparable, judge
+from fedshift.analysis.judge import COLUMNS, SPREADS, WORDS, _summary, incomparable, judge
 from fedshift.analysis.printed_cell import UNIT
 from fedshift.analysis.printed_spec import margin
 from fedshift.analysis.published import by_uid
@@ -181,6 +181,19 @@ def test_every_paper_has_a_margin_with_its_reason_and_every_spread_a_name() -> N
     with pytest.raises(FedshiftError, match="unknown paper 'FDSF'"):
         margin(Workspace(ROOT), "FDSF")
     assert len(WORDS) == 5
+
+
+def test_a_spread_that_is_not_known_to_be_over_seeds_makes_the_printed_number_a_constant() -> None:
+    """hFedF's is over seeds and clients, as inferred: its three seeds are not counted as a sample."""
+    printed = [*by_uid(Workspace(ROOT)).values()]
+    sampled = {(number.kind, _summary(Workspace(ROOT), number).sampled) for number in printed}
+    assert sampled == {
+        ("std", True),
+        ("ci95", True),
+        ("", False),
+        ("unstated_in_brackets", False),
+        ("std_seeds_and_clients?", False),
+    }
 
 
 # ---- Gains, times, and what is counted or declared

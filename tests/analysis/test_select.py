@@ -30,6 +30,15 @@ def test_rules_and_ties(project: Project, rule: str, expected: int) -> None:
     assert choose(curves(collected), collected.keys, rule)["round"].tolist() == [expected]  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("rule", "expected"), [("best_first", 101), ("best_later", 500)])
+def test_ties_of_many_rounds(rule: str, expected: int) -> None:
+    """Five hundred rounds of three validation accuracies: of those with the highest the first, or the last."""
+    rounds = pd.DataFrame({"seed": 0, "round": range(1, 501)})
+    rounds["val"] = [60.0 + t % 3 if t >= 99 else 50.0 for t in rounds["round"]]
+    (row,) = choose(rounds, ["seed"], rule).to_dict("records")  # type: ignore[arg-type]
+    assert row["round"] == expected
+
+
 def test_the_last_third_is_averaged(project: Project) -> None:
     """Of 7 rounds those from 14/3 on; three evaluations of the second run, whose last is at 0.9."""
     project.declare(

@@ -109,6 +109,7 @@ def test_run_is_adapted_once(method, adaptation, copied):
     assert after["loss"] != before["loss"]
     summary = json.loads((directory / "summary.json").read_text())
     assert told["weights"] == summary["hashes"]["weights_last"]
+    assert {*table["round"].to_pylist()} == {1}  # the run's one round
     written = path.stat().st_mtime_ns
     assert done(fedshift(copied, *command)) == shown
     assert results(copied) == [path] and path.stat().st_mtime_ns == written

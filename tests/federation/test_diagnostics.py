@@ -88,6 +88,21 @@ def test_every_number_has_its_place() -> None:
     assert found == expected
 
 
+def test_what_is_recorded_of_a_graph_leaves_the_graph() -> None:
+    """A number with a derivative is kept without it: the graph of the step is freed."""
+    records: list[Tensor] = []
+
+    class Watched(Recorder):
+        def end(self, C: Client) -> None:
+            with torch.enable_grad():
+                C.record("pair", torch.ones(2, requires_grad=True) * (C.k + 1))
+            records.append(C._recorded)
+
+    found = diagnosed(finish(played(Watched(), rounds=1)))
+    assert [found["pair", 1, k] for k in range(3)] == [{0: k + 1, 1: k + 1} for k in range(3)]
+    assert len(records) == 3 and not any(kept.requires_grad for kept in records)
+
+
 def test_scalars_of_clients_are_metrics_too() -> None:
     rows = [row for row in finish(played(Recorder())).records.rows if row["stage"] == "diagnostic"]
     assert [(row["round"], row["client"], row["metric"], row["value"]) for row in rows] == [

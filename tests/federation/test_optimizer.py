@@ -60,6 +60,7 @@ def test_clipping() -> None:
         ({"kind": "step", "gamma": 0.1, "step": 20}, 39, 0, 0.1),
         ({"kind": "step", "gamma": 0.1, "step": 400, "unit": "epoch"}, 80, 0, 0.1),
         ({"kind": "cosine"}, 25, 0, (1 + math.cos(math.pi / 4)) / 2),
+        ({"kind": "cosine", "unit": "epoch"}, 25, 3, (1 + math.cos(math.pi * 128 / 500)) / 2),
         ({"kind": "cosine"}, 0, 0, 1.0),
     ],
 )

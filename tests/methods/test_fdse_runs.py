@@ -113,6 +113,14 @@ def test_unseen_domain() -> None:
     assert kept.equal(start[state.private.at])
 
 
+def test_asking_for_the_unseen_model_changes_nothing_on_the_server() -> None:
+    federation = finish(small(RUN, method("fdse", unseen_dse="mean")))
+    before = federation.server.row.clone()
+    unseen = federation.method.unseen(federation.server)[0]
+    assert not unseen.equal(before)
+    assert federation.server.row.equal(before)
+
+
 def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
     """One of three clients a round."""
     federation = finish(small(spec(federation={"rounds": 3, "participation": 0.34}), method("fdse")))

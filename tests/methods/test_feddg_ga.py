@@ -41,6 +41,11 @@ def test_weights_by_hand() -> None:
     assert adjusted(torch.tensor([1.0]), torch.tensor([-3.0]), 2.0).tolist() == [1.0]
 
 
+def test_weights_that_all_fall_to_zero_become_equal_parts() -> None:
+    weights = adjusted(torch.tensor([0.01, 0.0]), torch.tensor([-1.0, -1.0]), 0.2)
+    assert weights.tolist() == [0.5, 0.5]
+
+
 def test_centred_gaps() -> None:
     """Gaps (.3, .1, -.1) less .1 are (1, 0, -1) times the widest."""
     weights = adjusted(torch.full((3,), 1 / 3), torch.tensor([0.3, 0.1, -0.1]), 0.3, center=True)

@@ -23,6 +23,11 @@ def test_style_is_over_space_by_sample_and_channel(form: str, sigma: float) -> N
     assert got.sigma[:, 0].tolist() == pytest.approx([got.sigma[0, 0].item()] * 2)
 
 
+def test_two_pixels_have_an_unbiased_variance() -> None:
+    x = torch.tensor([1.0, 4.0], dtype=torch.float64).view(1, 1, 1, 2)
+    assert style(x, "official").sigma.item() == pytest.approx((4.5 + 1e-6) ** 0.5, abs=1e-12)
+
+
 @pytest.mark.parametrize("form", ["biased", "official"])
 def test_adain_to_its_own_style_is_the_identity(form: str) -> None:
     x = maps(3, 4, 5, 5)

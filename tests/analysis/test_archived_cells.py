@@ -1,0 +1,27 @@
+"""Which cells of a table say that archived runs are in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedshift.analysis import tables
+from fedshift.analysis.columns import ARCHIVE
+from fedshift.experiments.load import load
+
+from .conftest import Project, accuracy
+
+
+@pytest.mark.parametrize("archived", ["a", "b"])
+def test_a_cell_counts_the_archived_runs_of_its_own_place(project: Project, archived: str) -> None:
+    """Two targets and two seeds: the runs of one target come from the archive."""
+    axes = {"target": ["a", "b"], "seed": [0, 1]}
+    project.declare(methods={"fedavg": None}, axes=axes, tables={"t": {}})
+    for target in axes["target"]:
+        for seed in axes["seed"]:
+            project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.3)}, target=target, seed=seed)
+    collected = project.collect()
+    collected.runs.loc[collected.runs["target"] == archived, "source"] = ARCHIVE
+    table = load(project.workspace, "toy").tables["t"]
+    table = table.model_copy(update={"columns": ["target"], "metrics": ["ood"]})
+    cells = tables.cells(project.workspace, collected, table).set_index("target")
+    assert cells["archived"].to_dict() == {"a": 0, "b": 0, "Average": 2} | {archived: 2}
