@@ -91,3 +91,8 @@ def test_a_run_is_bit_identical(name: str, project: Path, monkeypatch: pytest.Mo
             pass
         rows.append(federation.state.state_dict())
     torch.testing.assert_close(rows[0], rows[1], rtol=0, atol=0)
+
+
+def test_images_are_not_scaled_unless_asked_for() -> None:
+    x = torch.rand(2, 3, 4, 4)
+    assert samples().normalised(x).equal(x) and samples().unit(x).equal(x)
