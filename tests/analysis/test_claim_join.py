@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claim_join import NEEDS, Joined, join
+from fedshift.analysis.claim_join import NEEDS, UNTESTED, Joined, join
 from fedshift.analysis.claim_sides import sides
 from fedshift.analysis.comparison import KINDS
 from fedshift.analysis.coverage import LOST, Number, numbers
@@ -140,7 +140,6 @@ def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("[FDSE-C04]", "[]", r"FDSE-C04\.1: has no place and no reason"),
         ("  clients:", "  customers:", r"needs: unknown reason 'customers'"),
     ],
 )
@@ -156,3 +155,11 @@ def test_a_claim_without_place_and_reason_is_an_error(
     (tmp_path / "reference" / "claims.yaml").write_text(text.replace(before, after))
     with pytest.raises(FedshiftError, match=said):
         join(Workspace(tmp_path), printed)
+
+
+def test_a_claim_without_place_and_reason_is_untested(tmp_path: Path, printed: list[Number]) -> None:
+    """As in a project that has only some of the experiments: its scorecard counts the claim all the same."""
+    (tmp_path / "reference").symlink_to(ROOT / "reference")
+    (tmp_path / "experiments").mkdir()
+    alone = {one.claim: one.reason for one in join(Workspace(tmp_path), printed)}
+    assert alone["FDSE-C01.1"] == UNTESTED and alone["FDSE-C07.1"] == NEEDS["features"]

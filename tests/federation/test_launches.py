@@ -70,4 +70,6 @@ def test_batches_are_the_same_however_many_are_made_at_once(
     made = [*chunks.batches(samples, order, draws, sizes)]
     assert taken == {0: sizes, 3: [30, 5, 20, 5]}.get(at_once, [30, 5, 20, 5])
     for (x, y), part, own in zip(made, order.split(sizes), draws.split(sizes), strict=True):
-        assert torch.equal(x, augment(pixels[part], own)) and torch.equal(y, part)
+        # A CPU's matrix products may round otherwise in a batch of thirty than of ten (seen on a Xeon with AMX).
+        torch.testing.assert_close(x, augment(pixels[part], own), rtol=1e-6, atol=1e-6)
+        assert torch.equal(y, part)
