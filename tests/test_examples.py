@@ -91,11 +91,8 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
     assert sum("convmixer" in name for name in passed) > 8
     of_evaluations = [name for name in passed if name.startswith("tests/evaluations/")]
-    assert (
-        sum("hardest" in name for name in of_evaluations)
-        == sum("fedavgm" in name for name in of_evaluations)
-        == 1
-    )
+    assert sum("hardest" in name for name in of_evaluations) == 1
+    assert sum("fedavgm" in name for name in of_evaluations) == 2  # all clients take part, and a third of them
 
 
 @pytest.mark.slow
