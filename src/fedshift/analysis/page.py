@@ -89,6 +89,11 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
+def csv(table: pd.DataFrame) -> str:
+    """The rows of a table, numbers to four digits."""
+    return str(table.to_csv(index=False, float_format="%.4f"))
+
+
 def number(value: float) -> str:
     """Three digits or so, thousands set apart; a dash for what was not measured."""
     if value is None or value != value:

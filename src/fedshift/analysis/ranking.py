@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.page import piped
+from fedshift.analysis.page import csv, piped
 from fedshift.analysis.select import selected
 from fedshift.errors import FedshiftError
 from fedshift.experiments.quantity import quantity
@@ -50,6 +50,12 @@ class Ranking:
     p: float
     critical: float
     alpha: float
+
+    @property
+    def alike(self) -> list[str]:
+        """The methods that are not told apart from the first, itself among them."""
+        behind = self.table["rank"] - self.table["rank"].iloc[0]
+        return self.table.loc[behind < self.critical, "method"].tolist()
 
 
 def ranking(collections: Sequence[Collected], metric: str, alpha: float = 0.05) -> Ranking:
@@ -143,7 +149,7 @@ def _improvement(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[floa
 
 def write(folder: Path, result: Ranking, metric: str) -> Path:
     """Write ranks.csv and ranks.md; return their stem."""
-    write_text(folder / "ranks.csv", str(result.table.to_csv(index=False, float_format="%.4f")))
+    write_text(folder / "ranks.csv", csv(result.table))
     write_text(folder / "ranks.md", markdown(result, metric))
     return folder / "ranks"
 
@@ -160,13 +166,11 @@ def markdown(result: Ranking, metric: str) -> str:
         ]
         for row in result.table.to_dict("records")
     ]
-    best = result.table["rank"].iloc[0]
-    alike = result.table.loc[result.table["rank"] - best < result.critical, "method"].tolist()
     lines = [
         f"Ranked by {metric} over {result.blocks} blocks.",
         f"Friedman: chi2 = {result.statistic:.2f}, p = {result.p:.3g}.",
         f"Nemenyi: mean ranks that differ by less than {result.critical:.2f} are not told apart "
-        f"(alpha = {result.alpha:g}); with the first: {', '.join(alike[1:]) or 'none'}.",
+        f"(alpha = {result.alpha:g}); with the first: {', '.join(result.alike[1:]) or 'none'}.",
         *(f"Left out: {text}." for text in result.left),
     ]
     table = piped([head, *rows], ["---", "--:", "--:", "--:"])

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.page import csv
 from fedshift.analysis.panels import LABELLED, Axis, Panel, Panels, Series, table
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text
@@ -83,7 +84,7 @@ def write(workspace: Workspace, collected: Collected) -> list[Path]:
                 with atomic_path(paths[-1]) as temporary:
                     figure.savefig(temporary, format=suffix, metadata=about)
         paths.append(folder / f"{name}.csv")
-        write_text(paths[-1], table(panels).to_csv(index=False, float_format="%.4f"))
+        write_text(paths[-1], csv(table(panels)))
     return paths
 
 

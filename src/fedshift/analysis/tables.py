@@ -15,7 +15,7 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.footnotes import footnotes
 from fedshift.analysis.notes import notes
-from fedshift.analysis.page import html, markdown
+from fedshift.analysis.page import csv, html, markdown
 from fedshift.analysis.printed_cell import printed_cell
 from fedshift.analysis.published import Published
 from fedshift.analysis.run_values import of_runs
@@ -45,20 +45,20 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     below = notes(collected)
     for (name, table), titled_table in zip(tables.items(), titled, strict=True):
-        write_text(folder / f"{name}.csv", _csv(table))
+        write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
     judged = judge.judge(workspace, collected, tables)
-    write_text(folder / "verdicts.csv", _csv(judged))
+    write_text(folder / "verdicts.csv", csv(judged))
     verdicts = claims.verdicts(workspace, collected)
     groups = claim_groups.groups(workspace, verdicts)
     if verdicts:
-        write_text(folder / "claims.csv", _csv(claim_lines.table(verdicts)))
-        write_text(folder / "claims_groups.csv", _csv(pd.DataFrame(map(asdict, groups))))
+        write_text(folder / "claims.csv", csv(claim_lines.table(verdicts)))
+        write_text(folder / "claims_groups.csv", csv(pd.DataFrame(map(asdict, groups))))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
     below_verdicts = verdict_lines.footnotes(judged)
     below = [*footnotes([*tables.values()]), *below_verdicts, *claim_lines.footnotes(verdicts), *below]
     lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
-    write_text(folder / "table.csv", _csv(pd.concat(together)) if together else "")
+    write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
     write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
     return folder / "table"
@@ -202,7 +202,3 @@ def _runs(collected: Collected, method: str, values: dict[str, Any]) -> pd.DataF
     for axis, value in values.items():
         runs = runs[runs[axis] != NONE] if value == AVERAGE else runs[runs[axis] == value]
     return runs
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return str(table.to_csv(index=False, float_format="%.4f"))

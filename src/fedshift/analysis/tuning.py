@@ -19,6 +19,7 @@ from fedshift.analysis import values
 from fedshift.analysis.aggregation import AGGREGATE
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.metrics.base import Metric
+from fedshift.analysis.page import piped
 from fedshift.analysis.select import choose as choose_round
 from fedshift.analysis.uses import choice_now
 from fedshift.errors import FedshiftError
@@ -152,11 +153,11 @@ def _page(choice: Choice) -> str:
     """The chosen values as a Markdown table."""
     axes = list(dict.fromkeys(axis for entry in choice.chosen for axis in entry.where))
     head = ["method", *axes, "chosen", "validation", "points", "failed"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = []
     for entry in choice.chosen:
         settings = ", ".join(f"{key} {value}" for key, value in entry.values.items()) or "as it is"
         cells = [entry.row, *(entry.where.get(axis, "") for axis in axes), settings]
         cells += [f"{entry.validation:.2f}", entry.points, entry.failed]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        rows.append([*map(str, cells)])
     note = f"Chosen by validation accuracy ALL (percent; `{choice.rule}`); test accuracies chose nothing."
-    return "\n".join([note, "", *lines, ""])
+    return f"{note}\n\n{piped([head, *rows], ['---'] * len(head))}\n"

@@ -27,8 +27,8 @@ PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run w
 
 class Column(NamedTuple):
     """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
-    "ece.ood"; relative: to the row that the table names in `against`, "gain" its value less the row's,
-    "ratio" the row's over its.
+    "ece.ood"; relative: to the row that the table names in `against`; "gain": that row's value less this
+    row's, "ratio": this row's over that row's.
     """
 
     kind: Kind

@@ -9,10 +9,12 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.export import html, latex, markdown
 from fedshift.analysis.export.content import exported
 from fedshift.analysis.export.typeset import pdf
+from fedshift.analysis.page import csv
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 
 FORMATS = ("tex", "pdf", "csv", "md", "html")
+KINDS = {"tex": latex, "pdf": latex, "md": markdown, "html": html}
 
 
 def write(
@@ -32,19 +34,17 @@ def write(
     for name, table in cells.items():
         title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
         own = None if judged is None else judged[judged["table"] == name]
-        tex = latex.latex(exported(title, table, latex.STYLE, remarks, own))
-        texts = {
-            "tex": tex,
-            "csv": str(table.to_csv(index=False, float_format="%.4f")),
-            "md": markdown.markdown(exported(title, table, markdown.STYLE, remarks, own)),
-            "html": html.html(exported(title, table, html.STYLE, remarks, own)),
-        }
         for suffix in FORMATS:
             if suffix not in formats:
                 continue
             written.append(folder / f"{name}.{suffix}")
+            if suffix == "csv":
+                write_text(written[-1], csv(table))
+                continue
+            kind = KINDS[suffix]
+            text = kind.render(exported(title, table, kind.STYLE, remarks, own))
             if suffix == "pdf":
-                pdf(tex, written[-1])
+                pdf(text, written[-1])
             else:
-                write_text(written[-1], texts[suffix])
+                write_text(written[-1], text)
     return written

@@ -9,7 +9,7 @@ from fedshift.analysis.export.content import Exported, Style, lines, plain
 STYLE = Style(escape, plain, lambda text: f"<b>{text}</b>", lambda text: f"<u>{text}</u>")
 
 
-def html(table: Exported) -> str:
+def render(table: Exported) -> str:
     """A `section` without styles, for a page of one's own."""
     parts = [f"<section>\n<h2>{escape(table.title)}</h2>"]
     for block in table.blocks:

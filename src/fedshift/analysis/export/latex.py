@@ -30,7 +30,7 @@ STYLE = Style(
 )
 
 
-def latex(table: Exported) -> str:
+def render(table: Exported) -> str:
     """A `table` environment for each block, so that none is longer than a page: needs the packages booktabs,
     siunitx and graphicx.
     """

@@ -8,7 +8,7 @@ from fedshift.analysis.page import piped
 STYLE = Style(str, plain, lambda text: f"**{text}**", lambda text: f"<u>{text}</u>")
 
 
-def markdown(table: Exported) -> str:
+def render(table: Exported) -> str:
     """A heading, a table for each block, a list of notes."""
     parts = [f"## {table.title}"]
     for block in table.blocks:

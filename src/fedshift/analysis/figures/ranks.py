@@ -44,7 +44,7 @@ class Ranks(Figure):
         table, half = result.table, result.critical / 2
         series = []
         for place, (method, rank) in enumerate(zip(table["method"], table["rank"], strict=True)):
-            label = ALIKE if rank - table["rank"].iloc[0] < result.critical else APART
+            label = ALIKE if method in result.alike else APART
             spread = Spread([rank - half], [rank + half], "bar", "x")
             series.append(Series(label, str(method), [rank], [float(place)], "square", spread))
         ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
