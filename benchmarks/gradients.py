@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collected import Collected, read
-from fedshift.analysis.select import choose, curves
+from fedshift.analysis.collection.collected import Collected, read
+from fedshift.analysis.quantities.select import choose, curves
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fedshift.analysis.collected import read
-from fedshift.analysis.paired import estimate, paired
-from fedshift.analysis.select import selected
+from fedshift.analysis.claims.paired import estimate, paired
+from fedshift.analysis.collection.collected import read
+from fedshift.analysis.quantities.select import selected
 from fedshift.workspace import Workspace
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.printed_spec import margin
-from fedshift.analysis.verdicts import LEVEL, corrected, probabilities
+from fedshift.analysis.printed.spec import margin
+from fedshift.analysis.verdicts.equivalence import LEVEL, corrected, probabilities
 from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.select import selected
+from fedshift.analysis.quantities.select import selected
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 

@@ -13,9 +13,9 @@ import torch
 from examples.gap import Gap
 from examples.hardest import Hardest
 from fedshift import registry
-from fedshift.analysis import static
+from fedshift.analysis.drawing import static
+from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.metrics.base import Metric
-from fedshift.analysis.panels import table
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.statistics import BINS

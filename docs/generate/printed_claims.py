@@ -10,11 +10,11 @@ from pathlib import Path
 
 from printed_numbers import every_number
 
-from fedshift.analysis.claim_join import Joined, join
-from fedshift.analysis.claim_names import statement
-from fedshift.analysis.claim_printed import WORDS
-from fedshift.analysis.comparison import KINDS
-from fedshift.analysis.page import piped
+from fedshift.analysis.claims.comparison import KINDS
+from fedshift.analysis.claims.join import Joined, join
+from fedshift.analysis.claims.names import statement
+from fedshift.analysis.claims.on_print import WORDS
+from fedshift.analysis.tables.page import piped
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.workspace import Workspace
 

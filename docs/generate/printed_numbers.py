@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from pathlib import Path
 
-from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collect import collect
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.collected import Collected
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable

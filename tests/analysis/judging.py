@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedshift.analysis import claim_lines
 from fedshift.analysis.claims import Verdict, verdicts
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.collection.collected import Collected
 from fedshift.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy

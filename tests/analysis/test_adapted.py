@@ -16,14 +16,14 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims import verdicts
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.evaluated import evaluated, gather
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.evaluated import evaluated, gather
+from fedshift.analysis.collection.restore import restore
+from fedshift.analysis.collection.uses import Use
+from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.figures.curves import Curves
-from fedshift.analysis.notes import notes
-from fedshift.analysis.panels import table
 from fedshift.analysis.report import write as write_report
-from fedshift.analysis.restore import restore
-from fedshift.analysis.uses import Use
+from fedshift.analysis.tables.notes import notes
 from fedshift.evaluations.base import read
 from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.load import load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.columns import ARCHIVE
+from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.experiments.load import load
 
 from .conftest import Project, accuracy

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import tuning
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, read

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.analysis.collect import collect
+from fedshift.analysis.collection.collect import collect
 from fedshift.archive import store
 from fedshift.files import write_bytes
 from fedshift.workspace import Workspace

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.analysis.evaluated import evaluated
+from fedshift.analysis.collection.evaluated import evaluated
+from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.metrics.base import as_array
-from fedshift.analysis.restore import restore
 from fedshift.errors import FedshiftError
 from fedshift.evaluations.base import read
 from fedshift.experiments import task

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.analysis import claims, report, static, tables
-from fedshift.analysis.collect import collect
-from fedshift.analysis.columns import COLUMNS, RUNS
+from fedshift.analysis import claims, report, tables
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.columns import COLUMNS, RUNS
+from fedshift.analysis.drawing import static
 from fedshift.analysis.figures.curves import Curves
-from fedshift.analysis.select import curves
-from fedshift.analysis.values import reported
+from fedshift.analysis.quantities.select import curves
+from fedshift.analysis.quantities.values import reported
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS

@@ -8,8 +8,8 @@ import pytest
 
 from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
-from fedshift.analysis.collect import collect
-from fedshift.analysis.comparison import comparisons
+from fedshift.analysis.claims.comparison import comparisons
+from fedshift.analysis.collection.collect import collect
 from fedshift.experiments.column import column
 from fedshift.experiments.load import available
 from fedshift.workspace import Workspace

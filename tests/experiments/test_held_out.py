@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from fedshift import identity
-from fedshift.analysis.collect import collect
+from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.tables import write
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index

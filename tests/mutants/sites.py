@@ -23,12 +23,12 @@ SCOPE = (
     "models",
     "federation",
     "evaluations",
-    "analysis/select.py",
-    "analysis/claims.py",
-    "analysis/judge.py",
-    "analysis/paired.py",
-    "analysis/tables.py",
-    "analysis/verdicts.py",
+    "analysis/quantities/select.py",
+    "analysis/claims/__init__.py",
+    "analysis/verdicts/judge.py",
+    "analysis/claims/paired.py",
+    "analysis/tables/__init__.py",
+    "analysis/verdicts/equivalence.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")
 BITS = ("BitOr", "BitAnd", "BitXor")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.analysis.uses import UNKNOWN, planned
+from fedshift.analysis.collection.uses import UNKNOWN, planned
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, Chosen
 from fedshift.experiments.load import load

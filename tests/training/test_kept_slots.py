@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.analysis.diagnostics import diagnostics
+from fedshift.analysis.collection.diagnostics import diagnostics
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.identity import identify, run_name

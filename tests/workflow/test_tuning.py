@@ -61,7 +61,7 @@ UNDISTURBED = """\
 import torch
 from pathlib import Path
 from fedshift.analysis import tuning
-from fedshift.analysis.collect import collect
+from fedshift.analysis.collection.collect import collect
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.experiments.load import load

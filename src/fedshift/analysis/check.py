@@ -9,9 +9,9 @@ from typing import Literal
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import CHANCE
-from fedshift.analysis.select import selected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.columns import CHANCE
+from fedshift.analysis.quantities.select import selected
 from fedshift.files import write_json
 from fedshift.workspace import Workspace
 

@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.page import csv, piped
-from fedshift.analysis.select import selected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.tables.page import csv, piped
 from fedshift.errors import FedshiftError
 from fedshift.experiments.quantity import quantity
 from fedshift.files import write_text

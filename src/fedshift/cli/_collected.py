@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedshift.analysis.collect import collect
-from fedshift.analysis.collected import Collected, read
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.collected import Collected, read
 from fedshift.cli.plan import read_request
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace

@@ -17,7 +17,7 @@ from fedshift.planning import planfile
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fedshift.analysis.uses import Use
+    from fedshift.analysis.collection.uses import Use
     from fedshift.experiments.schema import Experiment
 
 Tasks = dict[str, "tuple[Task, list[Use]]"]

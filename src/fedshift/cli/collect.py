@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis.collect import collect
-from fedshift.analysis.columns import ARCHIVE
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.workspace import TUNING, Workspace
 

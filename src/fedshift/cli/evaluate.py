@@ -63,7 +63,7 @@ def command(
     """
     import torch
 
-    from fedshift.analysis.uses import planned
+    from fedshift.analysis.collection.uses import planned
     from fedshift.cli import _tasks
     from fedshift.experiments.load import load
     from fedshift.training.device import device as device_of
@@ -98,7 +98,7 @@ def command(
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
     """Compute tasks of every finished run, a run at a time, and gather the results."""
-    from fedshift.analysis.evaluated import gather
+    from fedshift.analysis.collection.evaluated import gather
 
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():

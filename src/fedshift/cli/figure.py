@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.analysis import static
+from fedshift.analysis.drawing import static
 from fedshift.cli._collected import collected_or_archived
 from fedshift.workspace import Workspace
 

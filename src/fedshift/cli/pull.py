@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis.restore import restore
+from fedshift.analysis.collection.restore import restore
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.analysis import scorecard
+from fedshift.analysis.report import scorecard
 from fedshift.workspace import Workspace
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import tuning
-from fedshift.analysis.collected import read
+from fedshift.analysis.collection.collected import read
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.workspace import Workspace

@@ -17,7 +17,7 @@ AGGREGATIONS = {
     "pooled": "pooled",
     "worst": "worst client",
     "std": "std over clients",
-}  # name -> as tables head it; fedshift.analysis.aggregation computes them
+}  # name -> as tables head it; fedshift.analysis.quantities.aggregation computes them
 DEFAULT = "accuracy"
 
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.analysis import export
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import ARCHIVE
-from fedshift.analysis.judge import WORDS
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from fedshift.analysis import static
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing import static
 from fedshift.analysis.figures.claims import Claims
 from tests.analysis.conftest import Project, accuracy
 

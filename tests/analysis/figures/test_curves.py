@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
 
-from fedshift.analysis import interactive, static
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.curves import Curves
-from fedshift.analysis.panels import Panels
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
 from tests.analysis.conftest import Project, accuracy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedshift.analysis import static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.figures.ranks import ALIKE, APART, Ranks
 from fedshift.analysis.ranking import critical
 from fedshift.errors import FedshiftError

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis import interactive, static
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.sweep import Sweep
-from fedshift.analysis.panels import Panels, table
 from fedshift.resolve import params
 from tests.analysis.conftest import Project, accuracy
 

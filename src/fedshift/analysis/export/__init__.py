@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedshift.analysis import judge, sources, tables
-from fedshift.analysis.collected import Collected
+from fedshift.analysis import tables
+from fedshift.analysis.collection import sources
+from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.export import html, latex, markdown
 from fedshift.analysis.export.content import exported
 from fedshift.analysis.export.typeset import pdf
-from fedshift.analysis.page import csv
+from fedshift.analysis.tables.page import csv
+from fedshift.analysis.verdicts import judge
 from fedshift.files import write_text
 from fedshift.workspace import Workspace
 

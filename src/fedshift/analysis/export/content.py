@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.ranks import BEST, SECOND, ranks
-from fedshift.analysis.footnotes import FEWER, REMARK, footnotes
-from fedshift.analysis.grid import Grid, laid_out
-from fedshift.analysis.sources import MARK
+from fedshift.analysis.tables.footnotes import FEWER, REMARK, footnotes
+from fedshift.analysis.tables.grid import Grid, laid_out
 from fedshift.experiments.column import column
 
 PRINTED, VERDICT = "printed", "verdict"
@@ -52,7 +52,8 @@ def exported(
     title: str, cells: pd.DataFrame, style: Style, remarks: list[str], judged: pd.DataFrame | None = None
 ) -> Exported:
     """A table of `fedshift.analysis.tables.cells`, with printed values and the verdicts (rows of
-    `fedshift.analysis.judge.judge` of this table) where these are given. remarks: notes of the experiment.
+    `fedshift.analysis.verdicts.judge.judge` of this table) where these are given. remarks: notes of the
+    experiment.
     """
     usual = _usual_seeds(cells)
     words = {} if judged is None else _words(judged)

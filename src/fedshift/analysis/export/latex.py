@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.content import Exported, Style, lines
-from fedshift.analysis.footnotes import FEWER, REMARK
-from fedshift.analysis.grid import Grid
-from fedshift.analysis.sources import MARK
+from fedshift.analysis.tables.footnotes import FEWER, REMARK
+from fedshift.analysis.tables.grid import Grid
 
 TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_",

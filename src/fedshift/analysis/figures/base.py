@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.panels import Panels
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Panels
 from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 

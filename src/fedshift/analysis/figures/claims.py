@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from fedshift.analysis import claims
 from fedshift.analysis.claims import Verdict
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.claims.paired import Difference
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.paired import Difference
-from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.beside import AVERAGE, printed
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.seeds import Kind, bands, over_seeds
-from fedshift.analysis.select import curves
+from fedshift.analysis.printed.beside import AVERAGE, printed
+from fedshift.analysis.quantities.seeds import Kind, bands, over_seeds
+from fedshift.analysis.quantities.select import curves
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 

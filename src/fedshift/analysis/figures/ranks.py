@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment

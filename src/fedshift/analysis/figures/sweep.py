@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedshift.analysis.aggregation import heading, in_percent
-from fedshift.analysis.beside import AVERAGE, printed
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.panels import Axis, Panel, Panels, Row, Series, Spread, Style
-from fedshift.analysis.seeds import BANDS, over_seeds
-from fedshift.analysis.select import selected
+from fedshift.analysis.printed.beside import AVERAGE, printed
+from fedshift.analysis.quantities.aggregation import heading, in_percent
+from fedshift.analysis.quantities.seeds import BANDS, over_seeds
+from fedshift.analysis.quantities.select import selected
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.quantity import quantity

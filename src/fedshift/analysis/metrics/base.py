@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 class Metric:
     """A number for each of many sets of samples. How the clients of a run become one number:
-    fedshift.analysis.aggregation.
+    fedshift.analysis.quantities.aggregation.
     """
 
     name: ClassVar[str]

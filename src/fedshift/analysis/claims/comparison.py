@@ -1,0 +1,201 @@
+"""Comparisons: a claim as sums of cells of experiments, ready to be judged.
+
+Most follow from reference/claims.csv: each printed number has one cell
+(fedshift.analysis.verdicts.coverage), which may be of another experiment than the claim's left side. The
+others are declared in an experiment's `claims`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedshift.analysis.claims.settings import changes
+from fedshift.analysis.claims.sides import Side, sides, table_of
+from fedshift.analysis.printed.cell import UNIT
+from fedshift.analysis.printed.published import by_uid
+from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.experiments.column import REACHED, column
+from fedshift.experiments.load import available, load
+from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
+from fedshift.experiments.schema import COST_MARGIN, MARGIN, SELECTED, Compared, Experiment
+from fedshift.experiments.uneven import AVERAGE
+from fedshift.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs of a row: those at the values `where` on some axes.
+
+    metric: what of them, as tables name it; rounds: of which rounds (fedshift.analysis.claims.values).
+    """
+
+    experiment: str
+    row: str
+    metric: str
+    where: Mapping[str, Any]
+    rounds: str = SELECTED
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A side of a comparison: cells with their factors, and a constant."""
+
+    terms: tuple[tuple[float, Cell], ...]
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the points within
+    which "~" calls them equal, and in what the runs differ from the paper's.
+    """
+
+    claim: Mapping[str, str]
+    pairs: list[tuple[Sum, Sum]]
+    margin: float
+    differs: list[str]
+
+    @property
+    def relation(self) -> str:
+        """ ">", ">=", "<", "<=", or "~"."""
+        return self.claim["relation"]
+
+    @property
+    def one_is_enough(self) -> bool:
+        """Whether the left side need be on its side of one on the right alone: below the best of them, or
+        above the least.
+        """
+        return self.claim["right"].startswith("max(" if self.relation in ("<", "<=") else "min(")
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Those of all sides."""
+        return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
+
+    @property
+    def kind(self) -> str:
+        """What is compared, as docs/claims.md counts it."""
+        first, *others = self.cells
+        if any(len(side.terms) != 1 for pair in self.pairs for side in pair):
+            return "gains of rows"
+        if any(cell.experiment != first.experiment for cell in others):
+            return "rows of two experiments"
+        if any(cell.rounds != SELECTED or column(cell.metric).kind in REACHED for cell in self.cells):
+            return "rounds"
+        if any(column(cell.metric).kind == "cost" for cell in self.cells):
+            return "costs"
+        apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
+        return "values of an axis" if apart else "rows of a table"
+
+
+KINDS = (
+    "rows of a table",
+    "costs",
+    "rows of two experiments",
+    "values of an axis",
+    "gains of rows",
+    "rounds",
+)
+
+
+def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
+    """The claims that an experiment tests: those whose left side it prints, then those that it declares.
+
+    Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
+    not train.
+    """
+    derived = generated(workspace, [experiment])
+    return [
+        *(comparison for comparison in derived if comparison.claim["id"] not in experiment.claims),
+        *declared(workspace, experiment),
+    ]
+
+
+def generated(
+    workspace: Workspace, homes: Iterable[Experiment], known: Mapping[str, Number] | None = None
+) -> Iterator[Comparison]:
+    """The claims all of whose printed numbers have a cell, that of the left side in `homes`, in the order of
+    the reference; known: fedshift.analysis.verdicts.coverage.numbers by uid, where they are at hand.
+    """
+    mine = {of for home in homes for of in _printed(home)}
+    found = {name: sides(workspace, row) for name, row in paper_claims(workspace).items()} if mine else {}
+    found = {name: of for name, of in found.items() if of and table_of(of[0].terms[0][1]) in mine}
+    cells = known or (_cells(workspace, found.values()) if found else {})
+    for name, (left, *right) in found.items():
+        used = [cells[uid] for side in (left, *right) for _, uid in side.terms]
+        if all(number.places for number in used):
+            differs = dict.fromkeys(
+                text for number in used for text in number.places[0].differs if text != UNIT
+            )  # a claim may compare with the row that ratios are to: its own is 1
+            first, *others = (_sum(workspace, side, cells) for side in (left, *right))
+            pairs = [(first, other) for other in others]
+            margin = _margin(workspace, first, right[0])
+            yield Comparison(paper_claims(workspace)[name], pairs, margin, [*differs])
+
+
+def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
+    """Those of the file's `claims`."""
+    for name, claim in experiment.claims.items():
+        where = f"experiments/{experiment.name}.yaml: claims.{name}"
+        row = paper_claim(workspace, name, where)
+        left, right = compared(row, experiment, claim, where)
+        labels = [side.row for side in (*left, *right) if isinstance(side, Compared)]
+        differs = changes(workspace, experiment, row, claim, labels)
+        pairs = [*itertools.product(map(_declared, left), map(_declared, right))]
+        yield Comparison(row, pairs, claim.margin, differs)
+
+
+def _declared(side: Compared | float) -> Sum:
+    if isinstance(side, float):
+        return Sum((), side)
+    of = [(1.0, side), *((1.0, other) for other in side.plus), *((-1.0, other) for other in side.minus)]
+    return Sum(
+        tuple(
+            (factor, Cell(cell.experiment, cell.row, cell.metric, cell.where, cell.rounds))
+            for factor, cell in of
+        )
+    )
+
+
+def _cells(workspace: Workspace, found: Iterable[list[Side]]) -> dict[str, Number]:
+    """The printed numbers, with the cells of the experiments that are tables of these sides."""
+    tables = {table_of(uid) for of in found for side in of for _, uid in side.terms}
+    names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
+    return {number.uid: number for number in numbers(workspace, names)}
+
+
+def _margin(workspace: Workspace, left: Sum, printed: Side) -> float:
+    """Of accuracies MARGIN points, of costs a share of what is printed."""
+    if column(left.terms[0][1].metric).kind != "cost":
+        return MARGIN
+    if column(left.terms[0][1].metric).relative:
+        return COST_MARGIN
+    return COST_MARGIN * sum(abs(by_uid(workspace)[uid].value) for _, uid in printed.terms)
+
+
+def _printed(experiment: Experiment) -> list[tuple[str, str]]:
+    """The paper's tables that an experiment is."""
+    return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
+
+
+def _sum(workspace: Workspace, side: Side, cells: Mapping[str, Number]) -> Sum:
+    """The cells of printed numbers. Those that are a row's on all values of an axis are one, their mean."""
+    groups: dict[tuple[float, str, str, str], list[Cell]] = {}
+    for factor, uid in side.terms:
+        place = cells[uid].places[0]
+        where = {axis: value for axis, value in place.values.items() if value != AVERAGE}
+        cell = Cell(place.experiment, place.row, place.metric, where)
+        groups.setdefault((factor, cell.experiment, cell.row, cell.metric), []).append(cell)
+    terms: list[tuple[float, Cell]] = []
+    for (factor, name, *_), group in groups.items():
+        axes = load(workspace, name).axes
+        varied = [axis for axis in group[0].where if len({cell.where[axis] for cell in group}) > 1]
+        if len(varied) == 1 and len(group) == len(axes[varied[0]].values):
+            rest = {axis: value for axis, value in group[0].where.items() if axis not in varied}
+            terms.append((factor * len(group), replace(group[0], where=rest)))
+        else:
+            terms += [(factor, cell) for cell in group]
+    return Sum(tuple(terms), side.constant)

@@ -1,0 +1,98 @@
+"""The join of all claims (reference/claims.csv): each with the experiments that test it, or with the reason
+why none does. Nothing has to be trained for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fedshift.analysis.claims.comparison import Comparison, declared, generated
+from fedshift.analysis.claims.on_print import Printed, on_print
+from fedshift.analysis.claims.sides import sides
+from fedshift.analysis.verdicts.coverage import Number
+from fedshift.errors import unknown
+from fedshift.experiments.load import available, load, read
+from fedshift.experiments.paper_claims import paper_claims
+from fedshift.workspace import Workspace
+
+# Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
+# reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).
+NEEDS = {
+    "clients": "needs accuracies of single clients as a quantity",
+    "features": "needs features of the images, in the last layer but one",
+    "shape": "needs a range, or a shape, of accuracies over values of a setting as a quantity",
+    "seconds": "needs the time that one term of the loss takes",
+    "filters": "needs the activations of the clients' filters (FedRD Fig. 2, 4b)",
+    "confidence": "needs the probability of the predicted class (hFedF Fig. 3)",
+    "embeddings": "needs the client embeddings (hFedF Fig. 4)",
+    "weights": "needs the weights of the clients' networks (hFedF Fig. 5)",
+    "gradalign": "needs GradAlign's weights by round (hFedF Fig. 6, 7)",
+    "attention": "needs attention maps (StableFDG Fig. 5, 6)",
+    "network": "is of a network's size alone, or a vector's length: of no runs",
+}
+UNTESTED = "no experiment here tests it"  # of a project without the experiments that do
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A claim: its places (experiment and comparison, the first the one that counts), or the reason why there
+    is none; and how it stands on the paper's own numbers.
+    """
+
+    claim: str
+    paper: str
+    item: str
+    text: str
+    on_print: Printed
+    reason: str = ""
+    places: list[tuple[str, Comparison]] = field(default_factory=list)
+
+
+def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
+    """Every claim, in the order of the reference; numbers: all of fedshift.analysis.verdicts.coverage.
+
+    Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS.
+    """
+    known = {number.uid: number for number in numbers}
+    experiments = [load(workspace, name) for name in available(workspace)]
+    places: dict[str, list[tuple[str, Comparison]]] = {}
+    for comparison in generated(workspace, experiments, known):
+        places.setdefault(comparison.claim["id"], []).append((comparison.cells[0].experiment, comparison))
+    for experiment in experiments:
+        for comparison in declared(workspace, experiment):
+            places.setdefault(comparison.claim["id"], []).append((experiment.name, comparison))
+    needs = _needs(workspace)
+    return [
+        Joined(
+            name,
+            row["paper"],
+            row["item"],
+            row["text"],
+            on_print(workspace, row),
+            "" if name in places else _reason(workspace, row, known, needs),
+            places.get(name, []),
+        )
+        for name, row in paper_claims(workspace).items()
+    ]
+
+
+def _needs(workspace: Workspace) -> dict[str, str]:
+    """Claim, or group of them -> why it has no place."""
+    declared = read(workspace.reference / "claims.yaml").get("needs", {})
+    needs: dict[str, str] = {}
+    for word, claims in declared.items():
+        if word not in NEEDS:
+            raise unknown("reference/claims.yaml: needs", "reason", word, NEEDS)
+        needs |= dict.fromkeys(claims, NEEDS[word])
+    return needs
+
+
+def _reason(
+    workspace: Workspace, row: dict[str, str], known: dict[str, Number], needs: dict[str, str]
+) -> str:
+    name = row["id"]
+    uids = [uid for side in sides(workspace, row) for _, uid in side.terms]
+    printed = [known[uid].reason for uid in uids if uid in known]
+    reasons = [needs.get(name, ""), needs.get(name.rpartition(".")[0], ""), *printed]
+    return next(filter(None, reasons), UNTESTED)

@@ -1,0 +1,87 @@
+"""Claims on the papers' own numbers: whether what is printed bears out what is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from fedshift.analysis.claims.sides import Side, sides
+from fedshift.analysis.printed.published import by_uid
+from fedshift.experiments.schema import MARGIN
+from fedshift.workspace import Workspace
+
+OnPrint = Literal["confirmed", "contradicted", "within the spread", "not printed"]
+WORDS: tuple[OnPrint, ...] = ("confirmed", "contradicted", "within the spread", "not printed")
+
+
+class Printed(NamedTuple):
+    """A claim judged on printed numbers: left less right (NaN where one is not printed), whether that is on
+    the claim's side, and the word.
+
+    "within the spread": nearer to the bound than the standard deviation of the difference of one run of each
+    side, by the printed spreads; confirmed and contradicted: farther, or without printed spreads.
+    """
+
+    difference: float
+    holds: bool
+    word: OnPrint
+
+
+NOT_PRINTED = Printed(math.nan, False, "not printed")
+
+
+def on_print(workspace: Workspace, row: Mapping[str, str]) -> Printed:
+    """The judgement of a row of reference/claims.csv; "~" is within MARGIN of what the paper prints."""
+    difference = printed_difference(row)
+    if math.isnan(difference):
+        return NOT_PRINTED
+    holds = {
+        ">": difference > 0,
+        ">=": difference >= 0,
+        "<": difference < 0,
+        "<=": difference <= 0,
+        "~": abs(difference) <= MARGIN,
+    }[row["relation"]]
+    beyond = abs(abs(difference) - MARGIN) if row["relation"] == "~" else abs(difference)
+    if beyond <= _spread(workspace, row):
+        return Printed(difference, holds, "within the spread")
+    return Printed(difference, holds, "confirmed" if holds else "contradicted")
+
+
+def printed_difference(row: Mapping[str, str]) -> float:
+    """Left less right, of several the best; rounded as numbers are printed, NaN where one is not."""
+    return round(_number(row["published_left"]) - _number(row["published_right"]), 6)
+
+
+def _number(printed: str) -> float:
+    try:
+        return float(printed)
+    except ValueError:  # a few are words
+        return math.nan
+
+
+def _spread(workspace: Workspace, row: Mapping[str, str]) -> float:
+    """The standard deviation of the left side less the best on the right, of one run each; NaN where a spread
+    is not printed.
+    """
+    found = sides(workspace, row)
+    if not found:
+        return math.nan
+    left, *right = found
+    best = max if row["right"].startswith("max") else min
+    chosen = best(right, key=lambda side: _value(workspace, side))
+    known = by_uid(workspace)
+    variances = [
+        (factor * known[uid].std) ** 2 if uid in known else math.nan
+        for side in (left, chosen)
+        for factor, uid in side.terms
+    ]
+    return math.sqrt(sum(variances))
+
+
+def _value(workspace: Workspace, side: Side) -> float:
+    known = by_uid(workspace)
+    return side.constant + sum(
+        factor * known[uid].value if uid in known else math.nan for factor, uid in side.terms
+    )

@@ -1,0 +1,100 @@
+"""The values of a comparison's cells, run by run: a metric in the round that tables show, or what its curve
+says over rounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fedshift.analysis.claims.comparison import Cell
+from fedshift.analysis.collection import collected as collecting
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.costs.run_values import of_runs
+from fedshift.analysis.quantities.select import curves
+from fedshift.errors import unknown
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.schema import SELECTED, Table
+from fedshift.workspace import Workspace
+
+VALUE = "value"
+
+
+@dataclass(frozen=True)
+class Values:
+    """What comparisons read of experiments.
+
+    frames: experiment and rounds -> one row per planned run, NaN where it is missing; axes: of each
+        experiment.
+    """
+
+    frames: dict[tuple[str, str], pd.DataFrame]
+    axes: dict[str, list[str]]
+
+    def of(self, cell: Cell, where: str) -> pd.DataFrame:
+        """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis); no row where
+        its experiment was not collected. Raises FedshiftError at `where` for an axis that it has not.
+        """
+        if cell.experiment not in self.axes:
+            return pd.DataFrame({"seed": [], VALUE: []})
+        axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
+        frame = frame[frame["method"] == cell.row]
+        for axis, value in cell.where.items():
+            if axis not in axes:
+                raise unknown(f"{where}.where", "axis", axis, axes)
+            frame = frame[frame[axis] == value]
+        runs = frame[axes].fillna(NONE).assign(**{VALUE: frame[cell.metric]})
+        return runs if "seed" in axes else runs.assign(seed=0)
+
+
+def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell]) -> Values:
+    """What these cells need of an experiment, and of others that were collected; each is read once."""
+    wanted: dict[str, dict[str, dict[str, None]]] = {}
+    for cell in cells:
+        wanted.setdefault(cell.experiment, {}).setdefault(cell.rounds, {})[cell.metric] = None
+    values = Values({}, {})
+    for name, by_rounds in wanted.items():
+        own = name == collected.experiment.name
+        if not own and not collecting.is_there(workspace, name):
+            continue
+        of = collected if own else collecting.read(workspace, name)
+        values.axes[name] = of.keys[1:]
+        for rounds, metrics in by_rounds.items():
+            read = _selected if rounds == SELECTED else functools.partial(_over_rounds, rounds=rounds)
+            values.frames[name, rounds] = read(workspace, of, [*metrics])
+    return values
+
+
+def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
+    """Every planned run as tables show it; relative metrics as the table that has them."""
+    tables = collected.experiment.tables.values()
+    against = {metric: table.against for table in tables for metric in table.metrics}
+    bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
+    frames = [
+        of_runs(workspace, collected, collected.protocol.select, Table(metrics=names, against=base))
+        for base in bases
+        for names in [[metric for metric in metrics if against.get(metric, "") == base]]
+    ]
+    return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
+
+
+def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
+    """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
+    frame = curves(collected, metrics)
+    if at := re.fullmatch(r"round (\d+)", rounds):
+        chosen = frame[frame["round"] == int(at[1])]
+    else:
+        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
+        chosen = (curve.mean() if rounds == "mean" else curve.agg(_fluctuation)).reset_index()
+    values = chosen[[*collected.keys, *metrics]]
+    return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")
+
+
+def _fluctuation(curve: pd.Series[float]) -> float:
+    """The standard deviation (n) of the steps of a curve; NaN of fewer than two steps."""
+    return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan

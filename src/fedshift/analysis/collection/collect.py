@@ -1,0 +1,128 @@
+"""Collect: the records of all runs of an experiment in one Parquet file, their statistics in a second, and
+one row per run in a third.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collection.collected import Collected, beside, read
+from fedshift.analysis.collection.columns import COSTS, RUNS
+from fedshift.analysis.collection.records import of_run, statistics_of_run, write
+from fedshift.analysis.collection.sources import with_archive
+from fedshift.analysis.collection.uses import Use, keys_of, planned
+from fedshift.evaluations import base as evaluations
+from fedshift.evaluations._adaptation import AFTER
+from fedshift.experiments.load import load
+from fedshift.experiments.task import place
+from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.files import atomic_path
+from fedshift.rundir import RunDirectory, State, Summary
+from fedshift.workspace import Workspace
+
+Row = dict[str, Any]
+
+
+def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code") -> Collected:
+    """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value),
+    <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
+
+    `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
+    by `rerun: version`. Where one is not finished here, the archived run is taken. A run that is neither is
+    named in the first and the last file and contributes nothing; nor does an adaptation that has not been
+    made.
+    """
+    experiment, path = load(workspace, name), workspace.metrics(name)
+    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan, rerun)]
+    rows = [_row(workspace, use) for use in uses]
+    keys = keys_of(experiment, uses)
+    finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
+    named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
+    constants = pa.table({column: part[column] for part in named for column in part.column_names})
+    runs = constants.take(pa.array(finished, pa.int64()))
+    missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
+    for file, schema, of in (
+        (path, SCHEMA, _records),
+        (beside(path, "statistics"), STATISTICS, _statistics),
+    ):
+        sources = [functools.partial(of, workspace, uses[number]) for number in finished]
+        write(file, schema, runs, sources, {"missing": missing})
+    with atomic_path(beside(path, "runs")) as temporary:
+        pq.write_table(_table(keys, rows), temporary)
+    return read(workspace, name)
+
+
+def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
+    frame = pa.Table.from_pylist(rows, RUNS)
+    names = [*keys.column_names, *frame.column_names]
+    return pa.table([*keys.columns, *frame.columns], names=names)
+
+
+def _row(workspace: Workspace, use: Use) -> Row:
+    """The run's row, or that of its adaptation."""
+    run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
+    row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
+    row |= {"source": use.source}
+    row |= {"spec": use.spec, "adaptation": use.adaptation or None}
+    row |= {"precision": json.loads(use.spec)["local"]["precision"]}
+    outcome = run.outcome()
+    if outcome is State.MISSING:
+        return {**row, "state": outcome}
+    if outcome is State.FAILED:
+        return {**row, "state": outcome, "failure": (run.failure() or {}).get("text", "")}
+    summary = run.summary() or {}
+    costs = {name: summary["costs"].get(name) for name in COSTS}
+    measured = summary["environment"]
+    if use.adaptation:
+        if not (result := _adapted(run, use, summary)).is_file():
+            return {**row, "state": State.MISSING}
+        _, stamp = evaluations.read(result)
+        costs["seconds"] += stamp["seconds"]
+        measured = stamp["environment"]
+    described = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
+    return {
+        **row,
+        **described,
+        **costs,
+        "state": State.FINISHED,
+        "bn": summary["policy"]["bn"],
+        "hardware": _hardware(measured),
+    }
+
+
+def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
+    """The result of a finished run's adaptation, computed from the weights that the run has now."""
+    declaration = json.loads(use.adaptation)
+    weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
+    return place(run, {**declaration, "run": run.name, "weights": weights})
+
+
+def _records(workspace: Workspace, use: Use) -> pa.Table:
+    """A finished run's records, or those of its adaptation: the test after it."""
+    run = workspace.run_at(use.directory)
+    if not use.adaptation:
+        return of_run(run)
+    table, _ = evaluations.read(_adapted(run, use, run.summary() or {}))
+    return table.filter(pc.equal(table["stage"], AFTER))
+
+
+def _statistics(workspace: Workspace, use: Use) -> pa.Table:
+    """A finished run's statistics; an adaptation has none."""
+    return STATISTICS.empty_table() if use.adaptation else statistics_of_run(workspace.run_at(use.directory))
+
+
+def _hardware(environment: dict[str, Any]) -> str:
+    """The hardware that may change the last bits of a result: the accelerator, or on a CPU its instruction
+    set and the number of threads.
+    """
+    if environment["device"] != "cpu":
+        return str(environment["device"])
+    return f"cpu, {environment['capability']}, threads: {environment['threads']}"

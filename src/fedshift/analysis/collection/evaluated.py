@@ -1,0 +1,89 @@
+"""Evaluated: results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which
+DVC shares: a Parquet file for each evaluation, and a small CSV where the evaluation pools its results.
+
+A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
+front, as collected records do.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collection.records import by_run
+from fedshift.analysis.collection.records import write as write_records
+from fedshift.analysis.collection.uses import Use, keys_of
+from fedshift.errors import FedshiftError
+from fedshift.evaluations import base
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.task import Task, place
+from fedshift.files import atomic_path
+from fedshift.registry import get
+from fedshift.rundir import RunDirectory
+from fedshift.workspace import Workspace
+
+
+def gather(
+    workspace: Workspace, experiment: Experiment, label: str, task: Task, results: list[tuple[Use, Path]]
+) -> Path:
+    """Gather the results of one evaluation in <label>.parquet and <label>.csv of the experiment's folder;
+    return the path of the first.
+
+    results: each run with the file of its result.
+    """
+    kind: type[base.Evaluation] = get("evaluations", task.evaluation)
+    path = workspace.evaluated(experiment.name) / f"{label}.parquet"
+    keys = keys_of(experiment, [use for use, _ in results])
+    for part, name in enumerate(("digest", "code")):
+        keys = keys.append_column(
+            name, pa.array([use.name.split("-")[part] for use, _ in results], pa.string())
+        )
+    stamps = {use.name: base.read(result)[1] for use, result in results}
+    sources = [functools.partial(_table, result) for _, result in results]
+    write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
+    if results and kind.pooled is not base.Evaluation.pooled:
+        with atomic_path(path.with_suffix(".csv")) as temporary:
+            kind.pooled(pq.read_table(path).to_pandas()).to_csv(temporary, index=False)
+    return path
+
+
+def _table(result: Path) -> pa.Table:
+    return base.read(result)[0]
+
+
+def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
+    """All rows of an evaluation of an experiment's runs: `method`, the axes, digest and code of the run, then
+    its own columns (fedshift.federation.records.KEYS and those of the evaluation).
+
+    label: its name, then the values of parameters that the experiment sets ("features-200"). Columns of lists
+        of equal length become arrays by fedshift.analysis.metrics.base.as_array. Raises FedshiftError where
+        it has not been made.
+    """
+    path = workspace.evaluated(experiment) / f"{label}.parquet"
+    if not path.is_file():
+        what = "is not there: its runs have not been evaluated so"
+        raise FedshiftError(path, what, f"Run `fedshift evaluate {experiment} {label.partition('-')[0]}`.")
+    return pq.read_table(path).replace_schema_metadata()
+
+
+def restore(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
+    """Write the results, in the directories of `runs` (by name), that were gathered elsewhere and are not
+    here.
+    """
+    for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
+        for stamp, table in _results(path):
+            run = runs.get(stamp["run"])
+            if run and not (result := place(run, stamp)).exists():
+                base.write(result, table, stamp)
+
+
+def _results(path: Path) -> Iterator[tuple[base.Row, pa.Table]]:
+    """What was gathered, run by run."""
+    stamps = json.loads(pq.read_schema(path).metadata[b"made"])
+    for owner, table in by_run(path):
+        yield stamps[f"{owner['digest']}-{owner['code']}"], table

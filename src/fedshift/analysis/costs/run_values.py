@@ -1,0 +1,94 @@
+"""Run values: what the columns of a table show of each planned run (fedshift.experiments.column)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis import costs
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.costs.architecture import layer
+from fedshift.analysis.printed.comparable import filled
+from fedshift.analysis.quantities.select import choose, curves
+from fedshift.experiments.column import REACHED, Column, column, recorded
+from fedshift.experiments.protocols import Rule
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import Table
+from fedshift.registry import get
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+TIMED = ("seconds", "seconds_to")
+ALIKE = "hardware"  # times are compared on one kind of it alone
+
+
+def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table) -> pd.DataFrame:
+    """Keys and one column for each of the table's metrics, NaN where a run has no value; of a layer its
+    parameters.
+
+    rule: which round the quantities are of. Relative columns compare runs at the same values on all axes; the
+    ratio of seconds is NaN where the two ran on other hardware.
+    """
+    keys, runs = collected.keys, collected.runs
+    rounds = curves(collected, recorded(table.metrics))
+    chosen = runs[keys].merge(choose(rounds, keys, rule), on=keys, how="left").set_axis(runs.index)
+    frame = runs[keys].copy()
+    for text in table.metrics:
+        own = column(text)
+        if own.kind == "quantity":
+            values = chosen[own.name]
+        elif own.kind == "cost":
+            values = costs.cost(runs, own.name)
+        elif own.kind in REACHED:
+            values = _reached(collected, own, rounds)
+        elif own.kind == "setting":
+            values = runs["spec"].map(functools.partial(setting, key=own.name)).astype(float)
+        else:
+            paper, (printed, *_) = collected.experiment.paper, table.printed
+            piece = functools.partial(layer, workspace, paper, printed, own.name)
+            values = runs["spec"].map(piece).map(lambda found: found.parameters).astype(float)
+        frame[text] = _relative(collected, own, values, table.against) if own.relative else values
+    return frame
+
+
+@functools.lru_cache(4096)
+def setting(text: str, key: str) -> float:
+    """The number at a dotted key of a resolved spec (JSON), with the standard values of parameters that it
+    does not set; NaN where there is none, or no number.
+    """
+    value: Any = filled(RunSpec.model_validate_json(text))
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number else float("nan")
+
+
+def _reached(collected: Collected, own: Column, rounds: pd.DataFrame) -> pd.Series[float]:
+    """Rounds, MB sent and got by all clients, or seconds, until a quantity first reaches a value: of bytes
+    and seconds the share of all rounds.
+    """
+    name, value = own.threshold
+    lower = get("metrics", quantity(name).metric).better == "lower"
+    there = rounds[rounds[name] <= value] if lower else rounds[rounds[name] >= value]
+    keys, runs = collected.keys, collected.runs
+    first = there.groupby(keys, dropna=False)["round"].min().rename("first").reset_index()
+    reached = runs[keys].merge(first, on=keys, how="left").set_axis(runs.index)["first"].astype(float)
+    if own.kind == "rounds_to":
+        return reached
+    every = runs["spec"].map(lambda text: RunSpec.model_validate_json(text).federation.rounds)
+    sent = (runs["bytes_up"] + runs["bytes_down"]) / costs.MEGA
+    return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / every
+
+
+def _relative(collected: Collected, own: Column, values: pd.Series[float], against: str) -> pd.Series[float]:
+    """Values relative to those of the row `against` at the same place on all axes."""
+    axes, runs = collected.keys[1:], collected.runs
+    frame = runs[axes].assign(own=values, hardware=runs[ALIKE], every=0)
+    base = frame[runs["method"] == against].rename(columns={"own": "base", ALIKE: "beside"})
+    both = frame.merge(base, on=[*axes, "every"], how="left").set_axis(runs.index)
+    if own.relative == "gain":
+        return both["base"] - both["own"]
+    ratio = both["own"] / both["base"]
+    return ratio.where(both[ALIKE] == both["beside"]) if {own.kind, own.name} & {*TIMED} else ratio

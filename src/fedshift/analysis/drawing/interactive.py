@@ -1,0 +1,185 @@
+"""Interactive: panels as plotly charts, for the report's page."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from math import log10
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb
+from plotly.subplots import make_subplots
+
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+
+DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
+SYMBOLS = ["circle", "star", "triangle-up"]
+SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10}
+INCH = 100  # pixels
+LEAST = 270  # pixels of a row
+
+
+def draw(panels: Panels) -> dict[str, go.Figure]:
+    """A chart for the rows of each heading (the key). A click on a label hides its series in all panels of a
+    chart.
+    """
+    groups = groupby(panels.rows, key=lambda row: row.heading)
+    return {heading: _chart(panels, [*rows]) for heading, rows in groups}
+
+
+def width(panels: Panels) -> int:
+    """Pixels below which a chart would crowd: the page scrolls it there."""
+    longest = max(len(text) for row in panels.rows for text in ["", *(row.panels[0].y.ticks or {}).values()])
+    return 240 + 150 * len(panels.rows[0].panels) + 6 * longest
+
+
+def styled(figure: go.Figure, height: int) -> go.Figure:
+    """A chart in the page's look; returns it."""
+    axis = {
+        "gridcolor": "#eaeef2",
+        "linecolor": "#8c959f",
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 3,
+        "automargin": True,
+    }
+    figure.update_xaxes(**axis).update_yaxes(**axis)
+    figure.update_annotations(font_size=13)
+    return figure.update_layout(
+        template="none",
+        height=height,
+        font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1f24"},
+        margin={"l": 60, "r": 10, "t": 58, "b": 60},
+        hovermode="closest",
+        hoverlabel={"namelength": -1},
+        legend={"groupclick": "togglegroup", "tracegroupgap": 0},
+    )
+
+
+def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
+    """Rows of panels as one plotly figure with shared axes."""
+    columns = len(rows[0].panels)
+    figure = make_subplots(
+        len(rows),
+        columns,
+        shared_xaxes=True,
+        shared_yaxes=True,
+        horizontal_spacing=min(0.03, 0.12 / columns),
+        vertical_spacing=0.12 / len(rows),
+        column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
+    )
+    styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
+    labels: set[str] = set()
+    for place, row in enumerate(rows, 1):
+        figure.update_yaxes(title_text=row.panels[0].y.label.replace("\n", "<br>"), row=place, col=1)
+        for column, panel in enumerate(row.panels, 1):
+            _panel(figure, panels, panel, labels, {"row": place, "col": column})
+    for column, panel in enumerate(rows[-1].panels, 1):
+        figure.update_xaxes(title_text=panel.x.label, title_standoff=4, row=len(rows), col=column)
+    return figure
+
+
+def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], cell: dict[str, int]) -> None:
+    """Draw a panel in its cell; a label is shown in the legend by the first of its series, and added to
+    `labels`.
+    """
+    figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
+    for name, value in panel.rules:
+        line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
+        getattr(figure, "add_vline" if name == "x" else "add_hline")(value, line=line, **cell)
+    for place, text, label in panel.notes:
+        figure.add_annotation(
+            x=1,
+            xref="x domain",
+            xanchor="right",
+            y=place,
+            text=text,
+            showarrow=False,
+            font={"color": panels.colour(label), "size": 11},
+            yanchor="bottom",
+            **cell,
+        )
+    places = [x for series in panel.series if series.style != "level" for x in series.x]
+    ends = panel.x.limits or (min(places, default=0.0), max(places, default=1.0))
+    for series in panel.series:
+        for trace in _traces(panels, panel, series, ends):
+            named = trace.name is not None and series.label not in labels
+            figure.add_trace(trace.update(showlegend=named), **cell)
+            labels.update([series.label] * named)
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    # autorange is written out: beside an x with a range, a shared y would stay without its own
+    options: dict[str, Any] = {"type": axis.scale, "autorange": axis.limits is None}
+    options["rangemode"] = "tozero" if axis.from_zero else "normal"
+    if axis.ticks is not None:
+        options |= {"tickvals": [*axis.ticks], "ticktext": [*axis.ticks.values()]}
+    if axis.limits is not None:
+        options |= {"range": [log10(end) for end in axis.limits] if axis.scale == "log" else [*axis.limits]}
+    return options
+
+
+def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, float]) -> list[go.Scatter]:
+    """A series and what lies around it. ends: first and last position on x, between which a level is
+    drawn.
+    """
+    colour, lap = panels.colour(series.label), panels.lap(series.label)
+    value = "%{x:.2f}" if panel.y.ticks else "%{y:.2f}"
+    common = {
+        "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
+    }  # fmt: skip
+    if series.style == "level":
+        line = {"color": colour, "dash": "dash", "width": 1}
+        return [go.Scatter(x=ends, y=[y, y], mode="lines", line=line, **common) for y in series.y]
+    mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
+    hollow = "-open" * (series.style in ("ring", "diamond"))
+    symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[lap])
+    trace = go.Scatter(
+        x=series.x,
+        y=[round(y, 2) for y in series.y],
+        mode=mode,
+        opacity=0.45 if series.style == "thin" else None,
+        line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
+        marker={"color": colour, "symbol": symbol + hollow, "size": SIZES.get(series.style, 6)},
+        **common,
+    )
+    return [*_around(series, colour, panel), trace]
+
+
+def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
+    """The band or the bars of a series; bars along x that exceed its limits end there, with an arrow."""
+    spread, quiet = series.spread, {"legendgroup": series.label, "hoverinfo": "skip"}
+    if spread is None or not any(high > low for low, high in zip(spread.low, spread.high, strict=True)):
+        return []
+    if spread.kind == "band":
+        edge = [round(y, 2) for y in (*spread.high, *reversed(spread.low))]
+        fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
+        return [
+            go.Scatter(
+                x=[*series.x, *reversed(series.x)],
+                y=edge,
+                mode="lines",
+                fill="toself",
+                fillcolor=fill,
+                line={"width": 0},
+                **quiet,
+            )
+        ]
+    first, last = panel.x.limits or (float("-inf"), float("inf"))
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    symbols: list[str] = []
+    for x, y, low, high in zip(series.x, series.y, spread.low, spread.high, strict=True):
+        along = [max(low, first), min(high, last)] if spread.of == "x" else [x, x]
+        xs += [*along, None]
+        ys += [*([y, y] if spread.of == "x" else [low, high]), None]
+        beyond = spread.of == "x" and low < first, spread.of == "x" and high > last
+        symbols += [
+            "triangle-left" * beyond[0] or "line-ns",
+            "triangle-right" * beyond[1] or "line-ns",
+            "line-ns",
+        ]
+    dashed = spread.kind == "dashed"
+    line = {"color": colour, "width": 1 if dashed else 2.5, "dash": "dash" if dashed else "solid"}
+    marker = {"color": colour, "symbol": symbols, "size": 8}
+    return [go.Scatter(x=xs, y=ys, mode="lines+markers", line=line, marker=marker, **quiet)]

@@ -1,0 +1,246 @@
+"""Static: the figures of an experiment as SVG, PDF and PNG, with their values as CSV."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Series, table
+from fedshift.analysis.tables.page import csv
+from fedshift.experiments.figures import figures
+from fedshift.files import atomic_path, write_text
+from fedshift.workspace import Workspace
+
+TITLE_LETTERS = 10  # in an inch of bold title
+NOTE_LETTERS = 15  # in an inch of the line below
+DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; published levels have shorter ones
+FAINT = 0.45
+DRAWN: dict[str, dict[str, Any]] = {
+    "line": {"linewidth": 1.3},
+    "marked": {"linewidth": 1.3, "markersize": 3.5},
+    "thin": {"linewidth": 0.6, "alpha": FAINT},
+    "dot": {"linestyle": "", "markersize": 4.5},
+    "ring": {
+        "linestyle": "",
+        "marker": "o",
+        "markerfacecolor": "white",
+        "markersize": 3.5,
+        "markeredgewidth": 0.8,
+    },
+    "square": {"linestyle": "", "marker": "s", "markersize": 5},
+    "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
+}
+MARKERS = ["o", "*", "^"]  # by lap, of dots
+BELOW = 1.9  # the place of bars, below the lines and marks of a panel
+BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
+STYLE: Any = {
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8c959f",
+    "axes.grid": True,
+    "grid.color": "#eaeef2",
+    "axes.axisbelow": True,
+    "xtick.color": "#57606a",
+    "ytick.color": "#57606a",
+    "svg.hashsalt": "fedshift",
+    "svg.fonttype": "none",
+    "savefig.dpi": 160,
+}
+
+
+def write(workspace: Workspace, collected: Collected) -> list[Path]:
+    """Draw the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
+    their paths.
+
+    The CSV file holds the plotted values (fedshift.analysis.drawing.panels.table). The same results give the
+    same files.
+    """
+    experiment, paths = collected.experiment, []
+    folder = workspace.figures(experiment.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, kind in figures(experiment).items():
+        panels = kind.panels(workspace, collected)
+        metadata = {
+            "svg": {"Date": None, "Title": experiment.title, "Description": panels.text},
+            "pdf": {"CreationDate": None, "Title": experiment.title, "Subject": panels.text},
+            "png": {"Software": None, "Title": experiment.title, "Description": panels.text},
+        }
+        with matplotlib.rc_context(STYLE):
+            figure = draw(panels, experiment.title)
+            for suffix, about in metadata.items():
+                paths.append(folder / f"{name}.{suffix}")
+                with atomic_path(paths[-1]) as temporary:
+                    figure.savefig(temporary, format=suffix, metadata=about)
+        paths.append(folder / f"{name}.csv")
+        write_text(paths[-1], csv(table(panels)))
+    return paths
+
+
+def draw(panels: Panels, title: str) -> Figure:
+    """The figure under a title; lines are named at the right of each row, what its last panel lacks in a
+    legend.
+    """
+    (width, height), columns = panels.size, len(panels.rows[0].panels)
+    figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(panels.rows)), layout="constrained")
+    grid = figure.subplots(len(panels.rows), columns, sharex="col", sharey="row", squeeze=False)
+    for row, line in zip(panels.rows, grid, strict=True):
+        for panel, axes in zip(row.panels, line, strict=True):
+            _panel(axes, panels, panel)
+        line[0].set_ylabel("\n".join(filter(None, [row.heading, row.panels[0].y.label])))
+        _label(line[-1])
+        _legend(line)
+    for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
+        axes.set_title(panel.title)
+    last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
+    together = {panel.x.label for panel in last} if len({panel.x.label for panel in last}) == 1 else set()
+    if not together:
+        for panel, axes in zip(last, grid[-1], strict=True):
+            axes.set_xlabel(panel.x.label)
+    below = [*together, *([f"({panels.note})"] if panels.note else [])]
+    fits = len("    ".join(below)) <= letters
+    note = "    ".join(below) if fits else "\n".join(textwrap.fill(text, letters) for text in below)
+    figure.supxlabel(note, fontsize=8.5)
+    wrapped = textwrap.fill(title, round(TITLE_LETTERS * figure.get_figwidth()))
+    figure.suptitle(wrapped, fontsize=11, fontweight="bold")
+    return figure
+
+
+def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
+    """Set up both axes, then draw what is in the panel."""
+    for name, axis in (("x", panel.x), ("y", panel.y)):
+        _axis(axes, name, axis)
+    for name, value in panel.rules:
+        if name == "x":
+            axes.axvline(value, color="#24292f", linewidth=0.8)
+        else:
+            axes.axhline(value, color="#d0d7de", linewidth=0.8)
+    for series in panel.series:
+        _series(axes, panels, panel, series)
+    if panel.x.from_zero:
+        axes.set_xlim(left=0)
+    if panel.y.from_zero:
+        axes.set_ylim(bottom=0)
+    for place, text, label in panel.notes:
+        axes.annotate(
+            text,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            color=panels.colour(label),
+            fontsize=8,
+        )
+
+
+def _axis(axes: Axes, name: str, axis: Axis) -> None:
+    """Scale, limits and ticks of an axis; names of places have no grid lines."""
+    drawn = axes.xaxis if name == "x" else axes.yaxis
+    if axis.scale == "log":
+        axes.set(**{f"{name}scale": "log"})
+        drawn.set_minor_locator(NullLocator())
+    if axis.ticks is not None:
+        drawn.set_major_locator(FixedLocator([*axis.ticks]))
+        drawn.set_ticklabels([*axis.ticks.values()])
+        if name == "y":
+            axes.grid(axis="y", visible=False)
+    elif axis.whole:
+        drawn.set_major_locator(MaxNLocator(5, integer=True))
+    if axis.limits is not None:
+        axes.set(**{f"{name}lim": axis.limits})
+
+
+def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
+    """Draw a series with what lies around it; what lies beyond the limits of x is cut there, with an
+    arrow.
+    """
+    colour, spread = panels.colour(series.label), series.spread
+    if series.style == "level":
+        for value in series.y:
+            axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
+        return
+    lap = panels.lap(series.label)
+    marker = MARKERS[lap] if series.style in ("marked", "dot") else ""
+    look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
+    name = series.label if series.style in LABELLED else f"_{series.mark}"
+    axes.plot(_cut(axes, panel, series.x, series.y), series.y, color=colour, label=name, **look)
+    if spread is None:
+        return
+    if spread.kind == "band":
+        axes.fill_between(
+            np.asarray(series.x), spread.low, spread.high, color=colour, alpha=0.13, linewidth=0
+        )
+        return
+    for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
+        xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
+        axes.plot(xs, ys, color=colour, label="_interval", zorder=BELOW, **BARS[spread.kind])
+
+
+def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
+    """Positions on x within its limits; an arrow of this colour at each that was beyond."""
+    if panel.x.limits is None:
+        return xs
+    low, high = panel.x.limits
+    for x, y in zip(xs, ys, strict=True):
+        if colour and not low <= x <= high:
+            marker, end = ("<", low) if x < low else (">", high)
+            axes.plot(end, y, marker, color=colour, markersize=4, clip_on=False, label="_beyond")
+    return np.clip(xs, low, high)
+
+
+def _named(axes: Axes) -> list[Line2D]:
+    return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+
+
+def _legend(row: Any) -> None:
+    """Names, in the panel where they are first drawn, of lines that the row's last panel lacks."""
+    known = {line.get_label() for line in _named(row[-1])}
+    for axes in row[:-1]:
+        lacking = [line for line in _named(axes) if line.get_label() not in known]
+        known |= {line.get_label() for line in lacking}
+        if lacking:
+            axes.legend(handles=lacking, fontsize=7, frameon=False)
+
+
+def _label(axes: Axes) -> None:
+    """Name the lines at their right ends, pushed apart where they would overlap."""
+    lines = _named(axes)
+    ends = sorted(((float(np.asarray(line.get_ydata())[-1]), line) for line in lines), key=lambda end: end[0])
+    low, high = axes.get_ylim()
+    gap = 0.085 * (high - low)
+    places: list[float] = []
+    for end, _ in ends:
+        places.append(max(end, places[-1] + gap) if places else end)
+    pushed = (
+        float(np.mean([place - end for place, (end, _) in zip(places, ends, strict=True)])) if places else 0.0
+    )
+    for place, (end, line) in zip(places, ends, strict=True):
+        axes.annotate(
+            str(line.get_label()),
+            xy=(1, end),
+            xytext=(1.08, place - pushed),
+            xycoords=("axes fraction", "data"),
+            textcoords=("axes fraction", "data"),
+            color=line.get_color(),
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )

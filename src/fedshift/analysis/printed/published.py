@@ -1,0 +1,192 @@
+"""Published: the printed numbers of reference/published.csv that belong to a cell of a table."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fedshift.analysis.printed import names as printed_names
+from fedshift.experiments.column import column
+from fedshift.experiments.schema import FIELD, Experiment, Table
+from fedshift.workspace import Workspace
+
+# The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
+# hFedF's.
+SPREADS = {
+    "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, "
+    "half-width times sqrt({n}) over Student's t",
+    "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
+}
+
+
+class Row(NamedTuple):
+    """What reference/published.csv says of an experiment, but for its held-out domain."""
+
+    paper: str
+    dataset: str
+    backbone: str
+    protocol: str
+    partition: str
+    method: str
+    variant: str
+
+
+COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "variant")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed number in the unit of our tables (accuracies: percent), a row of reference/published.csv.
+
+    value: as printed; std: the printed spread, as a standard deviation; kind: what the reference takes the
+    spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
+    for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
+    the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
+    paper); name: its metric_id; half: half of its last digit, 0 of a setting.
+    """
+
+    value: float
+    std: float
+    kind: str
+    n: str
+    judged: float
+    remark: str
+    spread: str
+    row: Row
+    target: str
+    name: str
+    half: float
+
+
+def find(
+    workspace: Workspace, experiment: Experiment, method: str, values: dict[str, Any], metric: str
+) -> Published | None:
+    """The printed `metric` of a method at the axis `values`, or None where the paper prints none.
+
+    The experiment's `published` gives the run_key's template; an average over targets is printed under the
+    target "mean".
+    """
+    printed = _printed(workspace.reference / "published.csv")
+    return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
+
+
+def keys(
+    experiment: Experiment, method: str, values: dict[str, Any], metric: str
+) -> Iterator[tuple[str, str]]:
+    """Where the number of a cell would stand in reference/published.csv: run_key and metric_id, the first of
+    which counts.
+    """
+    values = {"target": "mean", **values, "method": method}
+    own = column(metric)
+    if own.kind == "layer":
+        values["layer"] = f"layer{own.name.partition('.')[2]}"
+    for template in experiment.templates(method):
+        if not {*FIELD.findall(template)} <= {*values}:
+            continue  # The cell is an average over an axis that the paper keeps apart.
+        key = FIELD.sub(lambda field: str(values[field[1]]), template)
+        yield from ((key, name) for name in printed_names.ids(metric))
+
+
+def scaled(
+    workspace: Workspace,
+    experiment: Experiment,
+    table: Table,
+    values: dict[str, Any],
+    metric: str,
+    printed: Published,
+) -> Published:
+    """A printed number as the cell has it: where that is a ratio, over the one of the row `against`."""
+    if column(metric).relative != "ratio":
+        return printed
+    base = find(workspace, experiment, table.against, values, metric)
+    over = base.judged if base else math.nan
+    return replace(printed, value=printed.value / over, judged=printed.judged / over, std=math.nan)
+
+
+@functools.cache
+def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
+    """The held-out domains that a paper averages over on a data set: those with a number of their own."""
+    rows = _printed(workspace.reference / "published.csv").values()
+    return frozenset(
+        printed.target
+        for printed in rows
+        if printed.row[:2] == (paper, dataset) and printed.target not in ("", "mean", "all_clients")
+    )
+
+
+@functools.cache
+def data_sets(workspace: Workspace) -> dict[str, str]:
+    """What papers call a data set -> its name here."""
+    table = pd.read_csv(workspace.reference / "published.csv", usecols=["dataset", "ds_id"]).dropna()
+    return dict(zip(table["dataset"], table["ds_id"], strict=True))
+
+
+@functools.cache
+def by_uid(workspace: Workspace) -> dict[str, Published]:
+    """Every printed number by its row_uid, those that a paper prints again in another table too."""
+    return {row["row_uid"]: _row(row) for row in _numbers(workspace.reference / "published.csv")}
+
+
+@functools.cache
+def _printed(path: Path) -> dict[tuple[str, str], Published]:
+    rows = [row for row in _numbers(path) if not row["same_as"]]
+    return {(row["run_key"], row["metric_id"]): _row(row) for row in rows}
+
+
+def _numbers(path: Path) -> list[dict[str, str]]:
+    """The rows with a number, and the printed layers, as text."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return table[(table["mean"] != "") | (table["metric_id"] == printed_names.LAYER)].to_dict("records")  # type: ignore[return-value]  # its columns are text
+
+
+def _row(row: dict[str, str]) -> Published:
+    name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
+    unit, kind = printed_names.UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
+    # A searched value is taken as it is printed; the reference judges numbers that runs measured.
+    mean = row["mean"] or "nan"
+    searched = mean if name.startswith(printed_names.DECLARED) else "nan"
+    return Published(
+        value=float(mean) * unit,
+        std=std * (_std_of_half_width(int(n)) if kind == "ci95" else 1),
+        kind=kind,
+        n=n,
+        judged=float(row["value_judge"] or searched) * unit,
+        remark=_remark(row),
+        spread=SPREADS.get(kind, "").format(n=n),
+        row=Row(*(row[column] for column in COLUMNS)),
+        target=row["target"],
+        name=name,
+        half=0.0 if name.startswith(printed_names.DECLARED) else _half(mean) * unit,
+    )
+
+
+def _half(text: str) -> float:
+    """Half of the last digit of a number as it is printed: 0.005 of "1.30"."""
+    exponent = Decimal(text).as_tuple().exponent
+    return 10.0**exponent / 2 if isinstance(exponent, int) else math.nan
+
+
+def _remark(row: dict[str, str]) -> str:
+    if row["metric_id"].startswith(printed_names.DECLARED):
+        return ""
+    mean, judged = float(row["mean"]), float(row["value_judge"] or "nan")
+    if judged == mean:
+        return ""
+    why = row["note"] or row["audit_note"]
+    taken = f"is taken for {judged:g}, which the difference is from"
+    slip = "is a slip, and no difference is shown"
+    return f"the printed {mean:g} {slip if math.isnan(judged) else taken} ({why})"
+
+
+def _std_of_half_width(n: int) -> float:
+    """The standard deviation of n values whose mean has a 95% interval of half-width 1."""
+    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes seconds to import
+
+    return float(math.sqrt(n) / stdtrit(n - 1, 0.975))

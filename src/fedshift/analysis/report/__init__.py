@@ -1,0 +1,177 @@
+"""Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+import fedshift
+from fedshift.analysis import claims
+from fedshift.analysis.check import Comparison, check
+from fedshift.analysis.claims import groups as claim_groups
+from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.collection.collected import Collected, read
+from fedshift.analysis.drawing import interactive
+from fedshift.analysis.drawing.panels import Panels
+from fedshift.analysis.report import charts, facts
+from fedshift.analysis.tables import cells
+from fedshift.analysis.tables.footnotes import footnotes
+from fedshift.analysis.tables.notes import notes
+from fedshift.analysis.tables.page import blocks, number, template
+from fedshift.analysis.verdicts import judge
+from fedshift.analysis.verdicts import lines as verdict_lines
+from fedshift.errors import FedshiftError
+from fedshift.experiments.figures import figures
+from fedshift.files import sha256_file, write_json, write_text
+from fedshift.workspace import Workspace
+
+# Without the button that would send a chart to plotly's servers.
+CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud"]}
+
+
+def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
+    """Write results/report/<name>/index.html, and scores.json beside it: experiment -> method -> id, ood
+    (percent), runs.
+
+    An experiment that was not collected is named as absent. Raises FedshiftError where none was.
+    """
+    present = [name for name in names if workspace.metrics(name).is_file()]
+    if not present:
+        raise FedshiftError(
+            workspace.metrics(names[0]).parent,
+            "no runs have been collected",
+            f"Run `fedshift collect {names[0]}` first.",
+        )
+    collected = [read(workspace, name) for name in present]
+    title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
+    path, card = workspace.report(name) / "index.html", workspace.scorecard
+    parts = [_part(workspace, results) for results in collected]
+    html = template("report.html.j2").render(
+        title=title,
+        version=fedshift.__version__,
+        commit=facts.commit(workspace.root),
+        scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
+        plotly=Markup(get_plotlyjs()),
+        parts=parts,
+        absent=[name for name in names if name not in present],
+        finished=_finished(collected),
+    )
+    write_text(path, html)
+    write_json(
+        path.with_name("scores.json"), {part["experiment"].name: _scores(part["costs"]) for part in parts}
+    )
+    return path
+
+
+def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
+    """What the page says of an experiment."""
+    experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
+    verdicts = claims.verdicts(workspace, collected)
+    runs = collected.runs if experiment.train else collected.runs[:0]
+    comparisons, counts = check(collected), runs["state"].value_counts()
+    file = workspace.root / "experiments" / f"{experiment.name}.yaml"
+    part: dict[str, Any] = {
+        "experiment": experiment,
+        "anchor": experiment.name.replace("/", "-"),
+        "counts": {
+            "runs": len(runs),
+            **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
+        },
+        "checks": len(comparisons),
+        "short": [_shortfall(comparison) for comparison in comparisons if not comparison.passed],
+        "axes": [key for key in collected.keys if key != "method"],
+        "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
+        "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
+        "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
+        "claims": claim_lines.lines(verdicts),
+        "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
+        **{name: [] for name in ("tables", "verdicts", "numbers", "figures", "partitions", "costs", "runs")},
+    }
+    if not summaries and experiment.train:
+        return part
+    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    judged = judge.judge(workspace, collected, tables)
+    part |= {
+        "tables": blocks(titled),
+        "verdicts": verdict_lines.counts(judged),
+        "numbers": verdict_lines.numbers(judged),
+        "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
+    }
+    return {**part, **_measured(workspace, collected, summaries, part["anchor"])} if summaries else part
+
+
+def _measured(
+    workspace: Workspace, collected: Collected, summaries: dict[str, facts.Summary], anchor: str
+) -> dict[str, Any]:
+    """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
+    costs = facts.costs(collected, summaries)
+    return {
+        "figures": [
+            _figure(figure.panels(workspace, collected), f"{anchor}-{name}")
+            for name, figure in figures(collected.experiment).items()
+        ],
+        "partitions": [
+            _chart(
+                charts.partitions(held),
+                f"{anchor}-clients{i}",
+                point,
+                f"Images by client and class: {point}",
+                240 + 150 * len(held),
+            )
+            for i, (point, held) in enumerate(facts.partitions(workspace, collected, summaries).items())
+        ],
+        "costs": costs.to_dict("records"),
+        "against_costs": _figure(charts.against_costs(collected, costs), f"{anchor}-costs")["charts"],
+        "provenance": facts.provenance(summaries),
+        "runs": facts.listed(collected, summaries),
+    }
+
+
+def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each method: id, ood, runs; what was not measured is left out."""
+    columns = {"id": "id", "ood": "ood", "finished": "runs"}
+    return {
+        row["method"]: {
+            name: round(row[column], 4) for name, column in columns.items() if row[column] == row[column]
+        }
+        for row in costs
+    }
+
+
+def _figure(panels: Panels, name: str) -> dict[str, Any]:
+    """A figure as the page has it: title, note, and a chart for each heading of its rows."""
+    width = interactive.width(panels)
+    entries = [
+        _chart(chart, f"{name}-{i}", heading, panels.text, width)
+        for i, (heading, chart) in enumerate(interactive.draw(panels).items())
+    ]
+    return {"title": panels.title, "note": panels.note, "charts": entries}
+
+
+def _chart(chart: go.Figure, name: str, heading: str, text: str, width: int) -> dict[str, Any]:
+    """A chart with its alternative text, and the pixels that it needs."""
+    html = chart.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG)
+    return {"html": Markup(html), "heading": heading, "text": text, "width": width}
+
+
+def _shortfall(comparison: Comparison) -> str:
+    value = "nothing" if comparison.value is None else number(comparison.value)
+    relation = comparison.relation.replace(">=", "at least").replace("=", "equal to")
+    return f"{comparison.what}: {value}, must be {relation} {number(comparison.bound)}"
+
+
+def _finished(collected: Sequence[Collected]) -> str:
+    """When the last of the runs ended."""
+    times = [pc.max(pq.read_table(results.path, columns=["time"])["time"]).as_py() for results in collected]
+    last = max((time for time in times if time), default=None)
+    return f"{datetime.datetime.fromtimestamp(last, datetime.UTC):%Y-%m-%d %H:%M} UTC" if last else ""

@@ -1,0 +1,174 @@
+"""Facts of a report about runs: their summaries, costs by method, where numbers come from, what is not
+there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.costs import sent
+from fedshift.analysis.quantities.select import selected
+from fedshift.data.partition import partition_hash
+from fedshift.identity import partition_name
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
+
+Summary = dict[str, Any]
+
+
+def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
+    """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp,
+    which a clone has.
+    """
+    runs = collected.runs[collected.runs["state"] == "finished"]
+    directories = [workspace.run_at(run) for run in runs["run"]]
+    by_run = {run.name: summary for run in directories if (summary := run.summary()) is not None}
+    names = {run.name for run in directories}
+    if len(by_run) < len(names):
+        for stamp in workspace.packs():
+            by_run |= {name: summary for name, summary in stamp.finished().items() if name in names}
+    return by_run
+
+
+def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
+    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC,
+    seconds; its highest memory (MB).
+
+    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what
+    training took, all networks of the method; a backward pass is counted as two forward ones.
+    """
+    runs = collected.runs[collected.runs["state"] == "finished"].copy()
+    runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
+    counted = [by_run.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
+    runs["up"], runs["down"] = sent(runs, "up"), sent(runs, "down")
+    runs["sent"] = runs["up"] + runs["down"]
+    runs["mmacs_image"] = runs["macs_per_image"] / 1e6
+    for name, factor in (("forward", 1), ("backward", 2)):
+        passes = pd.Series([cost.get(f"{name}_passes") for cost in counted], runs.index, dtype=float)
+        runs[f"gmacs_{name}"] = passes * factor * runs["macs_per_image"] / 1e9
+    means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs_forward", "gmacs_backward", "seconds"]
+    groups = runs.groupby("method", sort=False)
+    table = groups[means].mean().assign(memory=groups["peak_memory_mb"].max(), runs=groups.size())
+    return table.reset_index()
+
+
+def partitions(
+    workspace: Workspace, collected: Collected, by_run: dict[str, Summary]
+) -> dict[str, dict[str, pd.DataFrame]]:
+    """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns
+    holder, class, n.
+
+    Methods share partitions; a partition is left out where its file is absent, or where a run of other
+    code was trained on another.
+    """
+    panels: dict[str, dict[str, pd.DataFrame]] = {}
+    seen: set[Path] = set()
+    runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
+    for row in runs.to_dict("records"):
+        summary = by_run.get(Path(row["run"]).name)
+        if summary is None:
+            continue
+        path = workspace.partition(partition_name(RunSpec.model_validate(summary["spec"])))
+        split = summary["spec"]["partition"]
+        point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
+        target = summary["target"] or ""
+        if path in seen or target in panels.get(point, {}) or not path.is_file():
+            continue
+        if row["code"] != row["installed"] and summary["hashes"]["partition"] != partition_hash(path):
+            continue
+        seen.add(path)
+        panels.setdefault(point, {})[target] = _held(path, summary)
+    return panels
+
+
+def _held(path: Path, summary: Summary) -> pd.DataFrame:
+    """How many samples each client of a partition, and the held-out domain, holds of each class: a row for
+    each client and class, clients in the order of the run's.
+    """
+    table = pd.DataFrame(pq.read_table(path, columns=["client", "class", "label", "split"]).to_pandas())
+    table = table[table["split"] != "unused"]
+    names = {
+        client["client"]: f"{client['client']}: {', '.join(client['domains'])}"
+        for client in summary["clients"]
+    }
+    order = {**names, -1: "held out"}
+    counts = table.groupby(["client", "label", "class"]).size().rename("n").reset_index()
+    counts["place"] = counts["client"].map({client: place for place, client in enumerate(order)})
+    return counts.sort_values(["place", "label"]).assign(holder=counts["client"].map(order))
+
+
+def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
+    """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
+    data.
+    """
+    runs = list(by_run.values())
+    environments = [run["environment"] for run in runs]
+    return {
+        "code": _counted(f"{run['method']} {run['code']}" for run in runs),
+        "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
+        "versions": _counted(
+            f"Python {environment.get('python', '?')}, "
+            + ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+            for environment in environments
+        ),
+        "hardware": _counted(_hardware(environment) for environment in environments),
+    }
+
+
+def _hardware(environment: dict[str, Any]) -> str:
+    device = (
+        environment["device"]
+        if environment["device"] != "cpu"
+        else f"CPU ({environment.get('cpu', '?')}, {environment['capability']})"
+    )
+    return f"{device}, threads: {environment['threads']}, host {environment.get('host', '?')}"
+
+
+def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(values).items())
+
+
+def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
+    """Directory, seconds, and the first digits of the content hashes of each finished run."""
+    rows = []
+    for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"].drop_duplicates():
+        run = by_run.get(Path(directory).name)
+        if run:
+            short = {name: value[:12] for name, value in run["hashes"].items()}
+            hashes = {
+                "partition": short.get("partition"),
+                "prepared": short.get("prepared"),
+                "weights": short.get("weights_last"),
+            }
+            rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
+    return rows
+
+
+def unfinished(collected: Collected) -> pd.DataFrame:
+    """Runs that are missing or failed, counted: state, reason, method, then values of each axis; n."""
+    runs = collected.runs[collected.runs["state"] != "finished"].fillna({"failure": ""})
+    axes = [key for key in collected.keys if key != "method"]
+    listed = {axis: (axis, lambda values: ", ".join(map(str, dict.fromkeys(values)))) for axis in axes}
+    groups = runs.groupby(["state", "failure", "method"], sort=False)
+    return groups.agg(n=("run", "size"), **listed).reset_index()
+
+
+def commit(root: Path) -> str:
+    """The commit of the checkout that writes the report, and whether files differ from it; "" outside a
+    repository.
+    """
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    name = git("rev-parse", "HEAD")
+    return f"{name} with uncommitted changes" if name and git("status", "--porcelain") else name

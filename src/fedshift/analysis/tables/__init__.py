@@ -1,0 +1,208 @@
+"""Tables: methods by axis values and metrics, mean and spread over seeds, beside the published values."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis import claims
+from fedshift.analysis.claims import groups as claim_groups
+from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
+from fedshift.analysis.costs.architecture import layer, printed_layer
+from fedshift.analysis.costs.run_values import of_runs
+from fedshift.analysis.printed.cell import printed_cell
+from fedshift.analysis.printed.published import Published
+from fedshift.analysis.tables.footnotes import footnotes
+from fedshift.analysis.tables.notes import notes
+from fedshift.analysis.tables.page import csv, html, markdown
+from fedshift.analysis.verdicts import judge
+from fedshift.analysis.verdicts import lines as verdict_lines
+from fedshift.errors import unknown
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.column import column
+from fedshift.experiments.protocols import Rule
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import METRIC, Table
+from fedshift.experiments.uneven import AVERAGE, marked
+from fedshift.files import write_text
+from fedshift.registry import get
+from fedshift.workspace import Workspace
+
+EXACT = 12  # decimals, beyond which a difference is rounding
+
+
+def write(workspace: Workspace, collected: Collected) -> Path:
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
+    table.{csv,md,html}; return that stem.
+
+    Verdicts on the printed numbers are counted below the tables, and stand in verdicts.csv; claims that the
+    experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
+    """
+    experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
+    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    below = notes(collected)
+    for (name, table), titled_table in zip(tables.items(), titled, strict=True):
+        write_text(folder / f"{name}.csv", csv(table))
+        write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
+    judged = judge.judge(workspace, collected, tables)
+    write_text(folder / "verdicts.csv", csv(judged))
+    verdicts = claims.verdicts(workspace, collected)
+    groups = claim_groups.groups(workspace, verdicts)
+    if verdicts:
+        write_text(folder / "claims.csv", csv(claim_lines.table(verdicts)))
+        write_text(folder / "claims_groups.csv", csv(pd.DataFrame(map(asdict, groups))))
+    together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
+    below_verdicts = verdict_lines.footnotes(judged)
+    below = [*footnotes([*tables.values()]), *below_verdicts, *claim_lines.footnotes(verdicts), *below]
+    lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
+    write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
+    write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
+    write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
+    return folder / "table"
+
+
+def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
+    """The experiment's tables with other metrics than their own, as markdown."""
+    changed = [
+        (name, table.model_copy(update={"metrics": metrics}))
+        for name, table in collected.experiment.tables.items()
+    ]
+    titled = [(table.title or name, cells(workspace, collected, table)) for name, table in changed]
+    return markdown(titled, footnotes([table for _, table in titled]))
+
+
+def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFrame:
+    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
+    (percent where the metric is a fraction), seeds, planned; then BESIDE.
+
+    published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
+    orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know
+    of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
+    them; archived: how many of the cell's runs are read from the archive. An adapted row has accuracy and
+    loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A
+    seed with a missing run counts in `planned` (how many seeds the cell should have) and not in `seeds`: an
+    average over fewer domains is another quantity. Raises FedshiftError for a column that is no axis of the
+    experiment.
+    """
+    keys, experiment = collected.keys, collected.experiment
+    columns = [axis for axis in table.columns if axis != METRIC]
+    rules = [*table.select] or [collected.protocol.select]
+    for axis in columns:
+        if axis not in keys[1:]:
+            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", axis, keys[1:])
+    order = {axis: [*collected.order[axis]] for axis in columns}
+    frame = pd.concat([_by_rule(workspace, collected, rule, table) for rule in rules])
+    if "target" in columns and len(order["target"]) > 1:
+        frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
+        order["target"].append(AVERAGE)
+    frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
+    adapted = frame["method"].isin(list(experiment.adapt))
+    frame = frame[~adapted | frame["metric"].isin([*filter(_of_adapted, table.metrics)])]
+    frame = frame[~_empty(frame, table)]
+    order |= {"method": experiment.rows, SELECT: rules, "metric": [*table.metrics]}
+    columns += [SELECT] * bool(table.select)
+    for name, categories in order.items():
+        frame[name] = pd.Categorical(frame[name], categories)
+    place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
+    by = ["method", *columns[:place], METRIC, *columns[place:]]
+    seed = [axis for axis in keys if axis == "seed"]
+    within = frame.groupby([*by, *seed], observed=True)["value"].apply(
+        lambda values: values.mean(skipna=False)
+    )
+    groups = within.groupby(by, observed=True)
+    seeds = groups.count()
+    declared = {metric for metric in table.metrics if column(metric).declared}
+    varies = ~seeds.index.get_level_values(METRIC).isin(declared)
+    std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
+    result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
+    return _beside(workspace, collected, table, result.reset_index(), columns)
+
+
+def _of_adapted(metric: str) -> bool:
+    """Whether adapted rows have a metric: what is recorded, on the held-out domain."""
+    if (own := column(metric)).kind != "quantity":
+        return False
+    name, aggregation = quantity(own.name)
+    return aggregation == "ood" and bool(get("metrics", name).recorded)
+
+
+def _empty(frame: pd.DataFrame, table: Table) -> pd.Series[bool]:
+    """Which cells no run can fill: a row's gain over itself, a setting that its method has not."""
+    kinds = {metric: column(metric) for metric in table.metrics}
+    gains = [metric for metric, own in kinds.items() if own.relative == "gain"]
+    settings = [metric for metric, own in kinds.items() if own.kind == "setting"]
+    itself = frame["metric"].isin(gains) & (frame["method"] == table.against)
+    return itself | (frame["metric"].isin(settings) & frame["value"].isna())
+
+
+def _by_rule(workspace: Workspace, collected: Collected, rule: Rule, table: Table) -> pd.DataFrame:
+    """One row per planned run: keys, metrics in the round that a rule chooses, and the rule."""
+    return of_runs(workspace, collected, rule, table).assign(**{SELECT: rule})
+
+
+def _beside(
+    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
+) -> pd.DataFrame:
+    """The cells, each with the paper's number and the remarks on it."""
+    uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
+    lacking = marked(uses, [column for column in columns if column != SELECT])
+    rule = collected.protocol.select
+    rows = []
+    for cell in result.to_dict("records"):
+        values = {axis: cell[axis] for axis in columns if axis != SELECT}
+        row: dict[str, Any] = dict.fromkeys(BESIDE) | {
+            "fewer": lacking.get((cell["method"], *values.values())),
+            "archived": (_runs(collected, cell["method"], values)["source"] == ARCHIVE).sum(),
+        }
+        named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
+        runs_of = functools.partial(_runs, collected, values=values)
+        place = cell["method"], named, cell["metric"]
+        printed, differs = printed_cell(
+            workspace, collected.experiment, collected.protocol, table, place, runs_of
+        )
+        if printed and cell.get(SELECT, rule) == rule:
+            row |= _printed(printed, differs, cell["mean"])
+        if column(cell["metric"]).kind == "layer":
+            row |= _layer(workspace, collected, table, cell["metric"], runs_of(cell["method"]))
+        rows.append(row)
+    beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
+    words = [name for name, kind in BESIDE.items() if kind is str]
+    return pd.concat([result, beside.fillna(dict.fromkeys(words, "")).astype(BESIDE)], axis=1)
+
+
+def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, Any]:
+    remarks = {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
+    if differs:
+        return {"orientation": printed.value, "orientation_std": printed.std, **remarks}
+    return {
+        "published": printed.value,
+        "published_std": printed.std,
+        "difference": round(ours - printed.judged, EXACT),
+        **remarks,
+    }
+
+
+def _layer(
+    workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
+) -> dict[str, Any]:
+    """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
+    paper, (printed, *_) = collected.experiment.paper, table.printed
+    name = column(metric).name
+    ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
+    theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
+    return {"text": " or ".join(ours), "published_text": theirs}
+
+
+def _runs(collected: Collected, method: str, values: dict[str, Any]) -> pd.DataFrame:
+    """The planned runs that a cell averages."""
+    runs = collected.runs[collected.runs["method"] == method]
+    for axis, value in values.items():
+        runs = runs[runs[axis] != NONE] if value == AVERAGE else runs[runs[axis] == value]
+    return runs

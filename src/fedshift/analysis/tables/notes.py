@@ -1,0 +1,157 @@
+"""Notes below a table: what its numbers are, and where runs that stand side by side differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collection import sources
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.columns import OWN
+from fedshift.experiments.column import recorded
+from fedshift.experiments.quantity import DEFAULT, quantity
+from fedshift.registry import get, title
+
+RULES = {
+    "last": "the last round",
+    "last_third": "the mean over all evaluations from two thirds of the rounds on",
+    "best_first": "the round with the highest validation ALL, the first on a tie",
+    "best_later": "the round with the highest validation ALL, the later on a tie",
+    "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its "
+    "labels choose, so nobody could report it without them",
+    "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; "
+    "that domain is not reported",
+}
+AGGREGATED = {
+    "pooled": "pooled: all clients' test samples as one set.",
+    "worst": "worst client: the lowest of the clients' values, or the highest where lower is better.",
+    "std": "std over clients: population standard deviation of the clients' values.",
+}
+COLUMNS = {
+    "gain.": "Gain: what the row that the table names has more than this row, run by run.",
+    "ratio.cost.seconds": "Times: this row's over those of the row that the table names, on the same "
+    "hardware; the papers' machines were others, so theirs are ratios too.",
+    "cost.parameters": "Parameters, state, multiply-adds: counted from the network as the method changes it.",
+    "cost.macs_norm": "Multiply-adds of one image forward; with BN: four for each number that is normalised.",
+    "cost.up": "MB up: what one client sends in a round.",
+    "cost.down": "MB down: what one client gets in a round.",
+    "_to.": "To reach a value: by the first evaluated round with it; a run that never has it counts as "
+    "missing.",
+    "setting.": "Settings are those of the runs' resolved specifications. Where no search of ours chose them "
+    "(`tune`), they are the paper's own, taken as printed (reference/presets): equal by declaration.",
+    "layer.": "Layers: what the declared network is made of, nothing trained; the paper's in the same words "
+    "(reference/architectures.yaml).",
+}
+STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
+BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
+
+
+def notes(collected: Collected) -> list[str]:
+    """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then
+    its own notes.
+    """
+    return [*_measured(collected), *collected.protocol.notes, *collected.experiment.notes]
+
+
+def _measured(collected: Collected) -> list[str]:
+    """How the numbers were measured: metrics, rules, spread, models, precision, hardware, code."""
+    runs = collected.runs[collected.runs["state"] == "finished"]
+    spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
+    lines = [
+        "Accuracy in percent. id: in-distribution, mean over clients; ood: the held-out domain; "
+        "ALL: clients weighted by training size; AVG: plain mean over clients.",
+        f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after "
+        f"averaging the rest.",
+    ]
+    lines += _computed(collected)
+    rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
+    lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
+    if collected.missing:
+        lines.append(
+            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "
+            f"are left out; "
+            "k/n marks a cell with k of its n seeds."
+        )
+    if runs.empty:
+        return lines
+    whole, runs = runs, runs[runs["adaptation"].isna()]
+    evaluated = runs["evaluates"] + " model " + runs["stage"].map(STAGES)
+    lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
+    lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
+    lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
+    lines += _adapted(whole, collected)
+    hardware = whole["hardware"]
+    lines.append(
+        f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
+    )
+    lines += sources.note(runs)
+    same = [key for key in collected.keys if key not in ("target", "seed")]
+    versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
+    lines += [
+        f"Mixed code: the runs of {method} come from {n} versions of it."
+        for method, n in versions[versions > 1].items()
+    ]
+    other = runs[(runs["code"] != runs["installed"]) & (runs["source"] == OWN)]
+    if len(other):
+        counts = ", ".join(
+            f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items()
+        )
+        lines.append(
+            f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} "
+            f"runs, declared alike "
+            f"(rerun: version): {counts}."
+        )
+    return lines
+
+
+def _computed(collected: Collected) -> Iterator[str]:
+    """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
+    listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
+    yield from (text for start, text in COLUMNS.items() if any(start in metric for metric in listed))
+    quantities = dict.fromkeys(quantity(metric) for metric in recorded(listed))
+    names = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
+    if names:
+        yield " ".join(title("metrics", name) for name in names)
+    aggregations = {aggregation for _, aggregation in quantities}
+    yield from (text for name, text in AGGREGATED.items() if name in aggregations)
+    computed = [name for name in names if not get("metrics", name).recorded]
+    if computed:
+        finished = collected.runs[
+            (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()
+        ]
+        names_of = ["digest", "code"]
+        known = pq.read_table(collected.statistics, columns=names_of).group_by(names_of).aggregate([])
+        lacking = set(zip(finished["digest"], finished["code"], strict=True)) - {
+            *zip(*known.to_pydict().values(), strict=True)
+        }
+        if lacking:
+            yield (
+                f"{len(lacking)} runs were trained before statistics were recorded and have no "
+                f"{', '.join(computed)}: delete their "
+                "directories to train them again."
+            )
+
+
+def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
+    """What an adapted row is, and which images it is of."""
+    for label, row in collected.experiment.adapt.items():
+        for adaptation in runs.loc[runs["method"] == label, "adaptation"].unique():
+            declaration = json.loads(adaptation)
+            params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
+            yield (
+                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
+                f"code {declaration['code']}) to the very images "
+                f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
+                f"and no learning curve."
+            )
+
+
+def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:
+    """ "a" where all methods agree, else "a (method, method); b (method)"."""
+    if what.nunique() == 1:
+        return str(what.iloc[0])
+    groups = runs["method"].groupby(what, sort=False).unique()
+    return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in groups.items())

@@ -1,0 +1,160 @@
+"""Page: the tables of an experiment as Markdown, and as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import jinja2
+import pandas as pd
+
+from fedshift.analysis.tables.grid import Entry, Grid, grids
+from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.experiments.schema import Experiment
+
+# What a line of a table of verdicts, claims or groups holds (verdict_lines, claim_lines, claim_groups).
+Line = tuple[str, ...]
+GROUP: Line = (
+    "group",
+    "needs",
+    "verdict",
+    "confirmed",
+    "refuted",
+    "undecided",
+    "not tested here",
+    "in words",
+)
+NUMBER: Line = (
+    "method",
+    "printed table and column",
+    "verdict",
+    "ours (seeds)",
+    "paper (seeds)",
+    "difference [90% interval]",
+    "p, corrected",
+    "seen",
+    "needed",
+    "paper's spread",
+    "why",
+)
+VERDICT: Line = ("printed table", "numbers", *WORDS)
+CLAIM: Line = (
+    "claim",
+    "says",
+    "paper",
+    "on print",
+    "verdict",
+    "ours: mean difference [95% interval], seeds",
+    "in words",
+)
+
+
+def html(
+    tables: Sequence[tuple[str, pd.DataFrame]],
+    notes: list[str],
+    experiment: Experiment,
+    verdicts: list[Line],
+    claims: list[Line],
+    groups: list[Line],
+    numbers: list[Line],
+) -> str:
+    """All tables under their titles on one page: ours in each cell, the published value and the difference
+    below it; then the verdicts, counted and number by number, claims and groups of these.
+    """
+    return template("tables.html.j2").render(
+        experiment=experiment,
+        tables=blocks(tables),
+        notes=notes,
+        verdicts=verdicts,
+        claims=claims,
+        groups=groups,
+        numbers=numbers,
+    )
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of `templates/`; what it fills in is escaped."""
+    return _environment().get_template(name)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("fedshift.analysis")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals |= {
+        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": GROUP,
+        "number_headings": NUMBER, "number": number,
+    }  # fmt: skip
+    return environment
+
+
+def csv(table: pd.DataFrame) -> str:
+    """The rows of a table, numbers to four digits."""
+    return str(table.to_csv(index=False, float_format="%.4f"))
+
+
+def number(value: float) -> str:
+    """Three digits or so, thousands set apart; a dash for what was not measured."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid[Entry]]]]:
+    """The tables as `results.html.j2` lays them out."""
+    return [(title, grids(cells)) for title, cells in tables]
+
+
+def markdown(
+    tables: Sequence[tuple[str, pd.DataFrame]],
+    notes: list[str],
+    title: str = "",
+    verdicts: Sequence[Line] = (),
+    claims: Sequence[Line] = (),
+    groups: Sequence[Line] = (),
+) -> str:
+    """Tables under their titles; a method that the paper prints has two further lines, the published values
+    and the differences, or one, the values printed for another experiment.
+    """
+    parts = [f"# {title}"] if title else []
+    for name, cells in tables:
+        parts.append(f"## {name}")
+        for block in grids(cells):
+            parts += [f"**{block.caption}**"] if block.caption else []
+            parts.append(_lines(block))
+    if verdicts:
+        parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
+    if claims:
+        parts += ["## Claims", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Claims, together", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
+    return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+
+
+def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
+    """Per level of the columns' headings: each text with the number of columns that it spans."""
+    levels = []
+    for depth in range(1, len(columns[0]) + 1):
+        groups = itertools.groupby(column[:depth] for column in columns)
+        levels.append([(prefix[-1], len(list(group))) for prefix, group in groups])
+    return levels
+
+
+def _lines(block: Grid[Entry]) -> str:
+    """A grid as Markdown: a line for ours, one for the paper's, one for the difference."""
+    lines = [["method", *(" ".join(column) for column in block.columns)]]
+    for method, entries in block.rows:
+        lines.append([method, *(entry.ours for entry in entries)])
+        if any(entry.paper for entry in entries):
+            lines.append(["· paper", *(entry.paper for entry in entries)])
+            lines.append(["· difference", *(entry.difference for entry in entries)])
+        if any(entry.orientation for entry in entries):
+            lines.append(["· orientation", *(entry.orientation for entry in entries)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
+
+
+def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+    """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

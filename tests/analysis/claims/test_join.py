@@ -1,0 +1,165 @@
+"""Every claim has a place in an experiment, or a reason why it has none; and stands or falls on print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis.claims.comparison import KINDS
+from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
+from fedshift.analysis.claims.sides import sides
+from fedshift.analysis.printed.published import by_uid
+from fedshift.analysis.verdicts.coverage import LOST, Number, numbers
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import available, load
+from fedshift.experiments.paper_claims import paper_claims
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+WORKSPACE = Workspace(ROOT)
+# Experiments that look at a paper's claims a second time, on a part of its table.
+SECOND = {"fdse/table1_office", "fdse/table2_office", "hfedf/claims_d1"}
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[Number]:
+    return numbers(WORKSPACE)
+
+
+@pytest.fixture(scope="module")
+def joined(printed: list[Number]) -> list[Joined]:
+    return join(WORKSPACE, printed)
+
+
+def test_every_claim_has_one_place_or_one_reason(joined: list[Joined]) -> None:
+    assert [one.claim for one in joined] == [*paper_claims(WORKSPACE)] and len(joined) == 443
+    for one in joined:
+        first = [name for name, _ in one.places if name not in SECOND]
+        assert len(first) == (not one.reason), one.claim
+        assert one.places[:1] == [place for place in one.places if place[0] in first], one.claim
+    assert {one.reason for one in joined} <= {"", LOST, *NEEDS.values()}
+    assert sum(not one.reason for one in joined) >= 407
+
+
+def test_figures_of_claims_are_drawn_where_there_are_claims(joined: list[Joined]) -> None:
+    tested = {name for one in joined for name, _ in one.places}
+    assert tested == {name for name in available(WORKSPACE) if load(WORKSPACE, name).tests_claims}
+
+
+def test_no_reason_is_without_a_claim(joined: list[Joined]) -> None:
+    assert {*NEEDS.values()} <= {one.reason for one in joined}
+
+
+def test_every_side_is_a_row_of_its_experiment_at_values_that_it_has(joined: list[Joined]) -> None:
+    points: dict[str, dict[str, list[dict[str, object]]]] = {}
+    for one in joined:
+        for _, comparison in one.places:
+            assert comparison.kind in KINDS
+            for cell in comparison.cells:
+                if cell.experiment not in points:
+                    experiment = load(WORKSPACE, cell.experiment)
+                    by_row: dict[str, list[dict[str, object]]] = {row: [] for row in experiment.rows}
+                    for use in expand(WORKSPACE, experiment):
+                        by_row[use.label].append(dict(use.axes))
+                    points[cell.experiment] = by_row
+                runs = points[cell.experiment][cell.row]
+                assert any(cell.where.items() <= run.items() for run in runs), (one.claim, cell)
+
+
+@pytest.mark.parametrize(
+    ("claim", "pairs"),
+    [
+        ("FDSE-C01.1", 12),
+        ("SF-C06.1", 1),  # two experiments
+        ("SF-C17.1", 42),  # each of six with each of seven
+        ("HF-C37.1", 1),
+        ("HF-C38.1", 1),  # a gain beside a number
+        ("FRD-C05.1", 1),
+    ],
+)
+def test_pairs_are_of_each_left_with_each_right_side(joined: list[Joined], claim: str, pairs: int) -> None:
+    (comparison,) = (comparison for one in joined if one.claim == claim for _, comparison in one.places)
+    assert len(comparison.pairs) == pairs
+
+
+def test_a_mean_over_an_axis_is_one_cell(joined: list[Joined]) -> None:
+    """HF-C06.1: the mean over d of two rows; SF-C03.1: gains on two data sets."""
+    places = {one.claim: comparison for one in joined for _, comparison in one.places}
+    ((left, right),) = places["HF-C06.1"].pairs
+    assert [(factor, cell.row, cell.where) for side in (left, right) for factor, cell in side.terms] == [
+        (pytest.approx(1), "hfedf", {}),
+        (pytest.approx(1), "pfedhn", {}),
+    ]
+    ((left, right),) = places["SF-C03.1"].pairs
+    assert [(factor, cell.row, cell.where["data.dataset"]) for factor, cell in left.terms] == [
+        (1, "stablefdg", "pacs"),
+        (-1, "dsu", "pacs"),
+    ]
+    assert {cell.where["data.dataset"] for _, cell in right.terms} == {"vlcs"}
+    ((left, right),) = places["HF-C38.1"].pairs
+    assert [round(factor, 6) for factor, _ in left.terms] == [1, -1]
+    assert (right.terms, right.constant) == ((), 1.3)
+
+
+def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
+    """Of several on the right the best; rounded as the paper rounds."""
+    known, compared = by_uid(WORKSPACE), 0
+    for row in paper_claims(WORKSPACE).values():
+        found = sides(WORKSPACE, row)
+        if any(not known[uid].name.startswith("acc_") for side in found for _, uid in side.terms):
+            continue  # our tables show costs in other units
+        values = [
+            side.constant + sum(factor * known[uid].value for factor, uid in side.terms) for side in found
+        ]
+        if not found or "rel " in row["metric"]:
+            continue
+        best = min if row["right"].startswith("min(") else max
+        assert values[0] == pytest.approx(float(row["published_left"]), abs=0.006), row["id"]
+        assert best(values[1:]) == pytest.approx(float(row["published_right"]), abs=0.006), row["id"]
+        compared += 1
+    assert compared >= 330
+
+
+def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: list[Joined]) -> None:
+    """But for "~", which the list takes to hold whatever the numbers."""
+    groups = pd.read_csv(ROOT / "reference" / "claims_groups.csv").set_index("claim")
+    held, printed = Counter[str](), Counter[str]()
+    for one in joined:
+        if paper_claims(WORKSPACE)[one.claim]["relation"] != "~":
+            held[one.claim.rpartition(".")[0]] += one.on_print.holds
+            printed[one.claim.rpartition(".")[0]] += one.on_print.word != "not printed"
+    assert len(held) > 100
+    assert {name: held[name] for name in held} == groups.loc[[*held], "hold_in_published_numbers"].to_dict()
+    assert {name: printed[name] for name in held} == groups.loc[[*held], "with_published_numbers"].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("  clients:", "  customers:", r"needs: unknown reason 'customers'"),
+    ],
+)
+def test_a_claim_without_place_and_reason_is_an_error(
+    tmp_path: Path, printed: list[Number], before: str, after: str, said: str
+) -> None:
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    (tmp_path / "reference").mkdir()
+    for path in (ROOT / "reference").iterdir():
+        if path.name != "claims.yaml":
+            (tmp_path / "reference" / path.name).symlink_to(path)
+    text = (ROOT / "reference" / "claims.yaml").read_text()
+    (tmp_path / "reference" / "claims.yaml").write_text(text.replace(before, after))
+    with pytest.raises(FedshiftError, match=said):
+        join(Workspace(tmp_path), printed)
+
+
+def test_a_claim_without_place_and_reason_is_untested(tmp_path: Path, printed: list[Number]) -> None:
+    """As in a project that has only some of the experiments: its scorecard counts the claim all the same."""
+    (tmp_path / "reference").symlink_to(ROOT / "reference")
+    (tmp_path / "experiments").mkdir()
+    alone = {one.claim: one.reason for one in join(Workspace(tmp_path), printed)}
+    assert alone["FDSE-C01.1"] == UNTESTED and alone["FDSE-C07.1"] == NEEDS["features"]

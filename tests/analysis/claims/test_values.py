@@ -1,0 +1,187 @@
+"""Sides of claims: values of an axis, sums, rounds, rows of another experiment, costs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from fedshift.analysis.claims import Verdict, verdicts
+from fedshift.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
+
+from ..conftest import REFERENCE, Project, accuracy
+from ..judging import judged, less_by
+
+SAMPLES = {"samples": [0, 20], "seed": [0, 1, 2]}
+ZERO, MANY = [0.40, 0.41, 0.42], [0.50, 0.52, 0.51]
+
+
+def side(**where: Any) -> dict[str, Any]:
+    return {"row": "fedavg", "where": where}
+
+
+def sampled(project: Project, name: str, rows: dict[str, Any], **claim: Any) -> Verdict:
+    return judged(project, name, {"fedavg": ZERO + MANY}, SAMPLES, rows=rows, **claim)
+
+
+@pytest.mark.parametrize(
+    ("more", "less", "mean", "verdict"), [(20, 0, 10, "confirmed"), (0, 20, -10, "refuted")]
+)
+def test_a_value_of_an_axis_against_another(
+    project: Project, more: int, less: int, mean: float, verdict: str
+) -> None:
+    rows = {"FedAvg (many shots)": side(samples=more), "FedAvg (0 shots)": side(samples=less)}
+    one = sampled(project, "HF-C33.1", rows)
+    (against,) = one.differences
+    assert (against.mean, against.seeds, one.verdict) == (pytest.approx(mean), 3, verdict)
+    assert one.statement == f"fedavg (samples {more}) > fedavg (samples {less}), ood"
+
+
+def test_a_gain_of_gains_against_a_number(project: Project) -> None:
+    """HF-C34.1: ood grows by 10 points, id by none, as the toy has it: 10 less 0 is above 0."""
+    gain = {
+        **side(samples=20),
+        "plus": [{**side(samples=0), "metric": "id"}],
+        "minus": [side(samples=0), {**side(samples=20), "metric": "id"}],
+    }
+    one = sampled(project, "HF-C34.1", {"FedAvg": gain})
+    (against,) = one.differences
+    assert (against.mean, against.right, one.verdict) == (pytest.approx(10), "0", "confirmed")
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(12.0, "confirmed"), (9.0, "undecided"), (5.0, "refuted")])
+def test_a_gain_that_is_as_large_as_a_number(project: Project, margin: float, verdict: str) -> None:
+    """HF-C38.1: ~ +1.3. Gains of 10, 11 and 9 points: 8.7 more, between 6.2 and 11.2."""
+    less = {**side(samples=20), "minus": [side(samples=0)]}
+    one = sampled(project, "HF-C38.1", {"w/o EMA": less}, margin=margin)
+    assert (one.differences[0].mean, one.verdict) == (pytest.approx(8.7), verdict)
+
+
+@pytest.mark.parametrize(
+    ("shifts", "verdict"),
+    [
+        ([(-1, -1.2, -1.1)] + [(5, 4, 6)] * 4, "confirmed"),  # below one of five, at 1% of it
+        ([(-1, -2, -1.5)] + [(5, 4, 6)] * 4, "undecided"),  # t = -5.2; of five, 1% is at 9.92
+        ([(5, 4, 6)] * 5, "refuted"),
+        ([(0.1, -0.1, 0)] + [(5, 4, 6)] * 4, "undecided"),
+    ],
+)
+def test_less_than_the_best_is_less_than_one(
+    project: Project, shifts: list[tuple[float, ...]], verdict: str
+) -> None:
+    """HF-C03.1: hFedF < max(...): it falls short of the best, not of each."""
+    others = ("fedavg", "fedprox", "pfedhn", "fedsr", "fedgma")
+    ood = {name: less_by(*shift) for name, shift in zip(others, shifts, strict=True)}
+    one = judged(project, "HF-C03.2", {"hfedf": less_by(0, 0, 0), **ood})
+    assert (one.verdict, one.statement) == (verdict, "hfedf < the best of 5, ood")
+
+
+def curve(*ood: float) -> Any:
+    return {place: accuracy((0.5, 0.5), ood=value) for place, value in enumerate(ood, 1)}
+
+
+CURVES = {
+    "hfedf": curve(0.1, 0.5, 0.6, 0.6),  # mean 45, steps 40, 10, 0
+    "fedavg": curve(0.3, 0.3, 0.5, 0.3),  # mean 35, steps 0, 20, -20
+}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "metric", "difference"),
+    [
+        ("round 1", "ood", -20),
+        ("round 2", "ood", 20),
+        ("mean", "ood", 10),
+        ("selected", "ood", 30),
+        ("fluctuation", "ood", math.sqrt(2600 / 9) - math.sqrt(800 / 3)),
+        ("selected", "rounds_to.ood=45", -1),
+        ("round 9", "ood", math.nan),
+    ],
+)
+def test_what_curves_say(project: Project, rounds: str, metric: str, difference: float) -> None:
+    declared = {"HF-C04.1": {"metric": metric, "rounds": rounds}}
+    project.declare(methods=dict.fromkeys(CURVES), axes={"seed": [0, 1]}, claims=declared)
+    for method, points in CURVES.items():
+        for seed in (0, 1):
+            project.add(method, points, seed=seed, target="a")
+    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
+    (against,) = one.differences
+    assert against.mean == pytest.approx(difference, nan_ok=True)
+    assert against.seeds == (0 if math.isnan(difference) else 2)
+
+
+def other(project: Project, collect: bool) -> None:
+    """An experiment whose FedAvg has 40, 41 and 42 on target a, and something else on target b."""
+    project.declare("other", methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1, 2]})
+    for target, values in (("a", ZERO), ("b", [0.9] * 3)):
+        for seed, value in enumerate(values):
+            project.add("fedavg", {1: accuracy((0.5, 0.5), ood=value)}, target=target, seed=seed)
+    if collect:
+        project.collect()
+
+
+@pytest.mark.parametrize("collect", [True, False])
+def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
+    """SF-C06.1: more than in another table. Not collected, it is no seed."""
+    other(project, collect)
+    there = {"row": "fedavg", "experiment": "other", "where": {"target": "a"}}
+    project.runs, project.cells = [], []
+    project.declare(
+        methods={"fedprox": None},
+        axes={"seed": [0, 1, 2]},
+        claims={
+            "SF-C06.1": {"metric": "ood", "rows": {"item 2b:FedAvg": "fedprox", "item 1a:FedAvg": there}}
+        },
+    )
+    for seed, value in enumerate(MANY):
+        project.add("fedprox", {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
+    (one,) = verdicts(project.workspace, project.collect())
+    (against,) = one.differences
+    assert against.right == "fedavg (a, other)"
+    if collect:
+        assert (against.mean, against.seeds, one.verdict) == (pytest.approx(10), 3, "confirmed")
+    else:
+        assert (against.seeds, against.planned, one.verdict) == (0, 0, "undecided")
+
+
+def test_each_of_several_with_each_of_several(project: Project) -> None:
+    """SF-C17.1: any value of alpha, against all baselines."""
+    ood = {
+        "fedavg": less_by(3, 2, 4),
+        "fedprox": less_by(2, 3, 2),
+        "hfedf": less_by(0, 0, 0),
+        "fedsr": less_by(1, 1, 1),
+    }
+    rows = {"StableFDG (any alpha)": ["hfedf", "fedsr"], "baselines": ["fedavg", "fedprox"]}
+    one = judged(project, "SF-C17.1", ood, rows=rows)
+    assert one.statement == "each of 2 > each of 2, ood"
+    assert [(each.right, round(each.mean, 6)) for each in one.differences] == [
+        ("hfedf and fedavg", 3),
+        ("hfedf and fedprox", pytest.approx(7 / 3, abs=1e-5)),
+        ("fedsr and fedavg", 2),
+        ("fedsr and fedprox", pytest.approx(4 / 3, abs=1e-5)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"rounds": "last"}, "rounds"),
+        ({"rows": {"FedAvg": {"row": "fedagv"}}}, "'fedagv'"),
+        ({"rows": {"FedAvg": side(smples=0)}}, "'samples'"),
+        ({"rows": {"FedAvg": {**side(), "minus": [side(samples=2)]}}}, "unknown value of this axis '2'"),
+        ({"metric": "rounds_to.oodd=40"}, "'oodd'"),
+    ],
+)
+def test_a_side_that_is_nowhere_is_refused(project: Project, claim: dict[str, Any], said: str) -> None:
+    keys = {
+        "methods": {"fedavg": None, "hfedf": None},
+        "axes": {"samples": {"key": "local.epochs", "values": [1, 20]}},
+    }
+    project.declare(**keys, claims={"HF-C04.1": {"metric": "id", **claim}})
+    with pytest.raises(FedshiftError, match=said):
+        expand(project.workspace, load(project.workspace, "toy"))

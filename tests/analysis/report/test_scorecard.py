@@ -1,0 +1,101 @@
+"""The scorecard counts every printed number and every claim once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
+from fedshift.analysis.report.scorecard import CLAIMED, FILES, Line, Scorecard, markdown, scorecard, write
+from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+CLAIM = {"claim": "FDSE-C01.3", "verdict": "confirmed", "seeds": 5, "differs": ""}
+
+
+def table(folder: Path, experiment: str, name: str, rows: list[dict[str, object]]) -> None:
+    path = folder / "tables" / experiment / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).to_csv(path, index=False)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of two experiments, a report of one; claims of three."""
+    folder = tmp_path_factory.mktemp("results")
+    uids = pd.read_csv(ROOT / "reference" / "published.csv", low_memory=False).query(
+        "paper == 'FDSE' and table == '1'"
+    )["row_uid"]
+    words = ["inside", "outside", "undecided", "not run", "not comparable"]
+    rows = [{"uid": uid, "verdict": words[min(place, 4)]} for place, uid in enumerate(uids)]
+    table(folder, "fdse/table1", "verdicts.csv", rows)
+    table(folder, "fdse/table1_office", "claims.csv", [CLAIM, {**CLAIM, "claim": "FDSE-C01.4", "seeds": 0}])
+    (folder / "tables" / "fdse" / "table1" / "table.html").touch()
+    shared = {"claim": "HF-C01.1", "verdict": "refuted"}
+    table(folder, "hfedf/claims_d1", "claims.csv", [{**shared, "seeds": 9, "differs": "local.precision"}])
+    table(folder, "hfedf/table2", "claims.csv", [{**shared, "seeds": 3, "differs": ""}])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def card(results: Path) -> Scorecard:
+    return scorecard(Workspace(ROOT), results / "tables", results, FILES)
+
+
+def of(lines: list[Line], paper: str, item: str) -> Line:
+    (line,) = (line for line in lines if (line.paper, line.item) == (paper, item))
+    return line
+
+
+def test_every_number_and_claim_is_counted_once(card: Scorecard) -> None:
+    every = ((card.numbers, 2079, WORDS), (card.claims, 443, CLAIMED), (card.on_print, 443, ON_PRINT))
+    for lines, total, words in every:
+        assert lines[-1].paper == "all" and lines[-1].total == total
+        assert sum(line.total for line in lines[:-1]) == total
+        for line in lines:
+            assert [*line.counts] == [*words] and sum(line.counts.values()) == line.total
+        for word in words:
+            assert sum(line.counts[word] for line in lines[:-1]) == lines[-1].counts[word]
+
+
+def test_verdicts_are_those_of_the_tables(card: Scorecard) -> None:
+    line = of(card.numbers, "FDSE", "1")
+    assert line.counts == {"inside": 1, "outside": 1, "undecided": 1, "not run": 1, "not comparable": 74}
+    assert line.experiments == [("fdse/table1", {"table": "tables/fdse/table1/table.html"})]
+    assert of(card.numbers, "FDSE", "3").counts["not run"] == 30
+    assert of(card.numbers, "FDSE", "A5").counts["not run"] == 9
+    assert of(card.numbers, "hFedF", "13").counts["not comparable"] == 3  # lost
+    assert of(card.numbers, "FedRD", "1").counts["not comparable"] == 10  # a row that is another's copy
+    assert of(card.numbers, "StableFDG", "12").counts["not comparable"] == 10
+
+
+def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
+    """Nine seeds of another experiment weigh less than three of the paper's; a claim without seeds is not run."""
+    counts = of(card.claims, "FDSE", "1").counts
+    assert (counts["confirmed"], counts["not run"], counts["not tested"]) == (1, 35, 0)
+    assert sum(line.counts["refuted"] for line in card.claims[:-1] if line.paper == "hFedF") == 1
+    assert card.claims[-1].counts["not comparable"] == 0
+
+
+def test_the_opening_says_whether_anything_was_run(card: Scorecard, tmp_path: Path) -> None:
+    assert card.opening.startswith("Of 2,079 printed numbers 1 are inside, 1 are outside, 1 are undecided,")
+    nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES)
+    assert nothing.opening.startswith("No printed number has runs here yet. Of 2,079 printed numbers ")
+    assert "inside" not in nothing.opening and "Of 443 claims" in nothing.opening
+
+
+def test_the_page_as_markdown_and_html(results: Path, tmp_path: Path, card: Scorecard) -> None:
+    for name in ("experiments", "reference"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(results / "tables", tmp_path / "results" / "tables")
+    path = write(Workspace(tmp_path))
+    page, text = path.read_text(), path.with_suffix(".md").read_text()
+    assert text == f"# Scorecard\n\n{markdown(card)}"
+    row = "| FDSE | 1 | 78 | 1 | 1 | 1 | 1 | 74 | [table](tables/fdse/table1/table.html), `fedshift run fdse/table1` |"
+    assert row in text
+    assert '<a href="tables/fdse/table1/table.html">table</a>' in page and "fedshift run hfedf/table5" in page
+    assert card.opening in page and "http" not in page

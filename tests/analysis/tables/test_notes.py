@@ -1,0 +1,47 @@
+"""Notes below tables: policies, mixtures, code, and what columns mean."""
+
+from __future__ import annotations
+
+from fedshift.analysis import tables
+from fedshift.analysis.tables.notes import notes
+
+from ..conftest import Project, accuracy
+
+
+def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {"metrics": ["id"]}}
+    )
+    for seed, (device, code) in enumerate((("cpu", "aaaaaaaa"), ("H200", "bbbbbbbb"))):
+        project.add("fedavg", {0: accuracy((0.5, 0.5))}, device=device, code=code, seed=seed)
+        project.add(
+            "fedbn",
+            {0: accuracy((0.5, 0.5))},
+            bn="local",
+            stage="post_train",
+            model="personal",
+            code="cccccccc",
+            seed=seed,
+        )
+    text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+    assert "- Ours, not a paper's" in text  # the protocol's own note
+    assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
+    assert (
+        "Evaluated: global model after aggregation (fedavg); personal model after local training (fedbn)."
+        in text
+    )
+    assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
+    assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
+    assert "runs of fedbn" not in text
+
+
+def test_runs_of_other_code_are_named_and_counted(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
+    for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0), ("fedbn", 1)):
+        project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
+    assert "declared alike" not in "".join(notes(project.collect()))
+    project.runs[0] = project.runs[0]._replace(installed="0ther001")
+    project.runs[1] = project.runs[1]._replace(installed=project.runs[1].code)
+    (line,) = (line for line in notes(project.collect()) if "declared alike" in line)
+    assert line.startswith("Other code than was installed")
+    assert line.endswith("trained 1 of 4 runs, declared alike (rerun: version): fedavg (1).")

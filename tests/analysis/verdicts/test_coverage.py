@@ -1,0 +1,49 @@
+"""Every printed number has one cell of an experiment, or a reason why it has none."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fedshift.analysis.printed.cell import UNIT
+from fedshift.analysis.verdicts.coverage import LOST, Number, numbers
+from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[Number]:
+    return numbers(Workspace(ROOT))
+
+
+def test_every_printed_number_has_one_cell_or_a_reason(printed: list[Number]) -> None:
+    assert len(printed) == 2079
+    wrong = {number.uid: number.places for number in printed if len(number.places) != (not number.reason)}
+    assert wrong == {}
+    assert {number.reason for number in printed} == {"", LOST}
+    assert sum(len(number.places) == 1 for number in printed) == 2063  # all but the 16 that are lost
+
+
+def test_all_but_two_variants_are_declared_as_the_paper_trained_them(printed: list[Number]) -> None:
+    """Table 12 does not say with what probability it explores; times are ratios to one row of their table."""
+    differs = Counter(
+        (number.paper, number.table) for number in printed if number.places and number.places[0].differs
+    )
+    assert differs == {("StableFDG", "12"): 10, ("StableFDG", "6"): 1, ("FDSE", "4"): 1}
+    places = [place for number in printed if number.paper == "FDSE" for place in number.places]
+    times = {place.row: place.differs for place in places if place.metric == "ratio.cost.seconds"}
+    assert times == {"fedbn": [UNIT], "ditto": [], "fdse": []}
+
+
+def test_rows_come_in_the_papers_order(printed: list[Number]) -> None:
+    rows: dict[tuple[str, str], list[str]] = {}
+    for number in printed:
+        for place in number.places:
+            rows.setdefault((number.table, place.experiment), []).append(place.row)
+    for (table, name), met in rows.items():
+        order = [*dict.fromkeys(met)]
+        assert order == [row for row in load(Workspace(ROOT), name).rows if row in order], (
+            f"{name}, table {table}"
+        )
