@@ -14,7 +14,7 @@ from fedshift.analysis.claims.comparison import KINDS
 from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
-from fedshift.analysis.tables.page import piped
+from fedshift.analysis.layout.page import piped
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.workspace import Workspace
 

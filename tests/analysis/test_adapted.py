@@ -22,8 +22,8 @@ from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.collection.uses import Use
 from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.figures.curves import Curves
+from fedshift.analysis.notes import notes
 from fedshift.analysis.report import write as write_report
-from fedshift.analysis.tables.notes import notes
 from fedshift.evaluations.base import read
 from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.load import load

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from fedshift.analysis import tables
 from fedshift.analysis.metrics.base import Metric
+from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import curves
-from fedshift.analysis.tables.notes import notes
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand

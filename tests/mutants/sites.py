@@ -27,7 +27,7 @@ SCOPE = (
     "analysis/claims/__init__.py",
     "analysis/verdicts/judge.py",
     "analysis/claims/paired.py",
-    "analysis/tables/__init__.py",
+    "analysis/tables.py",
     "analysis/verdicts/equivalence.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")

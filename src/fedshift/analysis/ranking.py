@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.layout.page import csv, piped
 from fedshift.analysis.quantities.select import selected
-from fedshift.analysis.tables.page import csv, piped
 from fedshift.errors import FedshiftError
 from fedshift.experiments.quantity import quantity
 from fedshift.files import write_text

@@ -17,11 +17,11 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.uses import choice_now
+from fedshift.analysis.layout.page import piped
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.quantities.select import choose as choose_round
-from fedshift.analysis.tables.page import piped
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, Chosen, path_of
 from fedshift.experiments.load import load, trials

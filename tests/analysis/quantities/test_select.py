@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import choose, curves, selected
 from fedshift.analysis.tables import cells
-from fedshift.analysis.tables.notes import notes
 from fedshift.errors import FedshiftError
 from fedshift.experiments.schema import Table
 

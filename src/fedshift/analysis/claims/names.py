@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedshift.analysis.claims.comparison import Cell, Comparison, Sum
-from fedshift.analysis.tables.grid import PLAIN
+from fedshift.analysis.layout.grid import PLAIN
 from fedshift.experiments.schema import SELECTED
 
 

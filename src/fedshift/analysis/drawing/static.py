@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Series, table
-from fedshift.analysis.tables.page import csv
+from fedshift.analysis.layout.page import csv
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text
 from fedshift.workspace import Workspace

@@ -10,7 +10,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.export import html, latex, markdown
 from fedshift.analysis.export.content import exported
 from fedshift.analysis.export.typeset import pdf
-from fedshift.analysis.tables.page import csv
+from fedshift.analysis.layout.page import csv
 from fedshift.analysis.verdicts import judge
 from fedshift.files import write_text
 from fedshift.workspace import Workspace

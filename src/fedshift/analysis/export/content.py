@@ -15,8 +15,8 @@ import pandas as pd
 
 from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.ranks import BEST, SECOND, ranks
-from fedshift.analysis.tables.footnotes import FEWER, REMARK, footnotes
-from fedshift.analysis.tables.grid import Grid, laid_out
+from fedshift.analysis.layout.footnotes import FEWER, REMARK, footnotes
+from fedshift.analysis.layout.grid import Grid, laid_out
 from fedshift.experiments.column import column
 
 PRINTED, VERDICT = "printed", "verdict"

@@ -7,8 +7,8 @@ from typing import Any
 
 from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.content import Exported, Style, lines
-from fedshift.analysis.tables.footnotes import FEWER, REMARK
-from fedshift.analysis.tables.grid import Grid
+from fedshift.analysis.layout.footnotes import FEWER, REMARK
+from fedshift.analysis.layout.grid import Grid
 
 TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_",

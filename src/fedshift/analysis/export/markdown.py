@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedshift.analysis.export.content import Exported, Style, lines, plain
-from fedshift.analysis.tables.page import piped
+from fedshift.analysis.layout.page import piped
 
 STYLE = Style(str, plain, lambda text: f"**{text}**", lambda text: f"<u>{text}</u>")
 

@@ -22,11 +22,11 @@ from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.drawing import interactive
 from fedshift.analysis.drawing.panels import Panels
+from fedshift.analysis.layout.footnotes import footnotes
+from fedshift.analysis.layout.page import blocks, number, template
+from fedshift.analysis.notes import notes
 from fedshift.analysis.report import charts, facts
 from fedshift.analysis.tables import cells
-from fedshift.analysis.tables.footnotes import footnotes
-from fedshift.analysis.tables.notes import notes
-from fedshift.analysis.tables.page import blocks, number, template
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.errors import FedshiftError

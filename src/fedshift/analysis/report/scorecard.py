@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedshift.analysis.claims.join import join
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
-from fedshift.analysis.tables.page import piped, template
+from fedshift.analysis.layout.page import piped, template
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.judge import WORDS, incomparable
 from fedshift.experiments.load import available

@@ -16,11 +16,11 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.costs.architecture import layer, printed_layer
 from fedshift.analysis.costs.run_values import of_runs
+from fedshift.analysis.layout.footnotes import footnotes
+from fedshift.analysis.layout.page import csv, html, markdown
+from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
-from fedshift.analysis.tables.footnotes import footnotes
-from fedshift.analysis.tables.notes import notes
-from fedshift.analysis.tables.page import csv, html, markdown
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.errors import unknown

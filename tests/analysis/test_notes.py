@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fedshift.analysis import tables
-from fedshift.analysis.tables.notes import notes
+from fedshift.analysis.notes import notes
 
-from ..conftest import Project, accuracy
+from .conftest import Project, accuracy
 
 
 def test_footnotes_name_policies_and_mixtures(project: Project) -> None:

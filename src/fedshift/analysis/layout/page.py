@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jinja2
 import pandas as pd
 
-from fedshift.analysis.tables.grid import Entry, Grid, grids
+from fedshift.analysis.layout.grid import Entry, Grid, grids
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.experiments.schema import Experiment
 

@@ -14,7 +14,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import load
 
-from ..conftest import Project, accuracy, domains_per_client
+from .conftest import Project, accuracy, domains_per_client
 
 VALUES = {("a", 0): (0.50, 0.30), ("a", 1): (0.60, 0.40), ("b", 0): (0.70, 0.20), ("b", 1): (0.90, 0.10)}
 

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fedshift.analysis.tables.page import number, template
+from fedshift.analysis.layout.page import number, template
 from tests.conftest import ROOT
 
 TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"

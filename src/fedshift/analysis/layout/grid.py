@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 
 from fedshift.analysis.collection.sources import MARK
-from fedshift.analysis.tables.footnotes import FEWER, REMARK
-from fedshift.analysis.tables.headings import form, heading, in_percent
+from fedshift.analysis.layout.footnotes import FEWER, REMARK
+from fedshift.analysis.layout.headings import form, heading, in_percent
 from fedshift.experiments.schema import METRIC
 
 T = TypeVar("T")
