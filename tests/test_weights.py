@@ -90,7 +90,7 @@ def test_fetched_whole_and_a_second_time_nothing_is_downloaded(server: Server, t
 def test_a_broken_download_goes_on_where_it_stopped(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedshift.data.download.RETRIES", 0)
+    monkeypatch.setattr("fedshift.download.RETRIES", 0)
     server.breaks = [600_000, 0]
     broken = fetch(tmp_path, "mobilenet")
     assert broken.exit_code == 2 and "Run the same command again" in broken.output

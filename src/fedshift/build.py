@@ -14,10 +14,10 @@ from fedshift.resolve import params
 from fedshift.spec import RunSpec
 
 if TYPE_CHECKING:
-    from fedshift.data.rendering import Rendering
     from fedshift.federation.diagnostics import Diagnostic
     from fedshift.federation.method import Method
     from fedshift.models.base import Model
+    from fedshift.rendering import Rendering
 
 
 def method_of(spec: RunSpec) -> Method:

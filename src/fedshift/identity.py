@@ -48,7 +48,7 @@ DESCRIBE = frozenset(
         "federation.records",
         "data.columns",
         "data.convert",
-        "data.download",
+        "download",
         "data.fetch",
         "data.plots",
         "data.verify",

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from fedshift.data.download import download
+from fedshift.download import download
 from fedshift.errors import FedshiftError, unknown
 from fedshift.files import atomic_path, sha256_file
 from fedshift.registry import get, names
-
-if TYPE_CHECKING:
-    from fedshift.models.base import Model
 
 FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
 TORCHVISION = "https://download.pytorch.org/models"
@@ -31,6 +28,13 @@ WHOLE = {
     "mobilenet_v2-b0353104.pth": "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
     "densenet121-a639ec97.pth": "a639ec97d7c33b07ae66f0b5fb7d0192f95a3b11b7576c66c0126c2a727c4395",
 }
+
+
+class Startable(Protocol):
+    """A network's class, as far as its published starts go."""
+
+    name: str
+    weights: Mapping[str, str]  # `init` -> published file
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class WeightsFile:
         return actual
 
 
-def of_model(model: type[Model], init: str) -> WeightsFile:
+def of_model(model: Startable, init: str) -> WeightsFile:
     """The file of a network's start. Raises FedshiftError for a network without such a start."""
     if init not in model.weights:
         raise unknown(f"model {model.name}", "init", init, ["scratch", *model.weights])

@@ -16,7 +16,7 @@ from fedshift import identity
 from fedshift.build import rendering_of
 from fedshift.data.load import load
 from fedshift.data.partition import partition
-from fedshift.data.rendering import load_rendered
+from fedshift.data.rendered import load_rendered
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256_file

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
-from fedshift.data.download import download
 from fedshift.data.duplicates import name_warnings
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
 from fedshift.data.verify import entries, manifest_path, write_manifest
+from fedshift.download import download
 from fedshift.errors import FedshiftError
 from fedshift.registry import get
 from fedshift.workspace import Workspace

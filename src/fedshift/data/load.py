@@ -13,7 +13,7 @@ from torch import Tensor
 from fedshift.build import rendering_of
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
-from fedshift.data.rendering import load_rendered, render
+from fedshift.data.rendered import load_rendered, render
 from fedshift.errors import FedshiftError
 from fedshift.federation.samples import ClientData
 from fedshift.files import sha256

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.data.rendering import Rendering
 from fedshift.data.scheme import generator, permutation
 from fedshift.equations import equation
 from fedshift.errors import FedshiftError
 from fedshift.models.layers.adain import DECODER, ENCODER, Stylizer, weights
+from fedshift.rendering import Rendering
 from fedshift.weights import WeightsFile
 
 BATCH = 64

@@ -1,4 +1,4 @@
-"""Rendering: images that a method makes from the clients' training images before training, in one memory map.
+"""Rendered: the images that a method makes from the clients' training images, before training, in one map.
 
 data/rendered/<dataset>/<recipe>/ holds images.npy (uint8 [m, px, px, 3]) and index.parquet (row i: the sample
 that image i was made from). A run then trains on these in place of the samples' own images; validation and
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,41 +20,7 @@ from tqdm import tqdm
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.errors import FedshiftError
 from fedshift.files import built_once, sha256, sha256_file, write_json
-from fedshift.weights import WeightsFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-class Rendering:
-    """Base of all renderings; `Params` is a frozen dataclass whose fields the method that asks for the
-    rendering has, too.
-    """
-
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
-    Params: ClassVar[type]
-
-    def __init__(self, params: Any) -> None:
-        self.params = params
-
-    @property
-    def copies(self) -> int:
-        """Images that stand for each training image."""
-        return 1
-
-    @property
-    def weights(self) -> tuple[WeightsFile, ...]:
-        """Published files that it reads; its defaults' have the rendering's name as their owner."""
-        return ()
-
-    def render(
-        self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
-    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px,
-        px, 3] the prepared images.
-        """
-        raise NotImplementedError
+from fedshift.rendering import Rendering
 
 
 def render(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.data import download as module
-from fedshift.data.download import download
+from fedshift import download as module
+from fedshift.download import download
 from fedshift.errors import FedshiftError
 from tests.data.server import FILE, Server
 
