@@ -1,6 +1,6 @@
 """FedAvg as one would write it without a framework: the yardstick of round.py.
 
-A plain module, one torch.optim.Adam per client and round, the average taken parameter by parameter. Of
+A plain module, one torch.optim.Adam (or SGD) per client and round, the average taken tensor by tensor. Of
 fedshift it uses the network and the batched transforms alone. Images lie decoded in memory.
 """
 
@@ -17,18 +17,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.models.hfedf_cnn import HFedFCNN
+from fedshift.registry import get
 
 EVALUATION_BATCH = 250
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """hFedF's protocol, but for the number of rounds and how often they are evaluated."""
+    """A protocol, as far as a client and the average need it; by default hFedF's."""
 
-    target: str
+    target: str | None
     px: int  # of the prepared images
-    validation: float = 0.1
+    validation: float = 0.1  # of a domain's images
     input_px: int = 32
     normalise: str = "imagenet"
     augment: str = "domainbed"
@@ -37,6 +37,11 @@ class Recipe:
     lr: float = 0.001
     weight_decay: float = 0.0001
     bf16: bool = True  # else fp32
+    test: float = 0.0  # of a domain's images
+    model: str = "hfedf_cnn"
+    optimizer: str = "adam"
+    clip: float | None = None  # of the gradient's norm
+    wrap: bool = False  # the last batch of an epoch is filled from its beginning
 
 
 class Bare:
@@ -59,53 +64,66 @@ class Bare:
                 self.held_out[domain] = rows
                 continue
             rows = rows[torch.randperm(len(rows), generator=self.rng)]
-            cut = int(recipe.validation * len(rows))
-            self.held_out[domain] = rows[:cut]
-            self.train.append(rows[cut:])
-        classes = index["label"].nunique()
-        self.model = HFedFCNN(classes, recipe.input_px).to(memory_format=torch.channels_last)
+            validated, tested = (int(share * len(rows)) for share in (recipe.validation, recipe.test))
+            self.held_out[domain], test, train = rows.tensor_split([validated, validated + tested])
+            if len(test):
+                self.held_out[f"{domain}, test"] = test
+            self.train.append(train)
+        model = get("models", recipe.model)(index["label"].nunique(), recipe.input_px)
+        self.model = model.to(memory_format=torch.channels_last)
         self.parameters = list(self.model.parameters())
+        self.statistics = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
 
     def rounds(self) -> Iterator[tuple[int, dict[str, float]] | None]:
         """Rounds without end. Yields None after a client's turn; with the last one's, the images that the round trained on
         and the average model's accuracy on every held-out set."""
-        total = sum(len(rows) for rows in self.train)
-        received = [parameter.detach().clone() for parameter in self.parameters]
+        total, images = sum(len(rows) for rows in self.train), sum(map(self._images, self.train))
+        state = [*self.parameters, *self.statistics]
+        received = [tensor.detach().clone() for tensor in state]
         while True:
-            average = [torch.zeros_like(parameter) for parameter in received]
+            average = [torch.zeros_like(tensor) for tensor in received]
             for client, rows in enumerate(self.train, 1):
                 self._load(received)
                 self._fit(rows)
                 with torch.no_grad():
-                    for mean, parameter in zip(average, self.parameters, strict=True):
-                        mean.add_(parameter, alpha=len(rows) / total)
+                    for mean, tensor in zip(average, state, strict=True):
+                        mean.add_(tensor, alpha=len(rows) / total)
                 if client < len(self.train):
                     yield None
             received = average
             self._load(received)
             scores = {name: self._score(rows)[0] for name, rows in self.held_out.items()}
-            yield self.recipe.epochs * total, scores
+            yield images, scores
+
+    def _images(self, rows: Tensor) -> int:
+        """How many images a client trains on in a round."""
+        batches = -(-len(rows) // self.recipe.batch)
+        return self.recipe.epochs * (batches * self.recipe.batch if self.recipe.wrap else len(rows))
 
     @torch.no_grad()
     def _load(self, values: list[Tensor]) -> None:
-        for parameter, value in zip(self.parameters, values, strict=True):
-            parameter.copy_(value)
+        for tensor, value in zip([*self.parameters, *self.statistics], values, strict=True):
+            tensor.copy_(value)
 
     def _fit(self, rows: Tensor) -> float:
         recipe = self.recipe
-        optimizer = torch.optim.Adam(
-            self.parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=self.fused
-        )
+        kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[recipe.optimizer]
+        optimizer = kind(self.parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=self.fused)
         self.model.train()
         running = torch.zeros(())
         for _ in range(recipe.epochs):
-            for batch in rows[torch.randperm(len(rows), generator=self.rng)].split(recipe.batch):
+            order = rows[torch.randperm(len(rows), generator=self.rng)]
+            if recipe.wrap:
+                order = torch.cat([order, order[: -len(order) % recipe.batch]])
+            for batch in order.split(recipe.batch):
                 x = self.augment(self.pixels[batch], self.augment.draw(len(batch), self.rng))
                 with torch.autocast("cpu", torch.bfloat16, enabled=recipe.bf16):
                     logits = self.model(x).logits
                 loss = F.cross_entropy(logits.float(), self.labels[batch])
                 optimizer.zero_grad()
                 loss.backward()
+                if recipe.clip is not None:
+                    torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip)
                 optimizer.step()
                 running += loss.detach() * len(batch)
         return running.item() / (recipe.epochs * len(rows))

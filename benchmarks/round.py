@@ -1,8 +1,11 @@
 """Seconds of a federated round: fedshift's engine beside a bare PyTorch loop (bare.py) that does the same work.
 
-FedAvg on PACS by the protocol hfedf: clients art_painting, cartoon and sketch, photo held out, the network
+--work hfedf: FedAvg on PACS by that protocol: clients art_painting, cartoon and sketch, photo held out, the network
 hfedf_cnn at 32 px in bf16 and channels_last, batch 64, 2 local epochs of Adam, DomainBed's augmentation; the
-global model is evaluated after every round on the three validation sets and on photo. Each side has a process
+global model is evaluated after every round on the three validation sets and on photo.
+--work fdse: FedAvg on Office-Caltech10 by that protocol: four clients, AlexNet at 256 px in fp32, batch 50, one local
+epoch of SGD, no augmentation; evaluated after every round on the clients' validation and test sets.
+Each side has a process
 of its own with the same number of threads, and only one of them works at a time: they alternate client by
 client, so that a busy spell of the machine meets both. CPU seconds are those of the working process. Images
 are prepared in a temporary folder from FEDSHIFT_SHARED (default ../shared).
@@ -34,7 +37,7 @@ from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import merge
 from fedshift.identity import prepared_name
 from fedshift.resolve import resolve
-from fedshift.spec import Prepare, RunSpec, parse
+from fedshift.spec import RunSpec, parse
 from fedshift.training.assemble import assemble
 from fedshift.workspace import Workspace
 
@@ -51,22 +54,38 @@ Events = Iterator[tuple[int, dict[str, float]] | None]
 
 def declared(px: int, rounds: int, precision: str = "bf16", **data: Any) -> RunSpec:
     """The protocol hfedf on PACS, evaluated after every round; data: other settings of the data."""
+    data = {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}, **data}
+    return _declared("hfedf", data, rounds, precision)
+
+
+def _declared(protocol_name: str, data: dict[str, Any], rounds: int, precision: str) -> RunSpec:
+    """FedAvg by a protocol, evaluated after every round."""
     changes = {
-        "data": {"dataset": "pacs", "target": TARGET, "prepare": {"px": px}, **data},
+        "data": data,
         "method": {"name": "fedavg"},
         "local": {"precision": precision},
         "federation": {"rounds": rounds},
         "evaluation": {"every": 1},
     }
-    return resolve(parse(merge(protocol(Workspace(ROOT), "hfedf").spec, changes), "benchmarks/round.py"))
+    return resolve(
+        parse(merge(protocol(Workspace(ROOT), protocol_name).spec, changes), "benchmarks/round.py")
+    )
+
+
+def work(name: str, px: int, rounds: int) -> RunSpec:
+    """The run of `--work`."""
+    if name == "hfedf":
+        return declared(px, rounds)
+    return _declared("fdse", {"dataset": "office_caltech10"}, rounds, "fp32")
 
 
 def recipe(spec: RunSpec) -> Recipe:
     """What the bare loop needs of the same spec."""
-    data, local = spec.data, spec.local
+    data, local, fractions = spec.data, spec.local, spec.partition.fractions
     return Recipe(
-        TARGET, data.prepare.px, spec.partition.fractions[1], data.input_px, data.normalise, data.augment,
+        data.target, data.prepare.px, fractions[1], data.input_px, data.normalise, data.augment,
         local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",
+        fractions[2], spec.model.name, local.optimizer, local.clip, local.batch_rule == "wrap",
     )  # fmt: skip
 
 
@@ -81,7 +100,12 @@ def ours(workspace: Workspace, spec: RunSpec) -> Events:
         rows = [row for row in federation.records.rows if row["round"] == federation.round]
         images = next(int(row["value"]) for row in rows if row["metric"] == "images")
         scores = [row for row in rows if row["metric"] == "accuracy"]
-        yield images, {domains.get(row["client"], TARGET): row["value"] for row in scores}
+        yield images, {_set(domains.get(row["client"], TARGET), row["split"]): row["value"] for row in scores}
+
+
+def _set(domain: str, split: str) -> str:
+    """What bare.py calls it."""
+    return f"{domain}, test" if split == "test" else domain
 
 
 def serve(
@@ -171,6 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--work", choices=("hfedf", "fdse"), default="hfedf", help="(default hfedf)")
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1, help="of each side (default 1)")
     parser.add_argument("--rounds", type=int, default=5, help="pairs, after one pair to warm up (default 5)")
     parser.add_argument(
@@ -178,7 +203,7 @@ def main() -> None:
         type=int,
         choices=(64, 32),
         default=64,
-        help="side of the decoded images; 64 is the protocol's (default)",
+        help="side of hfedf's decoded images; 64 is the protocol's (default)",
     )
     parser.add_argument(
         "--adam",
@@ -192,12 +217,12 @@ def main() -> None:
         help="use (and fill) this folder instead of a temporary one, to prepare only once",
     )
     options = parser.parse_args()
-    spec = declared(options.prepare_px, options.rounds + 1)
+    spec = work(options.work, options.prepare_px, options.rounds + 1)
     with TemporaryDirectory() as temporary:
         workspace = Workspace(options.workspace or Path(temporary))
         shared = Path(os.environ.get("FEDSHIFT_SHARED", ROOT.parent / "shared"))
-        fetch(workspace, "pacs", source=shared / "data" / "pacs")
-        prepare(workspace, "pacs", options=Prepare(px=options.prepare_px))
+        fetch(workspace, spec.data.dataset, source=shared / "data" / spec.data.dataset)
+        prepare(workspace, spec.data.dataset, options=spec.data.prepare)
         partition(workspace, spec)
         with processes(workspace, spec, options.threads, options.adam == "fused") as pipes:
             compare(pipes, options.rounds)

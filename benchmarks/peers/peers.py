@@ -26,7 +26,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -156,18 +156,24 @@ def _watch(pid: int, peak: list[float]) -> None:
 
 def report(jobs: dict[str, list[Job]]) -> None:
     """The table: medians over turns."""
-    print("\n| row | s/round | beside bare | least to most | start, s | memory, GB | held out, last round |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "\n| row | s/round | beside bare | least to most | start, s | memory, GB "
+        "| clients, last round | held out, last round |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for name, played in jobs.items():
         ratios = [job.seconds / bare.seconds for job, bare in zip(played, jobs[BARE], strict=True)]
-        held = [
-            value for job in played for key, value in job.accuracies.items() if key in ("held out", TARGET)
-        ]
+        held, own = ([score for job in played for score in _scores(job, out)] for out in (True, False))
         print(
             f"| {name} | {median(job.seconds for job in played):.1f} | **{median(ratios):.2f}** "
             f"| {min(ratios):.2f} to {max(ratios):.2f} | {median(job.start for job in played):.1f} "
-            f"| {max(job.gigabytes for job in played):.1f} | {100 * median(held):.1f} |"
+            f"| {max(job.gigabytes for job in played):.1f} | {100 * mean(own):.1f} | {100 * mean(held):.1f} |"
         )
+
+
+def _scores(job: Job, held_out: bool) -> list[float]:
+    """The accuracies on the held-out domain, or on the clients' validation sets."""
+    return [value for name, value in job.accuracies.items() if (name in ("held out", TARGET)) == held_out]
 
 
 def main() -> None:
