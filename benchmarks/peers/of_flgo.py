@@ -10,7 +10,7 @@ import flgo
 import flgo.algorithm.fedavg as fedavg
 from flgo.benchmark.partition import BasicPartitioner
 from flgo.experiment.logger import BasicLogger
-from work import Logits, evaluate, start
+from work import evaluate, start
 
 work, images, clock = start()
 
@@ -68,7 +68,7 @@ def main() -> None:
     import peer_work
 
     flgo.gen_task_by_(peer_work, Domains(), "task", overwrite=True)
-    model = flgo.convert_model(lambda: Logits(work.classes, work.px))
+    model = flgo.convert_model(lambda: work.model())
     option = {
         "num_rounds": work.rounds, "num_epochs": work.epochs, "batch_size": float(work.batch), "optimizer": "Adam",
         "learning_rate": work.lr, "weight_decay": work.weight_decay, "proportion": 1.0, "sample": "full",

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from flcore.clients.clientavg import clientAVG
 from flcore.servers.serveravg import FedAvg
-from work import Images, Logits, Work, evaluate, start
+from work import Images, Work, evaluate, start
 
 
 def export(work: Work, images: Images) -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     args = SimpleNamespace(
         device="cpu", dataset="work", num_classes=work.classes, global_rounds=work.rounds,
         local_epochs=work.epochs, batch_size=work.batch, local_learning_rate=work.lr,
-        model=Logits(work.classes, work.px), num_clients=len(work.clients), join_ratio=1.0,
+        model=work.model(), num_clients=len(work.clients), join_ratio=1.0,
         random_join_ratio=False, algorithm="FedAvg", time_select=False, goal="work", time_threthold=10000,
         save_folder_name="items", top_cnt=100, auto_break=False, eval_gap=1, client_drop_rate=0.0,
         train_slow_rate=0.0, send_slow_rate=0.0, dlg_eval=False, dlg_gap=100, batch_num_per_client=2,

@@ -47,6 +47,10 @@ class Work:
     def read(cls, folder: Path) -> Work:
         return cls(**{**json.loads((folder / "work.json").read_text()), "folder": folder})
 
+    def model(self) -> Logits:
+        """The network, newly initialised (Ray cannot send a function that names `classes`: see of_flower.py)."""
+        return Logits(self.classes, self.px)
+
     @property
     def tested(self) -> dict[str, list[int]]:
         """The positions on which the global model is evaluated after every round, by domain."""
