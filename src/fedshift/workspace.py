@@ -6,6 +6,8 @@ says.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,17 @@ class Workspace:
     """
 
     root: Path
+
+    @property
+    def commit(self) -> str:
+        """The commit of the checkout, and whether files differ from it; "" outside a repository."""
+
+        def git(*words: str) -> str:
+            command = ["git", "-C", str(self.root), *words]
+            return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+        name = git("rev-parse", "HEAD") if shutil.which("git") else ""
+        return f"{name} with uncommitted changes" if name and git("status", "--porcelain") else name
 
     @property
     def experiments(self) -> Path:

@@ -78,10 +78,10 @@ def test_tf32_is_refused_where_it_cannot_be_computed() -> None:
 
 def test_the_record_says_whether_tf32_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     with arithmetic("fp32", CPU):
-        assert environment(CPU, 1)["tf32"] == {"convolutions": False, "matrices": False}
+        assert environment(CPU, 1, "")["tf32"] == {"convolutions": False, "matrices": False}
     monkeypatch.setattr(precision, "has_tf32", lambda device: True)
     with arithmetic("tf32", CPU):
-        assert environment(CPU, 1)["tf32"] == {"convolutions": True, "matrices": True}
+        assert environment(CPU, 1, "")["tf32"] == {"convolutions": True, "matrices": True}
 
 
 @pytest.mark.gpu

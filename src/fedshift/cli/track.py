@@ -88,6 +88,11 @@ def command(
         f"{counts.count('FAILED')} failed "
         f"of {len(runs)} runs are in {shown_address(follower.uri)}"
     )
+    for page, views in follower.describe().items():
+        for name, url in views.items():
+            click.echo(f"{page}, {name}: {url}")
+    if not follower.uri.startswith("http"):
+        click.echo("These addresses answer while `make ui` runs.")
     if follower.problem:
         raise FedshiftError(
             shown_address(follower.uri),

@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedshift.planning.planfile import Cell, Run
 
-# MLflow's own choice, by a hash of the run's id, may give neighbours the same colour.
+NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
+# A variant's colour on its page; MLflow's own choice is by run, and may give neighbours the same.
 COLOURS = (
     "#1f77b4",
     "#ff7f0e",
@@ -35,7 +36,7 @@ class Followed:
     experiments: tuple[str, ...]
     variant: str
     axes: dict[str, str]
-    colour: str
+    colour: str = ""
 
     @property
     def page(self) -> str:
@@ -58,7 +59,13 @@ class Followed:
     def tags(self) -> dict[str, str]:
         run = self.run
         used = {"experiments": ", ".join(self.experiments), "mlflow.runColor": self.colour}
-        return {**self.labels, "digest": run.digest, "code": run.code, **used}
+        return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: self.note}
+
+    @property
+    def note(self) -> str:
+        """What MLflow shows at the head of the run's page, in Markdown."""
+        results = [f"- `{name}`: `results/tables/{name}/table.html`" for name in self.experiments]
+        return "\n".join([f"Directory: `{self.run.directory}`", "", "Tables that need it:", *results])
 
     def params(self, spec: dict[str, Any]) -> dict[str, str]:
         """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
@@ -78,16 +85,21 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)
-    used = [run for run in runs if run.digest in uses]
-    return [_followed(run, uses[run.digest], COLOURS[k % len(COLOURS)]) for k, run in enumerate(used)]
+    named = [_followed(run, uses[run.digest]) for run in runs if run.digest in uses]
+    variants: dict[str, dict[str, str]] = defaultdict(dict)
+    for planned in named:
+        page = variants[planned.page]
+        page.setdefault(planned.variant, COLOURS[len(page) % len(COLOURS)])
+    return [replace(planned, colour=variants[planned.page][planned.variant]) for planned in named]
 
 
-def _followed(run: Run, cells: list[Cell], colour: str) -> Followed:
+def _followed(run: Run, cells: list[Cell]) -> Followed:
+    """A run under the names of the first cell that uses it, without a colour."""
     axes = {
         key: str(value) for key, value in json.loads(cells[0].axes).items() if key not in ("target", "seed")
     }
     variant = ", ".join([cells[0].label, *(f"{key}={value}" for key, value in axes.items())])
-    return Followed(run, tuple(dict.fromkeys(cell.experiment for cell in cells)), variant, axes, colour)
+    return Followed(run, tuple(dict.fromkeys(cell.experiment for cell in cells)), variant, axes)
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:

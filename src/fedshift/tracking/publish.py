@@ -26,6 +26,7 @@ from fedshift.errors import FedshiftError
 from fedshift.files import sha256, write_json
 from fedshift.rundir import RunDirectory, State
 from fedshift.tracking.followed import Followed
+from fedshift.tracking.pages import described
 from fedshift.tracking.points import COLUMNS, final_points, points
 from fedshift.workspace import Workspace
 
@@ -39,6 +40,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 try:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, RunTag
+    from mlflow.exceptions import MlflowException
 except ImportError:
     raise FedshiftError(
         "fedshift track", "MLflow is not installed", "pip install 'fedshift[mlflow]'"
@@ -112,6 +114,17 @@ class Follower:
                 if in_a_row == UNTRUSTED:
                     return
 
+    def describe(self) -> dict[str, dict[str, str]]:
+        """Write the note of every page that has runs; the addresses of its views, by page. Where MLflow does
+        not answer they are left out.
+        """
+        try:
+            self.client = self.client or MlflowClient(self.uri)
+            return described(self.workspace, self.runs, self.client, shown_address(self.uri))
+        except MlflowException as error:
+            self.problem = self.problem or str(error)
+            return {}
+
     def _publish(self, followed: Followed) -> int:
         """Send what is new of a run; return how many rounds that added."""
         directory = self.workspace.run_at(followed.run.directory)
@@ -160,7 +173,9 @@ class Follower:
             end = round(1000 * pc.max(records["time"]).as_py())
             if status == "FINISHED":
                 new_points += final_points(outcome, records)
-                tags = {"device": str(outcome["environment"]["device"]), "bn": outcome["policy"]["bn"]}
+                machine = outcome["environment"]
+                tags = {"device": str(machine["device"]), "bn": outcome["policy"]["bn"]}
+                tags |= {"commit": machine["commit"]} if machine.get("commit") else {}
         if status == "FAILED":
             tags = {"failure": f"{outcome['kind']}: {outcome['text']}"[:1000]}
         metrics = [Metric(point.name, point.value, point.time, point.round) for point in new_points]

@@ -16,12 +16,13 @@ from fedshift.federation.products import has_bf16
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
 
 
-def environment(device: torch.device, threads: int) -> dict[str, Any]:
-    """Versions, hardware, threads, whether torch may use TF32 now, how bf16 is multiplied, and whether the
-    same machine would give the same bits again.
+def environment(device: torch.device, threads: int, commit: str) -> dict[str, Any]:
+    """Versions, the checkout's `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
+    multiplied, and whether the same machine would give the same bits again.
     """
     cuda = device.type == "cuda"
     return {
+        "commit": commit,
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "versions": {"fedshift": __version__} | {package: version(package) for package in PACKAGES},

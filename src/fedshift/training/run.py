@@ -86,7 +86,7 @@ def _train(
         torch.use_deterministic_algorithms(True, warn_only=True)
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
-        machine_facts = environment(machine.device, machine.threads)
+        machine_facts = environment(machine.device, machine.threads, workspace.commit)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(partition_name(spec))).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run.spec)])}"

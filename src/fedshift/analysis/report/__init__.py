@@ -58,7 +58,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     html = template("report.html.j2").render(
         title=title,
         version=fedshift.__version__,
-        commit=facts.commit(workspace.root),
+        commit=workspace.commit,
         scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         plotly=Markup(get_plotlyjs()),
         parts=parts,

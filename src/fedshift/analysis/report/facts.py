@@ -4,7 +4,6 @@ there.
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -159,16 +158,3 @@ def unfinished(collected: Collected) -> pd.DataFrame:
     listed = {axis: (axis, lambda values: ", ".join(map(str, dict.fromkeys(values)))) for axis in axes}
     groups = runs.groupby(["state", "failure", "method"], sort=False)
     return groups.agg(n=("run", "size"), **listed).reset_index()
-
-
-def commit(root: Path) -> str:
-    """The commit of the checkout that writes the report, and whether files differ from it; "" outside a
-    repository.
-    """
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    name = git("rev-parse", "HEAD")
-    return f"{name} with uncommitted changes" if name and git("status", "--porcelain") else name
