@@ -198,7 +198,7 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
     place, lap = panels.place(series.label), panels.lap(series.label)
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     if series.style == "filled":
-        look = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
+        look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
         axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
     elif panel.polar:
         turns = [*(_angle(x, panel.x) for x in series.x)]
@@ -218,8 +218,8 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
     for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
         xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
         on_bar = series.style == "filled"
-        look = {"color": "#24292f" if on_bar else colour, "zorder": 3 if on_bar else BELOW}
-        axes.plot(xs, ys, label="_interval", **look, **BARS[spread.kind])
+        around: dict[str, Any] = {"color": "#24292f" if on_bar else colour, "zorder": 3 if on_bar else BELOW}
+        axes.plot(xs, ys, label="_interval", **around, **BARS[spread.kind])
 
 
 def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
@@ -247,7 +247,7 @@ def _beside(figure: Figure, panels: Panels) -> None:
             known.setdefault(name, handle)
     names = [label for label in panels.labels if label in known]
     handles = [known[name] for name in names]
-    figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
 
 
 def _legend(row: Any) -> None:

@@ -55,8 +55,9 @@ class Clients(Figure):
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run is finished."""
         frame = by_client(collected, self.params.metric)
+        frame = _whole(collected, frame)
         if frame.empty:
-            what = "holds no finished run"
+            what = "holds no seed with all its runs"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
         held_out = "target" in frame and frame["target"].nunique() > 1
         frame = frame if "seed" in frame else frame.assign(seed=0)
@@ -114,6 +115,16 @@ class Clients(Figure):
                     yield mark
                 elif mark.mark == "mean":
                     yield Series(method, "mean", mark.x, mark.y, "marked")
+
+
+def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
+    """Without seeds that lack a run which holds out another domain: their mean would be of fewer."""
+    by = [key for key in collected.keys if key != "target"]
+    finished = (collected.runs["state"] == "finished").groupby(
+        [collected.runs[key] for key in by], dropna=False
+    )
+    whole = finished.all().rename("whole").reset_index()
+    return frame[frame[by].merge(whole, on=by, how="left")["whole"].to_numpy(dtype=bool)]
 
 
 def _points(

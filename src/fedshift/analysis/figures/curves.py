@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -17,7 +18,7 @@ from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.seeds import Kind, bands, over_seeds
 from fedshift.analysis.quantities.select import curves
-from fedshift.errors import FedshiftError
+from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec
@@ -36,11 +37,13 @@ ALONG = {
 @dataclass(frozen=True)
 class Params:
     """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
+    rows: which rows are drawn, as a pattern: `fedrd*`.
     x: `rounds`, or what they took: `bytes`, `seconds`, `steps` of local training.
     """
 
     metrics: tuple[str, ...] = ("id", "ood")
     x: Literal["rounds", "bytes", "seconds", "steps"] = "rounds"
+    rows: str = "*"
 
 
 class Curves(Figure):
@@ -55,13 +58,17 @@ class Curves(Figure):
     Params = Params
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The metrics exist."""
+        """The metrics and the rows exist."""
+        if not fnmatch.filter(experiment.rows, self.params.rows):
+            raise unknown(f"{where}.rows", "row of this experiment", self.params.rows, experiment.rows)
         for metric in self.params.metrics:
             quantity(metric, f"{where}.metrics")
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run is finished."""
         frame = curves(collected, self.params.metrics)
+        drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
+        frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
             what = "holds no finished run"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")

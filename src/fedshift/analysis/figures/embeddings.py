@@ -53,7 +53,7 @@ class Embeddings(Figure):
                 for _, target, part in row
             ]
             rows.append(Row(panels, row[0][0]))
-        note = "thin lines: single seeds" if self.params.at == "rounds" else ""
+        note = "lines: single seeds" if self.params.at == "rounds" else ""
         if size > 1:
             note = f"the first {'two' if self.params.at == 'end' else ''} of {size} numbers".replace(
                 "  ", " "
@@ -89,14 +89,8 @@ def _plane(last: pd.DataFrame) -> Iterator[Series]:
 
 
 def _over_rounds(frame: pd.DataFrame) -> Iterator[Series]:
-    """A thin line for each seed, and their mean."""
+    """A line for each seed: each starts elsewhere, so that their mean would be nobody's."""
     first = frame[frame[PLACE] == 0]
-    for label, own in first.groupby(DOMAINS, sort=False):
-        if own["seed"].nunique() > 1:
-            for seed, part in own.groupby("seed"):
-                line = part.groupby("round")["value"].mean()
-                yield Series(
-                    str(label), f"seed {seed}", [*map(float, line.index)], [*map(float, line)], "thin"
-                )
-        mean = own.groupby("round")["value"].mean()
-        yield Series(str(label), "mean", [*map(float, mean.index)], [*map(float, mean)], "line")
+    for (label, seed), own in first.groupby([DOMAINS, "seed"], sort=False):
+        line = own.groupby("round")["value"].mean()
+        yield Series(str(label), f"seed {seed}", [*map(float, line.index)], [*map(float, line)], "line")

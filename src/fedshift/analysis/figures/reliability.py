@@ -23,7 +23,8 @@ from fedshift.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"
 COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: "#8c959f"}
-WIDTH = 1 / BINS
+BARS = 10  # two bins each: thinner bars cannot be told apart
+WIDTH = 1 / BARS
 PERCENT = 100
 
 
@@ -38,7 +39,8 @@ class Reliability(Figure):
     """Rows: histogram and curve, in- and out-of-distribution; a panel per method. All runs of a method
     together, each sample counts once, in the round that tables report.
 
-    Beside a curve its expected calibration error. A bin without samples has no point.
+    Beside a curve its expected calibration error, over all bins that runs record. A bin without samples has
+    no point.
     """
 
     name = "reliability"
@@ -58,14 +60,14 @@ class Reliability(Figure):
                     draw = _histogram if show == "histogram" else _curve
                     panels = [draw(of.get(method), where, method) for method in methods]
                     rows.append(Row(panels))
-        note = "bars: share of all samples by the probability of the predicted class, 20 bins"
+        note = f"ECE over {BINS} bins"
         return Panels(
             "Confidence", rows, [*COLOURS], note, (1.9, 1.8), COLOURS, names="beside"
         )  # fmt: skip
 
 
 def _middles() -> list[float]:
-    return [round((place + 0.5) * WIDTH, 6) for place in range(BINS)]
+    return [round((place + 0.5) * WIDTH, 6) for place in range(BARS)]
 
 
 def _histogram(of: Confidences | None, where: str, method: str) -> Panel:
@@ -80,7 +82,7 @@ def _bars(of: Confidences) -> Iterator[Series]:
     for place, (label, counts) in enumerate(((RIGHT, of.right), (WRONG, of.wrong))):
         shift = (place - 0.5) * WIDTH / 2
         xs = [middle + shift for middle in _middles()]
-        shares = [*map(float, PERCENT * counts / total)]
+        shares = [*map(float, PERCENT * counts.reshape(BARS, -1).sum(1) / total)]
         yield Series(label, "share of samples", xs, shares, "filled", width=0.9 * WIDTH / 2)
 
 

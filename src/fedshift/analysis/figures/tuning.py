@@ -76,15 +76,15 @@ class Tuning(Figure):
 
 def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
     """One setting: its values along x, numbers on a log scale where they are positive, else names."""
-    values = [point.trial.values.get(key) for point in points]
+    values: list[Any] = [point.trial.values.get(key) for point in points]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    order = sorted({*values}) if numbers else [*dict.fromkeys(map(str, values))]
-    positions = {value: float(value) if numbers else float(place) for place, value in enumerate(order)}
-    log = numbers and min(order) > 0 and max(order) > 4 * min(order)
-    ticks = {positions[value]: f"{value:g}" if numbers else str(value) for value in order}
+    order: list[Any] = sorted({*values}) if numbers else [*dict.fromkeys(map(str, values))]
+    positions = {str(value): float(value) if numbers else float(place) for place, value in enumerate(order)}
+    log = numbers and order[0] > 0 and order[-1] > 4 * order[0]
+    ticks = {positions[str(value)]: f"{value:g}" if numbers else str(value) for value in order}
     few = ticks if len(ticks) <= 6 or not numbers else None
     x = Axis(key, "log" if log else "linear", few)
-    places = [positions[value if numbers else str(value)] for value in values]
+    places = [positions[str(value)] for value in values]
     y = Axis("validation\naccuracy ALL (%)")
     return Panel([*_series(points, places, chosen)], x, y)
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import BESIDE, SPACE, around, aside, note
+from fedshift.analysis.figures._marks import around, aside, note
 from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
-from fedshift.analysis.quantities.recorded import of_clients
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.quantities.recorded import SHARES, of_clients
 from fedshift.workspace import Workspace
 
-RECORDED = ("weights", "gradalign")  # as methods call them
 LEAST = "the least of all clients"
 PLACE = "place on x"  # no axis has a blank in its name
 PERCENT = 100
@@ -36,25 +34,21 @@ class Params:
 
 class Weights(Figure):
     """Of every method that records its weights. Over rounds a panel per held-out domain, a line per client
-    and the least weight of a round, which is that of the client that agrees least; at the end bars per held-out
-    domain. The rule: all clients alike.
+    and the least weight of a round, which is that of the client that agrees least; at the end dots per
+    held-out domain. The rule: all clients alike.
     """
 
     name = "weights"
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """Nothing: what methods record is seen when they have run."""
-
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no finished run recorded weights."""
-        names = [self.params.diagnostic] if self.params.diagnostic else [*RECORDED]
+        names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
         parts = [of_clients(workspace, collected, name) for name in names]
         frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         if frame.empty:
             raise nothing(collected, " or ".join(names))
         frame = frame if "seed" in frame else frame.assign(seed=0)
-        frame["value"] = PERCENT * frame["value"].astype(float)
         ddof, labels = collected.protocol.ddof, holders(frame)
         if self.params.at == "rounds":
             rows = [
@@ -88,9 +82,8 @@ def _clients(frame: pd.DataFrame, labels: Sequence[str], ddof: int) -> Iterator[
 
 
 def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str], ddof: int) -> Panel:
-    """Bars of the clients that there are, side by side, for each held-out domain."""
+    """Dots of the clients that there are, side by side, for each held-out domain."""
     series: list[Series] = []
-    width = SPACE * BESIDE / len(labels)
     for place, (_, _, part) in enumerate(row):
         last = part[part["round"] == part.groupby("seed")["round"].transform("max")]
         present = [label for label in labels if (last[DOMAINS] == label).any()]
@@ -98,15 +91,15 @@ def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str],
             own = last[last[DOMAINS] == label].groupby("seed")["value"].mean().reset_index()
             own[PLACE] = float(place)
             shift = aside(index, len(present))
-            series += around(label, own, PLACE, "value", ddof, "filled", shift, width)[1]
+            series += around(label, own, PLACE, "value", ddof, "dot", shift)[1]
     ticks = {float(place): target or "all" for place, (_, target, _) in enumerate(row)}
     x = Axis("held-out domain", ticks=ticks, limits=(-0.5, len(ticks) - 0.5), whole=True)
     frame = pd.concat([part for *_, part in row])
-    return Panel(series, x, _axis(from_zero=True), rules=_alike(frame))
+    return Panel(series, x, _axis(), rules=_alike(frame))
 
 
-def _axis(from_zero: bool = False) -> Axis:
-    return Axis("weight in the\nserver's step (%)", from_zero=from_zero)
+def _axis() -> Axis:
+    return Axis("weight in the\nserver's step (%)")
 
 
 def _alike(frame: pd.DataFrame) -> list[tuple[Literal["x", "y"], float]]:

@@ -15,12 +15,16 @@ from fedshift.analysis.quantities.clients import DOMAINS, domains
 from fedshift.experiments.column import recorded_of
 from fedshift.workspace import Workspace
 
+SHARES = ("weights", "gradalign")  # the clients' weights in the server's step, as methods call them
 PLACE = "place"  # of a number in its tensor, as the file of diagnostics has it in `index`
 
 
 def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
-    """What a diagnostic says of each client after each round: keys, round, client, DOMAINS, PLACE, value."""
+    """What a diagnostic says of each client after each round: keys, round, client, DOMAINS, PLACE, value
+    (SHARES in percent).
+    """
     frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": PLACE})
+    frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
     return frame.merge(domains(collected), on=[*collected.keys, "client"])
 
 
@@ -42,7 +46,7 @@ def by_round(workspace: Workspace, collected: Collected, text: str) -> pd.DataFr
     if what == "apart":
         return _apart(frame, keys, value)
     places = frame.groupby([*keys, PLACE], dropna=False)["value"].var(ddof=0)
-    return np.sqrt(places.groupby(keys, dropna=False).sum()).rename("value").reset_index()
+    return (places.groupby(keys, dropna=False).sum() ** 0.5).rename("value").reset_index()
 
 
 def last(workspace: Workspace, collected: Collected, text: str) -> pd.Series[float]:
