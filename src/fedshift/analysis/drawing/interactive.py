@@ -16,6 +16,7 @@ DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels
 SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
 HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
 SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10}
+DARK = "#24292f"  # what lies on filled bars
 INCH = 100  # pixels
 LEAST = 270  # pixels of a row
 
@@ -179,8 +180,10 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
             marker={"color": colour, "pattern": pattern, "line": {"width": 0}},
             **common,
         )
-        return [bar, *_around(series, "#24292f", panel)]
+        return [bar, *_around(series, DARK, panel)]
     mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
+    dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
+    colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond"))
     symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[place % len(SYMBOLS)])
     trace = go.Scatter(

@@ -25,6 +25,7 @@ TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
 DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; published levels have shorter ones
 FAINT = 0.45
+DARK = "#24292f"  # what lies on filled bars
 DRAWN: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3},
     "marked": {"linewidth": 1.3, "markersize": 3.5},
@@ -102,7 +103,8 @@ def draw(panels: Panels, title: str) -> Figure:
     for row, line in zip(panels.rows, grid, strict=True):
         for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
-        line[0].set_ylabel("\n".join(filter(None, [row.heading, row.panels[0].y.label])))
+        words = "\n".join(filter(None, [row.heading, row.panels[0].y.label]))
+        line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
         if panels.names == "ends":
             _label(line[-1])
             _legend(line)
@@ -180,6 +182,7 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
         axes.set_ylim(*axis.limits)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_rlabel_position(180 / 7)
+        axes.tick_params(axis="y", labelsize=6.5)
 
 
 def _angle(place: float, axis: Axis) -> float:
@@ -207,7 +210,9 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
     else:
         marker = MARKERS[place % len(MARKERS)] if series.style in ("marked", "dot") else ""
         look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
-        axes.plot(_cut(axes, panel, series.x, series.y), series.y, color=colour, label=name, **look)
+        dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
+        points = _cut(axes, panel, series.x, series.y), series.y
+        axes.plot(*points, color=DARK if dark else colour, label=name, **look)
     if spread is None:
         return
     if spread.kind == "band":
@@ -218,7 +223,7 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
     for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
         xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
         on_bar = series.style == "filled"
-        around: dict[str, Any] = {"color": "#24292f" if on_bar else colour, "zorder": 3 if on_bar else BELOW}
+        around: dict[str, Any] = {"color": DARK if on_bar else colour, "zorder": 3 if on_bar else BELOW}
         axes.plot(xs, ys, label="_interval", **around, **BARS[spread.kind])
 
 

@@ -39,7 +39,7 @@ FRONT = "not beaten in both"
 class Params:
     """metric: as tables name it.
     costs: `sent` (MB of all clients, both ways) or a cost of tables without its `cost.`; a panel for each
-        that a run has.
+        in which runs differ.
     """
 
     metric: str = "ood"
@@ -77,8 +77,11 @@ class Frontier(Figure):
         panels = [
             Panel([*_series(frame.dropna(subset=[name]), name, metric, collected)], Axis(UNITS[name]), y)
             for name in self.params.costs
-            if frame[name].notna().any()
+            if frame[name].nunique() > 1
         ]
+        if not panels:
+            what = f"its finished runs do not differ in {', '.join(self.params.costs)}"
+            raise FedshiftError(collected.path, what, "Name another cost.")
         labels = [*collected.experiment.rows, FRONT]
         several = frame["seed"].nunique() > 1
         note = "means over all axes" + "; bar: seeds, ± one standard deviation (two: both)" * several

@@ -27,6 +27,7 @@ from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 
 PLACE = "place on x"  # no axis has a blank in its name
+NAMES = {"target": "held-out domain", "data.dataset": "data set"}  # of axes, in words
 SETTING = "setting."  # before a dotted key
 
 
@@ -229,7 +230,7 @@ def _places(
     column: pd.Series[Any], params: Any, order: Sequence[Any], by_name: bool
 ) -> tuple[pd.Series[Any], Axis]:
     """The positions of x, and its axis; names are numbered in the order of the file."""
-    name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else params.x
+    name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else NAMES.get(params.x, params.x)
     if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         places = {value: float(place) for place, value in enumerate(order)}
         ticks = {place: str(value) for value, place in places.items()}
