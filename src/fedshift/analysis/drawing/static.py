@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Series, table
+from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Row, Series, table
 from fedshift.analysis.layout.page import csv
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text
@@ -103,6 +103,7 @@ def draw(panels: Panels, title: str) -> Figure:
     for row, line in zip(panels.rows, grid, strict=True):
         for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
+        _from_zero(row, line)
         words = "\n".join(filter(None, [row.heading, row.panels[0].y.label]))
         line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
         if panels.names == "ends":
@@ -126,6 +127,17 @@ def draw(panels: Panels, title: str) -> Figure:
     return figure
 
 
+def _from_zero(row: Row, line: Any) -> None:
+    """Begin axes at 0 once all panels of a row are drawn: a limit that is set ends the search for the other
+    one.
+    """
+    for panel, axes in zip(row.panels, line, strict=True):
+        if panel.x.from_zero:
+            axes.set_xlim(left=0)
+    if row.panels[0].y.from_zero:
+        line[0].set_ylim(bottom=0)
+
+
 def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
     """Set up both axes, then draw what is in the panel."""
     for name, axis in (("x", panel.x), ("y", panel.y)):
@@ -139,10 +151,6 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
         _series(axes, panels, panel, series)
     if panel.inside:
         axes.text(0.97, 0.04, panel.inside, transform=axes.transAxes, ha="right", fontsize=8)
-    if panel.x.from_zero:
-        axes.set_xlim(left=0)
-    if panel.y.from_zero:
-        axes.set_ylim(bottom=0)
     for place, text, label in panel.notes:
         axes.annotate(
             text,

@@ -38,7 +38,8 @@ ALONG = {
 class Params:
     """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
     rows: which rows are drawn, as a pattern: `fedrd*`.
-    x: `rounds`, or what they took: `bytes`, `seconds`, `steps` of local training.
+    x: `rounds`, or what they took: `bytes` (without methods that send nothing), `seconds`, `steps` of local
+        training.
     """
 
     metrics: tuple[str, ...] = ("id", "ood")
@@ -73,7 +74,10 @@ class Curves(Figure):
             what = "holds no finished run"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
         frame["round"] *= self._each(collected, frame)
-        frame = frame.dropna(subset=["round"])
+        frame = frame.dropna(subset=["round"]).reset_index(drop=True)
+        if frame.empty:
+            what = f"its runs have no {self.params.x} to draw against"
+            raise FedshiftError(collected.path, what, "Say `x: rounds`.")
         frame, targets = _with_average(frame, collected, self.params.metrics)
         rounds = float(frame["round"].min()), float(frame["round"].max())
         limits = rounds if rounds[0] < rounds[1] else None
@@ -111,6 +115,7 @@ class Curves(Figure):
         }[self.params.x]
         by = [key for key in collected.keys if key != "seed"]
         each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
+        each = each.where(each > 0)  # of who sends nothing all rounds would stand at one place
         return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
 
 

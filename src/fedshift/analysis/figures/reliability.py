@@ -26,6 +26,7 @@ COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: "#8c959f
 BARS = 10  # two bins each: thinner bars cannot be told apart
 WIDTH = 1 / BARS
 PERCENT = 100
+ROOM = 4  # for marks at 0 and 100
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _bars(of: Confidences) -> Iterator[Series]:
 
 def _curve(of: Confidences | None, where: str, method: str) -> Panel:
     """Accuracy of the samples of each bin against their mean confidence, with the diagonal."""
-    y = Axis(f"{TITLES[where]}\naccuracy (%)", limits=(0.0, PERCENT))
+    y = Axis(f"{TITLES[where]}\naccuracy (%)", limits=(-ROOM, PERCENT + ROOM))
     diagonal = Series(EQUAL, "guide", [0.0, 1.0], [0.0, float(PERCENT)], "line")
     if of is None:
         return Panel([diagonal], _confidence(), y, method)

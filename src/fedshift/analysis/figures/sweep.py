@@ -233,12 +233,17 @@ def _places(
     name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else NAMES.get(params.x, params.x)
     if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         places = {value: float(place) for place, value in enumerate(order)}
-        ticks = {place: str(value) for value, place in places.items()}
+        ticks = {place: _name(value) for value, place in places.items()}
         limits = (-0.5, len(order) - 0.5)
         return column.map(places), Axis(name, ticks=ticks, limits=limits, whole=True)
     log_scale = params.scale == "log" or (params.scale == "auto" and _geometric(order))
     ticks = {float(value): f"{value:g}" for value in sorted(order)}
     return column.astype(float), Axis(name, "log" if log_scale else "linear", ticks)
+
+
+def _name(value: Any) -> str:
+    """A value as a tick."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _positive(values: Sequence[Any]) -> bool:

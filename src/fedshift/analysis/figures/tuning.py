@@ -57,17 +57,8 @@ class Tuning(Figure):
         if not searched:
             what = "its search has no setting with a value"
             raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, "Leave the figure out.")
-        keys = {
-            row: [*dict.fromkeys(key for one in of for key in one.trial.values)]
-            for row, of in searched.items()
-        }
-        columns = max(map(len, keys.values()))
-        rows = []
-        for row, of in searched.items():
-            panels = [_panel(of, key, chosen) for key in keys[row]]
-            y = panels[0].y
-            panels += [Panel([], Axis(), y) for _ in range(columns - len(panels))]
-            rows.append(Row(panels, row))
+        keys = dict.fromkeys(key for of in searched.values() for one in of for key in one.trial.values)
+        rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
         labels = [*dict.fromkeys(map(_where, points)), TAKEN]
         return Panels(
             "Search", rows, labels, "square: chosen, by validation alone", (2.3, 1.5), COLOURS, names="beside"
@@ -76,7 +67,11 @@ class Tuning(Figure):
 
 def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
     """One setting: its values along x, numbers on a log scale where they are positive, else names."""
-    values: list[Any] = [point.trial.values.get(key) for point in points]
+    y = Axis("validation\naccuracy ALL (%)")
+    points = [point for point in points if key in point.trial.values]
+    if not points:
+        return Panel([], Axis(key), y, inside="not searched")
+    values: list[Any] = [point.trial.values[key] for point in points]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     order: list[Any] = sorted({*values}) if numbers else [*dict.fromkeys(map(str, values))]
     positions = {str(value): float(value) if numbers else float(place) for place, value in enumerate(order)}
@@ -85,7 +80,6 @@ def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any]
     few = ticks if len(ticks) <= 6 or not numbers else None
     x = Axis(key, "log" if log else "linear", few)
     places = [positions[str(value)] for value in values]
-    y = Axis("validation\naccuracy ALL (%)")
     return Panel([*_series(points, places, chosen)], x, y)
 
 
