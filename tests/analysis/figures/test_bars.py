@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from fedshift.analysis.drawing import interactive, static
@@ -41,7 +43,7 @@ def test_a_bar_for_each_method_and_domain_begins_at_zero(project: Project) -> No
     assert sorted(bar.get_height() for bar in bars) == pytest.approx([31, 41, 51, 61])
     assert figure.axes[0].get_ylim()[0] == 0
     ends = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars)
-    assert all(before[1] <= after[0] for before, after in zip(ends, ends[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
     assert sum(trace.type == "bar" for trace in interactive.draw(panels)[""].data) == 2
 
 

@@ -22,7 +22,7 @@ def drawn(project: Project, values: Values) -> Panels:
 def points(panels: Panels, label: str) -> list[tuple[str, float]]:
     values = table(panels)
     values = values[values["label"] == label]
-    return [(x, round(y, 6)) for x, y in zip(values["x"], values["y"], strict=True)]
+    return sorted((x, round(y, 6)) for x, y in zip(values["x"], values["y"], strict=True))
 
 
 def test_every_point_by_validation_and_the_choice(project: Project) -> None:

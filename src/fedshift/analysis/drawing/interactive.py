@@ -80,6 +80,8 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         figure.update_annotations(yshift=24)
         for column, panel in enumerate(rows[0].panels, 1):
             _radar(figure, panels, panel, labels, {"row": 1, "col": column})
+        unit = rows[0].panels[0].y.label.replace("\n", " ")
+        figure.add_annotation(text=unit, x=0, y=-0.16, xref="paper", yref="paper", showarrow=False)
         return figure
     for place, row in enumerate(rows, 1):
         figure.update_yaxes(title_text=row.panels[0].y.label.replace("\n", "<br>"), row=place, col=1)
@@ -127,7 +129,8 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     """Draw a radar in its cell; a label is shown in the legend once, and added to `labels`."""
     names = panel.x.ticks or {}
     angular = {"rotation": 90, "direction": "clockwise", "gridcolor": "#eaeef2", "linecolor": "#8c959f"}
-    radial = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2", "angle": 90}
+    radial = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
+    radial |= {"angle": 90 - 180 / max(len(names), 1), "tickfont": {"size": 10}, "tickangle": 0}
     figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
     for series in panel.series:
         place, colour = panels.place(series.label), panels.colour(series.label)
@@ -173,6 +176,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
         return [go.Scatter(x=ends, y=[y, y], mode="lines", line=line, **common) for y in series.y]
     if series.style == "filled":
         pattern = {"shape": HATCHES[place % len(HATCHES)], "fgcolor": "white", "size": 6}
+        pattern["fillmode"] = "overlay"  # else the stripes are in the bar's colour, on nothing
         bar = go.Bar(
             x=series.x,
             y=[round(y, 2) for y in series.y],

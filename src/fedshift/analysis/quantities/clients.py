@@ -34,7 +34,7 @@ def domains(collected: Collected) -> pd.DataFrame:
     finished = collected.runs[collected.runs["state"] == "finished"]
     each = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
     names = [" + ".join(client["domains"]) for client in each["clients"]]
-    numbers = [client["client"] for client in each["clients"]]
+    numbers = pd.Series([client["client"] for client in each["clients"]], each.index, dtype="int64")
     return each[collected.keys].assign(client=numbers, **{DOMAINS: names})
 
 
