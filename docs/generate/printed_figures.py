@@ -4,6 +4,7 @@ feeds.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 def _parameters(name: str) -> str:
     """The names of a kind's parameters, with what stands without them."""
-    fields = get("figures", name).Params.__dataclass_fields__.values()
+    fields = dataclasses.fields(get("figures", name).Params)
     return ", ".join(f"`{field.name}`" for field in fields)
 
 
