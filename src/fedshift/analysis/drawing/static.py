@@ -104,7 +104,8 @@ def draw(panels: Panels, title: str) -> Figure:
         for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
         _from_zero(row, line)
-        words = "\n".join(filter(None, [row.heading, row.panels[0].y.label]))
+        heading = textwrap.fill(row.heading, round(NOTE_LETTERS * height))
+        words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
         line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
         if panels.names == "ends":
             _label(line[-1])

@@ -24,7 +24,8 @@ def points(collected: Collected, frame: pd.DataFrame) -> Iterator[list[Point]]:
     groups = dict([*frame.groupby(by, dropna=False, sort=False)])
     orders = [collected.experiment.rows, *(collected.order[axis] for axis in axes)]
     for key in sorted(groups, key=lambda key: [_place(*pair) for pair in zip(orders, key, strict=True)]):
-        values = [f"{axis} = {value}" for axis, value in zip(axes, key[1:], strict=True)]
+        varied = [pair for pair in zip(axes, key[1:], strict=True) if len(collected.order[pair[0]]) > 1]
+        values = [f"{axis.rpartition('.')[2]} = {value}" for axis, value in varied]
         heading, part = ", ".join([str(key[0]), *values]), groups[key]
         yield [
             (heading, str(target), part[part["target"] == target] if target else part) for target in targets
