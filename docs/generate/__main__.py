@@ -1,4 +1,4 @@
-"""Writes what pages show of the code and of kept results: docs/claims.md, coverage.md, equations.md, methods.md, protocols.md, results.md,
+"""Writes what pages show of the code and of kept results: docs/claims.md, coverage.md, equations.md, figures.md, methods.md, protocols.md, results.md,
 settings.md, schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
@@ -16,6 +16,7 @@ import scorecard
 from equations import equations
 from methods import methods
 from printed_claims import claims
+from printed_figures import figures
 from printed_numbers import coverage
 from protocols import protocols
 from settings import FILES, settings
@@ -27,6 +28,7 @@ PAGES = {
     "docs/claims.md": claims,
     "docs/coverage.md": coverage,
     "docs/equations.md": equations,
+    "docs/figures.md": figures,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,
     "docs/results.md": scorecard.page,

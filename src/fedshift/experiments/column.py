@@ -6,9 +6,12 @@ from typing import Literal, NamedTuple, get_args
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
+from fedshift.registry import names
 
 Relative = Literal["", "gain", "ratio"]
-Kind = Literal["quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer"]
+Kind = Literal[
+    "quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer", "recorded", "leads"
+]
 COSTS = {
     "parameters": "M parameters",
     "state_dict": "MiB of state",
@@ -22,13 +25,16 @@ COSTS = {
 COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, what a declaration tells
 REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
+NUMBERS = ("spread", "range", "of", "apart")  # fedshift.analysis.quantities.recorded says what they are
+OF_NAME = ("of", "apart")  # of these, what names a domain or an axis: "of=photo"
 PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run whose layers tables show
 
 
 class Column(NamedTuple):
     """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
-    "ece.ood"; relative: to the row that the table names in `against`; "gain": that row's value less this
-    row's, "ratio": this row's over that row's.
+    "ece.ood", `recorded` "gradalign.of=photo", `leads` "accuracy" (percent of the clients on which a row is
+    the best of all rows); relative: to the row that the table names in `against`; "gain": that row's value
+    less this row's, "ratio": this row's over that row's.
     """
 
     kind: Kind
@@ -49,8 +55,8 @@ class Column(NamedTuple):
 
 def column(text: str, where: object = "metrics") -> Column:
     """`<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
-    `rounds_to.<quantity>=<value>`; `gain.` or `ratio.` before what runs measure. Raises FedshiftError at
-    `where` for anything else.
+    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>`; `gain.` or `ratio.`
+    before what runs measure. Raises FedshiftError at `where` for anything else.
     """
     first, _, rest = text.partition(".")
     if first in RELATIVE:
@@ -65,6 +71,15 @@ def column(text: str, where: object = "metrics") -> Column:
     found = Column(first, rest)  # type: ignore[arg-type]  # one of Kind, as was just asked
     _check(found, where)
     return found
+
+
+def recorded_of(name: str) -> tuple[str, str, str]:
+    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>": "gradalign.of=photo" is
+    ("gradalign", "of", "photo").
+    """
+    diagnostic, _, rest = name.partition(".")
+    number, _, value = rest.partition("=")
+    return diagnostic, number, value
 
 
 def recorded(texts: list[str]) -> list[str]:
@@ -89,6 +104,15 @@ def _check(found: Column, where: object) -> None:
             raise unknown(where, "network of a run", part, PARTS)
         if not number.isdigit() or not int(number):
             raise FedshiftError(where, f"'layer.{name}' names no layer", f"Write layer.{part}.1, and so on.")
+    if kind == "leads" and name not in names("metrics"):
+        raise unknown(where, "metric", name, names("metrics"))
+    if kind == "recorded":
+        _, number, value = recorded_of(name)
+        if number not in NUMBERS:
+            raise unknown(where, "number of a diagnostic", number, NUMBERS)
+        if (number in OF_NAME) != bool(value):
+            cure = f"Write recorded.<diagnostic>.{number}{'=<name>' * (number in OF_NAME)}."
+            raise FedshiftError(where, f"'recorded.{name}' does not say of what", cure)
     if kind in REACHED:
         try:
             quantity(found.threshold[0], where)

@@ -74,14 +74,16 @@ def _chosen(claim: Claim, name: str) -> list[str | Compared]:
 def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
     """A side with what the claim says for all of them."""
     side = Compared(row=chosen) if isinstance(chosen, str) else chosen
-    if not side.experiment and side.row not in experiment.rows:
-        raise unknown(where, "row of this experiment", side.row, experiment.rows)
+    for row in [] if side.experiment else [side.row, *side.range]:
+        if row not in experiment.rows:
+            raise unknown(where, "row of this experiment", row, experiment.rows)
     return Compared(
         row=side.row,
         where={**({} if side.experiment else claim.where), **side.where},
         metric=side.metric or claim.metric,
         rounds=side.rounds or claim.rounds,
         experiment=side.experiment or experiment.name,
+        range=side.range,
         plus=[_complete(other, claim, experiment, where) for other in side.plus],
         minus=[_complete(other, claim, experiment, where) for other in side.minus],
     )

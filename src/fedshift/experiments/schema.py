@@ -101,6 +101,11 @@ class Compared(Closed):
     metric: str = Field("", description="Its metric, where it is not the claim's.")
     rounds: str = Field("", pattern=f"|{ROUNDS}", description="Its rounds, where they are not the claim's.")
     experiment: str = Field("", description="The experiment that the row is of, where it is another.")
+    range: list[str] = Field(
+        [],
+        description="Further rows: the side is then the largest value of all of them and the row, less the "
+        "smallest, seed by seed.",
+    )
     plus: list[Compared] = Field([], description="Further runs, which are added.")
     minus: list[Compared] = Field([], description="Further runs, which are subtracted: a gain.")
 

@@ -140,7 +140,7 @@ def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("  clients:", "  customers:", r"needs: unknown reason 'customers'"),
+        ("  features:", "  customers:", r"needs: unknown reason 'customers'"),
     ],
 )
 def test_a_claim_without_place_and_reason_is_an_error(

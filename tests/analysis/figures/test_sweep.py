@@ -83,8 +83,8 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
     assert panels.labels == ["a", "b"]
     assert rows(panels, panel="local", label="b")["y"].tolist() == pytest.approx([55, 65, 75])
     by_target = sweep(project, project.collect(), x="clip", panels="target", metrics=("ood",))
-    assert [panel.title for panel in by_target.rows[0].panels] == ["target = a", "target = b"]
-    assert rows(by_target, panel="target = b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
+    assert [panel.title for panel in by_target.rows[0].panels] == ["held out: a", "held out: b"]
+    assert rows(by_target, panel="held out: b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
 
 
 def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:

@@ -30,6 +30,7 @@ class Cell:
     """Runs of a row: those at the values `where` on some axes.
 
     metric: what of them, as tables name it; rounds: of which rounds (fedshift.analysis.claims.values).
+    range: further rows: the value is the largest of all less the smallest.
     """
 
     experiment: str
@@ -37,6 +38,7 @@ class Cell:
     metric: str
     where: Mapping[str, Any]
     rounds: str = SELECTED
+    range: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Comparison:
             return "rounds"
         if any(column(cell.metric).kind == "cost" for cell in self.cells):
             return "costs"
+        if any(column(cell.metric).kind == "recorded" for cell in self.cells):
+            return "what methods record"
         apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
         return "values of an axis" if apart else "rows of a table"
 
@@ -98,6 +102,7 @@ KINDS = (
     "values of an axis",
     "gains of rows",
     "rounds",
+    "what methods record",
 )
 
 
@@ -154,7 +159,10 @@ def _declared(side: Compared | float) -> Sum:
     of = [(1.0, side), *((1.0, other) for other in side.plus), *((-1.0, other) for other in side.minus)]
     return Sum(
         tuple(
-            (factor, Cell(cell.experiment, cell.row, cell.metric, cell.where, cell.rounds))
+            (
+                factor,
+                Cell(cell.experiment, cell.row, cell.metric, cell.where, cell.rounds, (*cell.range,)),
+            )
             for factor, cell in of
         )
     )

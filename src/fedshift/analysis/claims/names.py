@@ -60,7 +60,8 @@ class _Shared:
         own += [] if self.metric else [cell.metric]
         own += [] if self.rounds else [cell.rounds]
         own += [] if cell.experiment == self.home else [cell.experiment]
-        return f"{cell.row} ({', '.join(own)})" if own else cell.row
+        row = f"range of {', '.join([cell.row, *cell.range])}" if cell.range else cell.row
+        return f"{row} ({', '.join(own)})" if own else row
 
 
 def _value(axis: str, value: object) -> str:

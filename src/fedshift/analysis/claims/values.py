@@ -16,9 +16,11 @@ from fedshift.analysis.claims.comparison import Cell
 from fedshift.analysis.collection import collected as collecting
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import of_runs
+from fedshift.analysis.quantities.recorded import by_round
 from fedshift.analysis.quantities.select import curves
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
+from fedshift.experiments.column import column, recorded_of
 from fedshift.experiments.schema import SELECTED, Table
 from fedshift.workspace import Workspace
 
@@ -43,13 +45,31 @@ class Values:
         if cell.experiment not in self.axes:
             return pd.DataFrame({"seed": [], VALUE: []})
         axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
-        frame = frame[frame["method"] == cell.row]
+        frame = _of_row(frame, cell) if not cell.range else _range(frame, axes, cell)
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
         runs = frame[axes].fillna(NONE).assign(**{VALUE: frame[cell.metric]})
         return runs if "seed" in axes else runs.assign(seed=0)
+
+
+def _of_row(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """The runs of a cell's row, on all axes; of one client's number those that do not hold its domain out."""
+    own = column(cell.metric)
+    _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
+    runs = frame[frame["method"] == cell.row]
+    return runs[runs["target"] != name] if number == "of" and "target" in runs else runs
+
+
+def _range(frame: pd.DataFrame, axes: list[str], cell: Cell) -> pd.DataFrame:
+    """The largest less the smallest value of the cell's rows at each place on the axes, NaN where one is
+    missing.
+    """
+    rows = frame[frame["method"].isin([cell.row, *cell.range])]
+    groups = rows.groupby(axes, dropna=False)[cell.metric]
+    both = groups.agg(lambda values: values.max(skipna=False) - values.min(skipna=False))
+    return both.reset_index()
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell]) -> Values:
@@ -85,7 +105,7 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
     """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
-    frame = curves(collected, metrics)
+    frame = _by_round(workspace, collected, metrics)
     if at := re.fullmatch(r"round (\d+)", rounds):
         chosen = frame[frame["round"] == int(at[1])]
     else:
@@ -93,6 +113,17 @@ def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str],
         chosen = (curve.mean() if rounds == "mean" else curve.agg(_fluctuation)).reset_index()
     values = chosen[[*collected.keys, *metrics]]
     return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")
+
+
+def _by_round(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
+    """The metrics after each evaluated round, and what methods recorded after each round."""
+    own = {metric: column(metric) for metric in metrics}
+    frame = curves(collected, [metric for metric, one in own.items() if one.kind == "quantity"])
+    for metric, one in own.items():
+        if one.kind == "recorded":
+            numbers = by_round(workspace, collected, one.name).rename(columns={VALUE: metric})
+            frame = frame.merge(numbers, on=[*collected.keys, "round"], how="outer")
+    return frame
 
 
 def _fluctuation(curve: pd.Series[float]) -> float:

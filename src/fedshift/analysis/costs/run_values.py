@@ -11,6 +11,8 @@ from fedshift.analysis import costs
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.architecture import layer
 from fedshift.analysis.printed.comparable import filled
+from fedshift.analysis.quantities import recorded as recording
+from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.quantities.select import choose, curves
 from fedshift.experiments.column import REACHED, Column, column, recorded
 from fedshift.experiments.protocols import Rule
@@ -41,6 +43,10 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
             values = chosen[own.name]
         elif own.kind == "cost":
             values = costs.cost(runs, own.name)
+        elif own.kind == "recorded":
+            values = recording.last(workspace, collected, own.name)
+        elif own.kind == "leads":
+            values = leading(collected, own.name)
         elif own.kind in REACHED:
             values = _reached(collected, own, rounds)
         elif own.kind == "setting":

@@ -13,8 +13,10 @@ from plotly.subplots import make_subplots
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 
 DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
-SYMBOLS = ["circle", "star", "triangle-up"]
+SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
+HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
 SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10}
+DARK = "#24292f"  # what lies on filled bars
 INCH = 100  # pixels
 LEAST = 270  # pixels of a row
 
@@ -53,23 +55,34 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
         hovermode="closest",
         hoverlabel={"namelength": -1},
         legend={"groupclick": "togglegroup", "tracegroupgap": 0},
+        barmode="overlay",
     )
 
 
 def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     """Rows of panels as one plotly figure with shared axes."""
     columns = len(rows[0].panels)
+    polar = panels.polar
+    specs: Any = {"specs": [[{"type": "polar"}] * columns] * len(rows)} if polar else {}
     figure = make_subplots(
         len(rows),
         columns,
-        shared_xaxes=True,
-        shared_yaxes=True,
-        horizontal_spacing=min(0.03, 0.12 / columns),
+        shared_xaxes=not polar,
+        shared_yaxes=not polar,
+        horizontal_spacing=0.3 / columns if polar else min(0.03, 0.12 / columns),
         vertical_spacing=0.12 / len(rows),
         column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
+        **specs,
     )
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
     labels: set[str] = set()
+    if polar:
+        figure.update_annotations(yshift=24)
+        for column, panel in enumerate(rows[0].panels, 1):
+            _radar(figure, panels, panel, labels, {"row": 1, "col": column})
+        unit = rows[0].panels[0].y.label.replace("\n", " ")
+        figure.add_annotation(text=unit, x=0, y=-0.16, xref="paper", yref="paper", showarrow=False)
+        return figure
     for place, row in enumerate(rows, 1):
         figure.update_yaxes(title_text=row.panels[0].y.label.replace("\n", "<br>"), row=place, col=1)
         for column, panel in enumerate(row.panels, 1):
@@ -99,6 +112,10 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
             yanchor="bottom",
             **cell,
         )
+    if panel.inside:
+        corner: Any = {"x": 1, "xref": "x domain", "xanchor": "right"}
+        corner |= {"y": 0, "yref": "y domain", "yanchor": "bottom"}
+        figure.add_annotation(text=panel.inside, showarrow=False, font={"size": 11}, **corner, **cell)
     places = [x for series in panel.series if series.style != "level" for x in series.x]
     ends = panel.x.limits or (min(places, default=0.0), max(places, default=1.0))
     for series in panel.series:
@@ -106,6 +123,31 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
             named = trace.name is not None and series.label not in labels
             figure.add_trace(trace.update(showlegend=named), **cell)
             labels.update([series.label] * named)
+
+
+def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], cell: dict[str, int]) -> None:
+    """Draw a radar in its cell; a label is shown in the legend once, and added to `labels`."""
+    names = panel.x.ticks or {}
+    angular = {"rotation": 90, "direction": "clockwise", "gridcolor": "#eaeef2", "linecolor": "#8c959f"}
+    radial = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
+    radial |= {"angle": 90 - 180 / max(len(names), 1), "tickfont": {"size": 10}, "tickangle": 0}
+    figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
+    for series in panel.series:
+        place, colour = panels.place(series.label), panels.colour(series.label)
+        turns = [names[x] for x in series.x]
+        trace = go.Scatterpolar(
+            theta=[*turns, *turns[:1]],
+            r=[round(y, 2) for y in (*series.y, *series.y[:1])],
+            mode="lines+markers",
+            line={"color": colour, "dash": DASHES[panels.lap(series.label)], "width": 1.8},
+            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 6},
+            name=series.label,
+            legendgroup=series.label,
+            showlegend=series.label not in labels,
+            hovertemplate=f"{series.mark}: %{{r:.2f}}, %{{theta}}",
+        )
+        figure.add_trace(trace, **cell)
+        labels.add(series.label)
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -119,11 +161,12 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return options
 
 
-def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, float]) -> list[go.Scatter]:
+def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, float]) -> list[Any]:
     """A series and what lies around it. ends: first and last position on x, between which a level is
     drawn.
     """
     colour, lap = panels.colour(series.label), panels.lap(series.label)
+    place = panels.place(series.label)
     value = "%{x:.2f}" if panel.y.ticks else "%{y:.2f}"
     common = {
         "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
@@ -131,9 +174,22 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     if series.style == "level":
         line = {"color": colour, "dash": "dash", "width": 1}
         return [go.Scatter(x=ends, y=[y, y], mode="lines", line=line, **common) for y in series.y]
+    if series.style == "filled":
+        pattern = {"shape": HATCHES[place % len(HATCHES)], "fgcolor": "white", "size": 6}
+        pattern["fillmode"] = "overlay"  # else the stripes are in the bar's colour, on nothing
+        bar = go.Bar(
+            x=series.x,
+            y=[round(y, 2) for y in series.y],
+            width=series.width,
+            marker={"color": colour, "pattern": pattern, "line": {"width": 0}},
+            **common,
+        )
+        return [bar, *_around(series, DARK, panel)]
     mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
+    dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
+    colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond"))
-    symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[lap])
+    symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[place % len(SYMBOLS)])
     trace = go.Scatter(
         x=series.x,
         y=[round(y, 2) for y in series.y],

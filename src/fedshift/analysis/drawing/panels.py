@@ -12,9 +12,9 @@ import pandas as pd
 
 # line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole
 # panel;
-# the others: a mark at each value. A panel's lines and dots are labelled.
-Style = Literal["line", "marked", "thin", "level", "dot", "ring", "square", "diamond"]
-LABELLED: tuple[Style, ...] = ("line", "marked", "dot")
+# filled: a bar from 0; the others: a mark at each value. A panel's lines, dots and bars are labelled.
+Style = Literal["line", "marked", "thin", "level", "filled", "dot", "ring", "square", "diamond"]
+LABELLED: tuple[Style, ...] = ("line", "marked", "filled", "dot")
 COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]
 # Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -64,6 +64,7 @@ class Series:
     x, y: [n], positions on the axes; x of a level is not read
     style: how they are drawn
     spread: the interval around them, if any
+    width: of filled bars, in the unit of x
     """
 
     label: str
@@ -72,6 +73,7 @@ class Series:
     y: Sequence[float]
     style: Style = "line"
     spread: Spread | None = None
+    width: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class Panel:
     title: above it
     notes: (y, text, label), texts at its right edge in the label's colour
     rules: (axis, value), thin lines across it
+    polar: a radar: the ticks of x are its directions, y is the distance from the middle
+    inside: a few words in its lower right corner
     """
 
     series: list[Series]
@@ -89,6 +93,8 @@ class Panel:
     title: str = ""
     notes: list[tuple[float, str, str]] = field(default_factory=list)
     rules: list[tuple[Literal["x", "y"], float]] = field(default_factory=list)
+    polar: bool = False
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,7 @@ class Panels:
     note: what bands and marks are
     size: width and height of a panel, inches
     colours: of labels that do not take theirs from the palette
+    names: where labels are named: at the right ends of lines, or in a legend beside all panels
     """
 
     title: str
@@ -118,6 +125,12 @@ class Panels:
     note: str = ""
     size: tuple[float, float] = (3.6, 2.7)
     colours: Mapping[str, str] = field(default_factory=dict)
+    names: Literal["ends", "beside"] = "ends"
+
+    @property
+    def polar(self) -> bool:
+        """Whether its panels are radars: all of them, or none."""
+        return self.rows[0].panels[0].polar
 
     @property
     def text(self) -> str:
@@ -140,6 +153,10 @@ class Panels:
     def colour(self, label: str) -> str:
         """The colour of a label, "#rrggbb"."""
         return self.colours.get(label) or COLOURS[self.labels.index(label) % len(COLOURS)]
+
+    def place(self, label: str) -> int:
+        """The place of a label in the order of the legend, which chooses marker and hatch."""
+        return self.labels.index(label)
 
     def lap(self, label: str) -> int:
         """How often the palette was used up before a label: 0, 1 or 2, which chooses dash and symbol."""

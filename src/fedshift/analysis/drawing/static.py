@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Series, table
+from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Row, Series, table
 from fedshift.analysis.layout.page import csv
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text
@@ -24,6 +25,7 @@ TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
 DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; published levels have shorter ones
 FAINT = 0.45
+DARK = "#24292f"  # what lies on filled bars
 DRAWN: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3},
     "marked": {"linewidth": 1.3, "markersize": 3.5},
@@ -39,7 +41,8 @@ DRAWN: dict[str, dict[str, Any]] = {
     "square": {"linestyle": "", "marker": "s", "markersize": 5},
     "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
 }
-MARKERS = ["o", "*", "^"]  # by lap, of dots
+MARKERS = ["o", "s", "^", "v", "P", "X", "*"]  # of dots, by the label's place, so that they differ in grey
+HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----", "++++"]  # of bars, the same
 BELOW = 1.9  # the place of bars, below the lines and marks of a panel
 BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
 STYLE: Any = {
@@ -94,13 +97,21 @@ def draw(panels: Panels, title: str) -> Figure:
     """
     (width, height), columns = panels.size, len(panels.rows[0].panels)
     figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(panels.rows)), layout="constrained")
-    grid = figure.subplots(len(panels.rows), columns, sharex="col", sharey="row", squeeze=False)
+    shared: Any = {"subplot_kw": {"projection": "polar"}} if panels.polar else {"sharex": "col"}
+    shared |= {} if panels.polar else {"sharey": "row"}
+    grid = figure.subplots(len(panels.rows), columns, squeeze=False, **shared)
     for row, line in zip(panels.rows, grid, strict=True):
         for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
-        line[0].set_ylabel("\n".join(filter(None, [row.heading, row.panels[0].y.label])))
-        _label(line[-1])
-        _legend(line)
+        _from_zero(row, line)
+        heading = textwrap.fill(row.heading, round(NOTE_LETTERS * height))
+        words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
+        line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
+        if panels.names == "ends":
+            _label(line[-1])
+            _legend(line)
+    if panels.names == "beside":
+        _beside(figure, panels)
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
@@ -117,6 +128,17 @@ def draw(panels: Panels, title: str) -> Figure:
     return figure
 
 
+def _from_zero(row: Row, line: Any) -> None:
+    """Begin axes at 0 once all panels of a row are drawn: a limit that is set ends the search for the other
+    one.
+    """
+    for panel, axes in zip(row.panels, line, strict=True):
+        if panel.x.from_zero:
+            axes.set_xlim(left=0)
+    if row.panels[0].y.from_zero:
+        line[0].set_ylim(bottom=0)
+
+
 def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
     """Set up both axes, then draw what is in the panel."""
     for name, axis in (("x", panel.x), ("y", panel.y)):
@@ -128,10 +150,8 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
             axes.axhline(value, color="#d0d7de", linewidth=0.8)
     for series in panel.series:
         _series(axes, panels, panel, series)
-    if panel.x.from_zero:
-        axes.set_xlim(left=0)
-    if panel.y.from_zero:
-        axes.set_ylim(bottom=0)
+    if panel.inside:
+        axes.text(0.97, 0.04, panel.inside, transform=axes.transAxes, ha="right", fontsize=8)
     for place, text, label in panel.notes:
         axes.annotate(
             text,
@@ -145,6 +165,8 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
 
 def _axis(axes: Axes, name: str, axis: Axis) -> None:
     """Scale, limits and ticks of an axis; names of places have no grid lines."""
+    if axes.name == "polar":
+        return _polar_axis(axes, name, axis)
     drawn = axes.xaxis if name == "x" else axes.yaxis
     if axis.scale == "log":
         axes.set(**{f"{name}scale": "log"})
@@ -160,6 +182,22 @@ def _axis(axes: Axes, name: str, axis: Axis) -> None:
         axes.set(**{f"{name}lim": axis.limits})
 
 
+def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
+    """Directions of a radar, from the top clockwise, with their names; the ends of its radius."""
+    if name == "x" and axis.ticks:
+        axes.set(theta_zero_location="N", theta_direction=-1)
+        axes.set_xticks([_angle(place, axis) for place in axis.ticks], [*axis.ticks.values()])
+    elif name == "y" and axis.limits is not None:
+        axes.set_ylim(*axis.limits)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.set_rlabel_position(180 / 7)
+        axes.tick_params(axis="y", labelsize=6.5)
+
+
+def _angle(place: float, axis: Axis) -> float:
+    return 2 * math.pi * place / len(axis.ticks or [0])
+
+
 def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
     """Draw a series with what lies around it; what lies beyond the limits of x is cut there, with an
     arrow.
@@ -169,11 +207,21 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
         for value in series.y:
             axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
         return
-    lap = panels.lap(series.label)
-    marker = MARKERS[lap] if series.style in ("marked", "dot") else ""
-    look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
+    place, lap = panels.place(series.label), panels.lap(series.label)
     name = series.label if series.style in LABELLED else f"_{series.mark}"
-    axes.plot(_cut(axes, panel, series.x, series.y), series.y, color=colour, label=name, **look)
+    if series.style == "filled":
+        look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
+        axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
+    elif panel.polar:
+        turns = [*(_angle(x, panel.x) for x in series.x)]
+        look = {"linestyle": DASHES[lap], "marker": MARKERS[place % len(MARKERS)], **DRAWN["marked"]}
+        axes.plot([*turns, *turns[:1]], [*series.y, *series.y[:1]], color=colour, label=name, **look)
+    else:
+        marker = MARKERS[place % len(MARKERS)] if series.style in ("marked", "dot") else ""
+        look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
+        dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
+        points = _cut(axes, panel, series.x, series.y), series.y
+        axes.plot(*points, color=DARK if dark else colour, label=name, **look)
     if spread is None:
         return
     if spread.kind == "band":
@@ -183,7 +231,9 @@ def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
         return
     for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
         xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
-        axes.plot(xs, ys, color=colour, label="_interval", zorder=BELOW, **BARS[spread.kind])
+        on_bar = series.style == "filled"
+        around: dict[str, Any] = {"color": DARK if on_bar else colour, "zorder": 3 if on_bar else BELOW}
+        axes.plot(xs, ys, label="_interval", **around, **BARS[spread.kind])
 
 
 def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
@@ -200,6 +250,18 @@ def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
 
 def _named(axes: Axes) -> list[Line2D]:
     return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+
+
+def _beside(figure: Figure, panels: Panels) -> None:
+    """A legend at the right of all panels, each label once, in the order of the panels' labels."""
+    known: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        for handle, name in zip(handles, names, strict=True):
+            known.setdefault(name, handle)
+    names = [label for label in panels.labels if label in known]
+    handles = [known[name] for name in names]
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
 
 
 def _legend(row: Any) -> None:

@@ -1,27 +1,54 @@
-"""Learning curves: mean accuracy over rounds, a line per method, with a band over seeds."""
+"""Learning curves: accuracy or loss over rounds, bytes, seconds or local steps, a line per method."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.costs import sent
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.figures._marks import axis_label
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.seeds import Kind, bands, over_seeds
 from fedshift.analysis.quantities.select import curves
-from fedshift.errors import FedshiftError
+from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import Experiment
+from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
-METRICS = {"id": "in-distribution", "ood": "out-of-distribution"}
 Point = dict[str, Any]
+ROUNDS = "rounds"
+ALONG = {
+    ROUNDS: "round",
+    "bytes": "sent and received by all clients (MB)",
+    "seconds": "seconds, a run's shared evenly by its rounds",
+    "steps": "local steps of a client (mean)",
+}
+
+
+@dataclass(frozen=True)
+class Params:
+    """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
+    rows: which rows are drawn, as a pattern: `fedrd*`.
+    x: `rounds`, or what they took: `bytes` (without methods that send nothing), `seconds`, `steps` of local
+        training.
+    """
+
+    metrics: tuple[str, ...] = ("id", "ood")
+    x: Literal["rounds", "bytes", "seconds", "steps"] = "rounds"
+    rows: str = "*"
 
 
 class Curves(Figure):
-    """Rows: in- and out-of-distribution, once per value of the further axes; panels: held-out domains and
+    """Rows: the metrics, once per value of the further axes; panels: held-out domains and
     their average.
 
     Dashed: the published value, where it is of the same experiment. A band is one standard deviation from
@@ -29,22 +56,38 @@ class Curves(Figure):
     """
 
     name = "curves"
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """The metrics and the rows exist."""
+        if not fnmatch.filter(experiment.rows, self.params.rows):
+            raise unknown(f"{where}.rows", "row of this experiment", self.params.rows, experiment.rows)
+        for metric in self.params.metrics:
+            quantity(metric, f"{where}.metrics")
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run is finished."""
-        frame = curves(collected)
+        frame = curves(collected, self.params.metrics)
+        drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
+        frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
             what = "holds no finished run"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        frame, targets = _with_average(frame, collected)
+        frame["round"] *= self._each(collected, frame)
+        frame = frame.dropna(subset=["round"]).reset_index(drop=True)
+        if frame.empty:
+            what = f"its runs have no {self.params.x} to draw against"
+            raise FedshiftError(collected.path, what, "Say `x: rounds`.")
+        frame, targets = _with_average(frame, collected, self.params.metrics)
         rounds = float(frame["round"].min()), float(frame["round"].max())
-        x = Axis("round", limits=rounds if rounds[0] < rounds[1] else None, whole=True)
+        limits = rounds if rounds[0] < rounds[1] else None
+        x = Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS)
         kinds: set[Kind] = set()
         rows, published = [], False
         for point, part in _points(collected, frame):
-            for metric in (metric for metric in METRICS if frame[metric].notna().any()):
+            for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
                 panels = []
-                y = Axis(f"{METRICS[metric]}\naccuracy (%)")
+                y = Axis(axis_label(metric))
                 for target in targets:
                     own = part if target is None else part[part["target"] == target]
                     place = point if target is None else {**point, "target": target}
@@ -56,6 +99,33 @@ class Curves(Figure):
         note = f"{bands(kinds)}{'; dashed: published' * published}"
         size = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
         return Panels("Learning curves", rows, collected.experiment.rows, note, size)
+
+    def _each(self, collected: Collected, frame: pd.DataFrame) -> pd.Series[float]:
+        """What a round took along x, for each row of `frame`: the mean over seeds, so that these have a
+        common x.
+        """
+        if self.params.x == ROUNDS:
+            return pd.Series(1, frame.index)
+        runs = collected.runs[collected.runs["state"] == "finished"]
+        rounds = runs["spec"].map(lambda text: RunSpec.model_validate_json(text).federation.rounds)
+        total = {
+            "bytes": sent(runs, "up") + sent(runs, "down"),
+            "seconds": runs["seconds"],
+            "steps": rounds * [_steps(*pair) for pair in zip(runs["spec"], runs["clients"], strict=True)],
+        }[self.params.x]
+        by = [key for key in collected.keys if key != "seed"]
+        each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
+        each = each.where(each > 0)  # of who sends nothing all rounds would stand at one place
+        return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
+
+
+def _steps(text: str, clients: Sequence[Mapping[str, Any]]) -> float:
+    """Local steps of a round, mean over clients."""
+    local = RunSpec.model_validate_json(text).local
+    whole = local.batch_rule == "drop_last"
+    sizes = [client["train"] for client in clients]
+    batches = [size // local.batch if whole else -(-size // local.batch) for size in sizes]
+    return local.epochs * fmean(batches)
 
 
 def _title(target: str | None) -> str:
@@ -85,7 +155,9 @@ def _lines(
             yield Series(method, "published", [0.0], [value], "level")
 
 
-def _with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, list[Any]]:
+def _with_average(
+    frame: pd.DataFrame, collected: Collected, metrics: Sequence[str]
+) -> tuple[pd.DataFrame, list[Any]]:
     """Curves with those of the average over targets appended (rounds and seeds that all targets have), and
     the panels to draw.
     """
@@ -97,7 +169,7 @@ def _with_average(frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFra
     if len(targets) == 1:
         return frame, targets
     by = [key for key in [*keys, "round"] if key != "target"]
-    groups = frame.groupby(by, dropna=False)[[*METRICS]]
+    groups = frame.groupby(by, dropna=False)[[*metrics]]
     average = groups.mean()[groups.size() == len(targets)].reset_index()
     return pd.concat([frame, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedshift.analysis.quantities import aggregation
-from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column
+from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column, recorded_of
 
 FINER = 2  # digits more of what is no percentage, such as a loss
 DIGITS = 3  # of costs
@@ -18,6 +18,8 @@ def heading(text: str) -> str:
         "quantity": lambda: aggregation.heading(own.name),
         "cost": lambda: COSTS[own.name],
         "setting": lambda: own.name,
+        "recorded": lambda: " ".join(filter(None, recorded_of(own.name))),
+        "leads": lambda: f"% of clients led in {own.name}",
         "layer": lambda: f"layer {own.name.partition('.')[2]}",
     }.get(own.kind, lambda: f"{REACHED[own.kind]} to {own.name.replace('=', ' ')}")()
     return f"{RELATIVE[own.relative]} {name}" if own.relative else name

@@ -63,3 +63,11 @@ def recall(n: Array, correct: Array) -> Array:
     samples.
     """
     return ratio(correct, n)
+
+
+def mean_of(chosen: Array, samples: Array, confidence: Array) -> Array:
+    """[...] The mean confidence of `chosen` of the `samples` [..., BINS], each taken to have the mean of its
+    bin; NaN where none is chosen.
+    """
+    in_bin = np.nan_to_num(ratio(confidence, samples))
+    return ratio((chosen * in_bin).sum(-1), chosen.sum(-1))

@@ -33,7 +33,7 @@ def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
         return _reported(collected, table.to_pandas())
     parts = [
         frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
-        for frame, arrays in _statistics(collected, metric)
+        for frame, arrays in sets(collected, metric)
     ]
     return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
 
@@ -46,7 +46,7 @@ def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
         return reported(collected, metric)
     parts = []
     by = [*collected.keys, "round"]
-    for frame, arrays in _statistics(collected, metric):
+    for frame, arrays in sets(collected, metric):
         own = frame.assign(place=range(len(frame)))[frame["split"] == frame[OWN_SPLIT]]
         own = own.sort_values(by, kind="stable", ignore_index=True)
         changes = own[by].astype(object).fillna("")
@@ -62,9 +62,7 @@ def _nothing(collected: Collected) -> pd.DataFrame:
     return pd.DataFrame(columns=[*collected.keys, *KEYS, "n", "value"])
 
 
-def _statistics(
-    collected: Collected, metric: type[Metric]
-) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
+def sets(collected: Collected, metric: type[Metric]) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
     """The reported sets, and the statistics of them that a metric reads, one part for each number of classes
     that runs have.
     """

@@ -1,0 +1,82 @@
+"""Marks: what figures draw of values over seeds, the same in all of them, and what axes call a quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from fedshift.analysis.drawing.panels import Row, Series, Spread, Style
+from fedshift.analysis.quantities.aggregation import heading, in_percent
+from fedshift.analysis.quantities.seeds import BANDS, Mean, over_seeds
+
+BESIDE = 0.75  # of the room between two names, for the marks of all labels side by side
+SPACE = 0.9  # of its room, how wide a bar is
+TITLES = {
+    "id": "in-distribution",
+    "ood": "out-of-distribution",
+    "all": "ALL, clients by size",
+    "avg": "AVG, mean of clients",
+}
+
+
+def axis_label(quantity: str) -> str:
+    """What the axis of a quantity says, with its unit."""
+    if quantity in TITLES:
+        return f"{TITLES[quantity]}\naccuracy (%)"
+    unit = "%" if in_percent(quantity) else "nats" if quantity.startswith("loss.") else ""
+    return heading(quantity) + (f" ({unit})" if unit else "")
+
+
+def aside(index: int, labels: int) -> float:
+    """How far beside a name the marks of the label at this index stand."""
+    return BESIDE * ((index + 0.5) / labels - 0.5)
+
+
+def around(
+    label: str, seeds: pd.DataFrame, by: str, value: str, ddof: int, style: Style, shift: float = 0.0,
+    width: float = 0.0,
+) -> tuple[Mean | None, list[Series]]:  # fmt: skip
+    """The mean over seeds of a label, and what may be drawn around it: from three seeds on one standard
+    deviation, of two each seed, of one nothing.
+
+    seeds: columns `seed`, `by` (the position on x) and `value`; ddof: of the standard deviation; shift: of
+    all marks along x; style: of the means. Nothing where there is no value.
+    """
+    line = over_seeds(seeds, by, value, ddof)
+    if line is None:
+        return None, []
+    drawn = []
+    at_names = style in ("filled", "dot")
+    spread = None
+    if line.kind == "std":
+        spread = Spread([*line.low], [*line.high], "bar" if at_names else "band")
+    xs = [float(place) + shift for place in line.mean.index]
+    mean = Series(label, "mean", xs, [*line.mean], style, spread, width)
+    if line.kind == "range":
+        single: Style = "ring" if at_names else "thin"
+        drawn = [
+            Series(label, f"seed {seed}", [*(part[by] + shift)], [*part[value]], single)
+            for seed, part in seeds.dropna(subset=[value]).groupby("seed")
+        ]
+    return line, [mean, *drawn] if style == "filled" else [*drawn, mean]
+
+
+def note(rows: Sequence[Row], averaged: Sequence[str] = ()) -> str:
+    """What lies around the means, and what these are over."""
+    series: list[Series] = [*_all(rows)]
+    kinds = {line.spread.kind for line in series if line.spread}
+    styles = {line.style for line in series if line.mark.startswith("seed ")}
+    parts = {
+        BANDS["std"]: "band" in kinds,
+        BANDS["std"].replace("band", "bar"): "bar" in kinds,
+        "thin lines: single seeds": "thin" in styles,
+        "rings: single seeds": "ring" in styles,
+        f"mean over {', '.join(averaged)}": bool(averaged),
+        "diamond: published": any(line.style == "diamond" for line in series),
+    }
+    return "; ".join(text for text, holds in parts.items() if holds)
+
+
+def _all(rows: Sequence[Row]) -> Iterator[Series]:
+    yield from (series for row in rows for panel in row.panels for series in panel.series)

@@ -1,0 +1,111 @@
+"""Frontier: accuracy against what it costs, with the line of the methods that none beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.costs import cost, sent
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.figures._marks import axis_label
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.quantities.select import selected
+from fedshift.errors import FedshiftError, unknown
+from fedshift.experiments.column import COSTS
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
+
+SENT = "sent"
+UNITS = {
+    SENT: "sent and received in a run (MB)",
+    "seconds": "duration of a run (s)",
+    "parameters": "parameters (millions)",
+    "macs": "multiply-adds of an image (millions)",
+    "macs_norm": "multiply-adds of an image with BN (millions)",
+    "state_dict": "state of the network (MiB)",
+    "up": "sent by a client in a round (MB)",
+    "down": "got by a client in a round (MB)",
+    "memory": "memory at its highest (MiB)",
+}
+FRONT = "not beaten in both"
+
+
+@dataclass(frozen=True)
+class Params:
+    """metric: as tables name it.
+    costs: `sent` (MB of all clients, both ways) or a cost of tables without its `cost.`; a panel for each
+        in which runs differ.
+    """
+
+    metric: str = "ood"
+    costs: tuple[str, ...] = (SENT, "seconds", "parameters")
+
+
+class Frontier(Figure):
+    """A dot per method: means over all axes; a bar of one standard deviation of its seeds from three on, from
+    the lower to the higher of two.
+    """
+
+    name = "frontier"
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """Metric and costs exist."""
+        quantity(self.params.metric, f"{where}.metric")
+        for name in self.params.costs:
+            if name not in (SENT, *COSTS):
+                raise unknown(f"{where}.costs", "cost", name, (SENT, *COSTS))
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Raises FedshiftError where no finished run has the metric."""
+        metric, runs = self.params.metric, collected.runs
+        chosen = selected(collected, quantities=[metric])[[*collected.keys, metric]]
+        frame = runs[collected.keys].merge(chosen, on=collected.keys, how="left").set_axis(runs.index)
+        for name in self.params.costs:
+            frame[name] = sent(runs, "up") + sent(runs, "down") if name == SENT else cost(runs, name)
+        frame = frame[runs["state"] == "finished"].dropna(subset=[metric])
+        if frame.empty:
+            what = f"no finished run has a value of {metric}"
+            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
+        frame = frame if "seed" in frame else frame.assign(seed=0)
+        y = Axis(axis_label(metric))
+        panels = [
+            Panel([*_series(frame.dropna(subset=[name]), name, metric, collected)], Axis(UNITS[name]), y)
+            for name in self.params.costs
+            if frame[name].nunique() > 1
+        ]
+        if not panels:
+            what = f"its finished runs do not differ in {', '.join(self.params.costs)}"
+            raise FedshiftError(collected.path, what, "Name another cost.")
+        labels = [*collected.experiment.rows, FRONT]
+        several = frame["seed"].nunique() > 1
+        note = "means over all axes" + "; bar: seeds, ± one standard deviation (two: both)" * several
+        colours = {FRONT: "#8c959f"}
+        return Panels(
+            "Accuracy against cost", [Row(panels)], labels, note, (2.7, 2.7), colours, names="beside"
+        )
+
+
+def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -> Iterator[Series]:
+    """Front first, so that dots lie on it."""
+    seeds = frame.groupby(["method", "seed"])[[cost, metric]].mean()
+    means = seeds.groupby("method").mean()
+    front = means.sort_values([cost, metric], ascending=[True, False])
+    front = front[front[metric] > front[metric].cummax().shift(fill_value=float("-inf"))]
+    yield Series(FRONT, "front", [*front[cost]], [*front[metric]], "line")
+    for method in collected.experiment.rows:
+        if method not in means.index:
+            continue
+        x, y = map(float, means.loc[method])
+        own = seeds.loc[method][metric]
+        spread = None
+        if len(own) > 1:
+            half = float(own.std(ddof=collected.protocol.ddof))
+            low, high = (own.min(), own.max()) if len(own) == 2 else (y - half, y + half)
+            spread = Spread([float(low)], [float(high)], "bar")
+        yield Series(method, "mean", [x], [y], "dot", spread)

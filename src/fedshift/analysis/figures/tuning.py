@@ -1,0 +1,104 @@
+"""Tuning: validation accuracy over the searched settings of a tuned experiment, the choice marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedshift.analysis import tuning
+from fedshift.analysis.collection.collected import Collected, read
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.tuning import Tried
+from fedshift.errors import FedshiftError
+from fedshift.experiments.choice import stage_of
+from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
+
+ALL = "points tried"
+TAKEN = "chosen"
+COLOURS = {TAKEN: "#000000"}
+
+
+@dataclass(frozen=True)
+class Params:
+    """rows: of which rows; none: of all that are searched."""
+
+    rows: tuple[str, ...] = ()
+
+
+class Tuning(Figure):
+    """A row per method, a panel per setting of its search: every point by its value there and its mean
+    validation accuracy ALL; the square is what was chosen. Points of a grid stand above each other, for they
+    differ in the other settings.
+    """
+
+    name = "tuning"
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """The experiment is tuned, and searches these rows."""
+        if experiment.tune is None:
+            what = "draws what a search tried, and this experiment is not tuned"
+            raise FedshiftError(where, what, "Leave it out, or say `tune`.")
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Raises FedshiftError where the search was not collected, or is not finished."""
+        experiment = collected.experiment
+        search = read(workspace, stage_of(experiment.name))
+        points = tuning.tried(workspace, experiment, search)
+        taken = tuning.best(points, search.protocol.select).chosen
+        chosen = [(entry.row, entry.where, entry.values) for entry in taken]
+        searched: dict[str, list[Tried]] = {}
+        for point in points:
+            if point.trial.values and point.trial.row in (self.params.rows or {point.trial.row}):
+                searched.setdefault(point.trial.row, []).append(point)
+        if not searched:
+            what = "its search has no setting with a value"
+            raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, "Leave the figure out.")
+        keys = dict.fromkeys(key for of in searched.values() for one in of for key in one.trial.values)
+        rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
+        labels = [*dict.fromkeys(map(_where, points)), TAKEN]
+        return Panels(
+            "Search", rows, labels, "square: chosen, by validation alone", (2.3, 1.5), COLOURS, names="beside"
+        )
+
+
+def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
+    """One setting: its values along x, numbers on a log scale where they are positive, else names."""
+    y = Axis("validation\naccuracy ALL (%)")
+    points = [point for point in points if key in point.trial.values]
+    if not points:
+        return Panel([], Axis(key), y, inside="not searched")
+    values: list[Any] = [point.trial.values[key] for point in points]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    order: list[Any] = sorted({*values}) if numbers else [*dict.fromkeys(map(str, values))]
+    positions = {str(value): float(value) if numbers else float(place) for place, value in enumerate(order)}
+    log = numbers and order[0] > 0 and order[-1] > 4 * order[0]
+    ticks = {positions[str(value)]: f"{value:g}" if numbers else str(value) for value in order}
+    few = ticks if len(ticks) <= 6 or not numbers else None
+    x = Axis(key, "log" if log else "linear", few)
+    places = [positions[str(value)] for value in values]
+    return Panel([*_series(points, places, chosen)], x, y)
+
+
+def _series(
+    points: list[Tried], places: list[float], chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]
+) -> Iterator[Series]:
+    """Dots by the values of the axes that are tuned one by one; then the chosen ones."""
+    found = [*zip(places, points, strict=True)]
+    found = [(place, point) for place, point in found if point.validation == point.validation]
+    for label in dict.fromkeys(_where(point) for _, point in found):
+        own = [(place, point.validation) for place, point in found if _where(point) == label]
+        yield Series(label, "point", [x for x, _ in own], [y for _, y in own], "dot")
+    taken = [
+        (place, point.validation)
+        for place, point in found
+        if (point.trial.row, point.where, point.trial.values) in chosen
+    ]
+    yield Series(TAKEN, "chosen", [x for x, _ in taken], [y for _, y in taken], "square")
+
+
+def _where(point: Tried) -> str:
+    return ", ".join(map(str, point.where.values())) or ALL

@@ -1,0 +1,108 @@
+"""Weights: how much each client counts in the server's step, over rounds or at the end of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.figures._marks import around, aside, note
+from fedshift.analysis.figures._recorded import holders, nothing, points
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.quantities.clients import DOMAINS
+from fedshift.analysis.quantities.recorded import SHARES, of_clients
+from fedshift.workspace import Workspace
+
+LEAST = "the least of all clients"
+PLACE = "place on x"  # no axis has a blank in its name
+PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Params:
+    """at: all `rounds`, or the `end` of training.
+    diagnostic: its name, where it is neither `weights` nor `gradalign`.
+    """
+
+    at: Literal["rounds", "end"] = "rounds"
+    diagnostic: str = ""
+
+
+class Weights(Figure):
+    """Of every method that records its weights. Over rounds a panel per held-out domain, a line per client
+    and the least weight of a round, which is that of the client that agrees least; at the end dots per
+    held-out domain. The rule: all clients alike.
+    """
+
+    name = "weights"
+    Params = Params
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Raises FedshiftError where no finished run recorded weights."""
+        names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
+        parts = [of_clients(workspace, collected, name) for name in names]
+        frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+        if frame.empty:
+            raise nothing(collected, " or ".join(names))
+        frame = frame if "seed" in frame else frame.assign(seed=0)
+        ddof, labels = collected.protocol.ddof, holders(frame)
+        if self.params.at == "rounds":
+            rows = [
+                Row([_over_rounds(part, labels, target, ddof) for _, target, part in row], row[0][0])
+                for row in points(collected, frame)
+            ]
+            about = note(rows)
+            colours, labels, size = {LEAST: "#000000"}, [*labels, LEAST], (2.0, 1.9)
+        else:
+            ends = [*points(collected, frame)]
+            rows = [Row([_at_the_end(row, labels, ddof)], row[0][0]) for row in ends]
+            about, colours, size = note(rows), {}, (1.2 + 0.9 * len(ends[0]), 2.2)
+        about = "; ".join(filter(None, [about, "grey rule: all clients alike"]))
+        return Panels("Clients' weights", rows, labels, about, size, colours, names="beside")
+
+
+def _over_rounds(frame: pd.DataFrame, labels: Sequence[str], target: str, ddof: int) -> Panel:
+    """A held-out domain's runs: clients of the same domains together."""
+    series = [*_clients(frame, labels, ddof)]
+    least = frame.groupby(["round", "seed"])["value"].min().reset_index()
+    _, marks = around(LEAST, least, "round", "value", ddof, "line")
+    series += [mark for mark in marks if mark.mark == "mean"]
+    title = target and f"held out: {target}"
+    return Panel(series, Axis("round", whole=True), _axis(), title, rules=_alike(frame))
+
+
+def _clients(frame: pd.DataFrame, labels: Sequence[str], ddof: int) -> Iterator[Series]:
+    for label in labels:
+        own = frame[frame[DOMAINS] == label].groupby(["round", "seed"])["value"].mean().reset_index()
+        yield from around(label, own, "round", "value", ddof, "line")[1]
+
+
+def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str], ddof: int) -> Panel:
+    """Dots of the clients that there are, side by side, for each held-out domain."""
+    series: list[Series] = []
+    for place, (_, _, part) in enumerate(row):
+        last = part[part["round"] == part.groupby("seed")["round"].transform("max")]
+        present = [label for label in labels if (last[DOMAINS] == label).any()]
+        for index, label in enumerate(present):
+            own = last[last[DOMAINS] == label].groupby("seed")["value"].mean().reset_index()
+            own[PLACE] = float(place)
+            shift = aside(index, len(present))
+            series += around(label, own, PLACE, "value", ddof, "dot", shift)[1]
+    ticks = {float(place): target or "all" for place, (_, target, _) in enumerate(row)}
+    x = Axis("held-out domain", ticks=ticks, limits=(-0.5, len(ticks) - 0.5), whole=True)
+    frame = pd.concat([part for *_, part in row])
+    return Panel(series, x, _axis(), rules=_alike(frame))
+
+
+def _axis() -> Axis:
+    return Axis("weight in the\nserver's step (%)")
+
+
+def _alike(frame: pd.DataFrame) -> list[tuple[Literal["x", "y"], float]]:
+    """The weight of each client where all have the same."""
+    clients = frame["client"].nunique()
+    return [("y", PERCENT / clients)] if clients else []

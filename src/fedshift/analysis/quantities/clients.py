@@ -1,0 +1,55 @@
+"""Clients: a metric on each client of every run, in the round that tables report."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.metrics.base import Metric
+from fedshift.analysis.quantities import values
+from fedshift.analysis.quantities.aggregation import own
+from fedshift.analysis.quantities.select import selected
+from fedshift.registry import get
+
+DOMAINS = "domains"  # of a client: its name, several joined by "+"
+
+
+def by_client(collected: Collected, metric: str) -> pd.DataFrame:
+    """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent).
+
+    The value is on the client's own samples: its test split, or validation where there is none. The mean of a
+    rule that takes several rounds (`last_third`) has none: its last round stands for it.
+    """
+    kind: type[Metric] = get("metrics", metric)
+    keys = [*collected.keys, "round"]
+    reported = own(values.reported(collected, kind))
+    rounds = selected(collected)[keys]
+    frame = reported.merge(rounds, on=keys)[[*keys, "client", "value"]]
+    frame["value"] *= 100 if kind.percent else 1
+    return frame.merge(domains(collected), on=[*collected.keys, "client"])
+
+
+def domains(collected: Collected) -> pd.DataFrame:
+    """A row for each client of each finished run: keys, client, DOMAINS."""
+    finished = collected.runs[collected.runs["state"] == "finished"]
+    each = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
+    names = [" + ".join(client["domains"]) for client in each["clients"]]
+    numbers = pd.Series([client["client"] for client in each["clients"]], each.index, dtype="int64")
+    return each[collected.keys].assign(client=numbers, **{DOMAINS: names})
+
+
+def leading(collected: Collected, metric: str) -> pd.Series[float]:
+    """For each planned run, by the index of `runs`: the share of its clients (percent) on which its row is
+    the best of all rows that have a value at the same place on all axes; equals lead together. NaN of a run
+    that is not finished, or stands alone.
+    """
+    axes = collected.keys[1:]
+    frame = by_client(collected, metric)
+    better = get("metrics", metric).better
+    groups = frame.groupby([*axes, "client"], dropna=False)["value"]
+    best = groups.transform("max" if better == "higher" else "min")
+    alone = frame.groupby(axes, dropna=False)["method"].transform("nunique") < 2 if axes else False
+    frame["leads"] = (100.0 * (frame["value"] == best)).where(~pd.Series(alone, frame.index))
+    shares = frame.groupby(collected.keys, dropna=False)["leads"].mean().reset_index()
+    runs = collected.runs
+    return runs[collected.keys].merge(shares, on=collected.keys, how="left").set_axis(runs.index)["leads"]

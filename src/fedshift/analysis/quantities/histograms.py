@@ -1,0 +1,64 @@
+"""Histograms: how many samples were classified right and wrong at which confidence, in the round that tables
+report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.columns import OWN_SPLIT
+from fedshift.analysis.metrics.base import Array, Metric
+from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities.values import sets
+
+TARGET = "target"
+
+
+class Confidences(NamedTuple):
+    """Of a set of samples, by confidence [BINS] (fedshift.federation.statistics): how many were wrong, how
+    many right, and the sum of their confidences.
+    """
+
+    wrong: Array
+    right: Array
+    confidence: Array
+
+
+class _Read(Metric):
+    """What is read of statistics; it is no metric of its own."""
+
+    name = "confidences"
+
+    @staticmethod
+    def compute(wrong: Array, right: Array, confidence: Array) -> Array:
+        return wrong.sum(-1)
+
+
+def confidences(collected: Collected, where: str) -> dict[str, Confidences]:
+    """Row -> the confidences of all its finished runs together, each run's sets with equal weight of each
+    sample; where: `id` (the clients' own samples) or `ood` (the held-out domain). Rows without statistics
+    are left out.
+    """
+    found: dict[str, Confidences] = {}
+    for method, one in _sums(collected, where):
+        before = found.get(method)
+        found[method] = one if before is None else Confidences(*map(np.add, before, one))
+    return found
+
+
+def _sums(collected: Collected, where: str) -> Iterator[tuple[str, Confidences]]:
+    keys = [*collected.keys, "round"]
+    rounds = selected(collected)[keys].assign(chosen=True)
+    for frame, arrays in sets(collected, _Read):
+        own = frame["split"] == frame[OWN_SPLIT]
+        held_out = (frame["split"] == TARGET) & (frame["client"] == -1)
+        chosen = frame[keys].merge(rounds, on=keys, how="left")["chosen"].notna().to_numpy()
+        mask = chosen & (own if where == "id" else held_out).to_numpy()
+        for method in pd.unique(frame["method"][mask]):
+            rows = mask & (frame["method"] == method).to_numpy()
+            yield str(method), Confidences(*(arrays[name][rows].sum(0) for name in Confidences._fields))

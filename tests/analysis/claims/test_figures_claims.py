@@ -1,0 +1,161 @@
+"""Claims about figures, in miniature: what methods record, single clients, a range over rows, confidences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedshift.analysis.claims import Verdict, verdicts
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.metrics.confidence_right import ConfidenceRight
+from fedshift.analysis.metrics.confidence_wrong import ConfidenceWrong
+from fedshift.analysis.quantities.clients import leading
+from fedshift.errors import FedshiftError
+from fedshift.experiments.column import column
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.federation.records import DiagnosticsTable
+from tests.analysis.conftest import Project, accuracy
+
+SPREAD = {
+    "HF-C17.1": {
+        "metric": "recorded.gradalign.spread",
+        "rows": {"last round": "hfedf", "first rounds": {"row": "hfedf", "rounds": "round 1"}},
+    }
+}
+FINAL = {
+    "HF-C18.1": {
+        "metric": "recorded.gradalign.of=a",
+        "rows": {
+            "art_painting": "hfedf",
+            "photo": {"row": "hfedf", "metric": "recorded.gradalign.of=b"},
+            "sketch": {"row": "hfedf", "metric": "recorded.gradalign.of=c"},
+        },
+    }
+}
+DOMAINS = ("a", "b", "c", "d")
+ENDS = {"a": 0.5, "b": 0.3, "c": 0.25, "d": 0.2}  # weight of the client that holds it, after the last round
+
+
+def recorded(project: Project, claims: dict[str, Any], seeds: int = 3, swapped: bool = False) -> Verdict:
+    """hfedf on four held-out domains; weights lie apart in the first round, and at ENDS in the last."""
+    project.declare(
+        methods={"hfedf": None},
+        axes={"target": [*DOMAINS], "seed": [*range(seeds)]},
+        claims=claims,
+    )
+    for target in DOMAINS:
+        held = [domain for domain in DOMAINS if domain != target]
+        for seed in range(seeds):
+            run = project.add(
+                "hfedf", {1: accuracy((0.5,) * 3, 0.5)}, sizes=(10,) * 3, target=target, seed=seed
+            )
+            _rename(run / "summary.json", held)
+            last = np.array([ENDS[domain] + 0.01 * seed for domain in held])
+            table = DiagnosticsTable(3)
+            rounds = {1: np.array([0.9, 0.05, 0.05]), 2: last}
+            for finished, values in rounds.items():
+                table.add(finished, "gradalign", ("K",), [2, 1, 0] if swapped else [0, 1, 2], values)
+            (run / "diagnostics.parquet").write_bytes(table.pack())
+    (verdict,) = verdicts(project.workspace, project.collect())
+    return verdict
+
+
+def _rename(path: Any, held: list[str]) -> None:
+    text = path.read_text()
+    for place, domain in enumerate(held):
+        text = text.replace(f'"domain{place}"', f'"{domain}"')
+    path.write_text(text)
+
+
+def test_weights_that_come_together(project: Project) -> None:
+    verdict = recorded(project, SPREAD)
+    assert verdict.verdict == "confirmed"
+    assert verdict.differences[0].mean < -20  # points: weights are shares
+
+
+def test_one_seed_decides_nothing(project: Project) -> None:
+    assert recorded(project, SPREAD, seeds=1).verdict == "undecided"
+
+
+def test_weights_of_two_domains_are_compared_where_neither_is_held_out(project: Project) -> None:
+    verdict = recorded(project, FINAL)
+    assert [round(gap.mean, 3) for gap in verdict.differences] == [20, 25]
+    assert verdict.differences[0].seeds == 3
+    assert verdict.verdict == "confirmed"
+
+
+def test_two_clients_swapped_are_noticed(project: Project) -> None:
+    assert recorded(project, FINAL, swapped=True).verdict != "confirmed"
+
+
+@pytest.fixture
+def ranges(project: Project) -> Collected:
+    """tau moves accuracy by 20 points, beta by 5."""
+    rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-1": 0.60, "beta-2": 0.65}
+    lrs = {
+        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 + 0.1 * i}} for i, label in enumerate(rows)
+    }
+    claim = {
+        "metric": "all",
+        "rows": {
+            "FDSE (tau varied)": {"row": "tau-1", "range": ["tau-2", "tau-3"]},
+            "FDSE (beta varied)": {"row": "beta-1", "range": ["beta-2"]},
+        },
+    }
+    project.declare(methods=lrs, axes={"seed": [0, 1, 2]}, claims={"FDSE-C15.1": claim})
+    for cell in expand(project.workspace, load(project.workspace, "toy")):
+        value = rows[cell.label] + 0.01 * cell.axes["seed"] * (cell.label == "tau-2")
+        project.add(cell.label, {1: accuracy((value, value))}, spec=cell.spec, **cell.axes)
+    return project.collect()
+
+
+def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
+    (verdict,) = verdicts(project.workspace, ranges)
+    assert verdict.statement == "range of tau-1, tau-2, tau-3 > range of beta-1, beta-2, all"
+    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "confirmed")  # 20, 21, 22 less 5
+
+
+def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected) -> None:
+    path = project.workspace.root / "experiments" / "toy.yaml"
+    path.write_text(path.read_text().replace("- beta-2", "- beta-9"))
+    with pytest.raises(FedshiftError, match="beta-9"):
+        collect(project.workspace, "toy")
+
+
+def test_the_share_of_clients_that_a_row_leads(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
+    values = {
+        ("fedavg", 0): (0.5, 0.7),
+        ("local", 0): (0.4, 0.9),
+        ("fedavg", 1): (0.5, 0.7),
+        ("local", 1): (0.5, 0.6),
+    }
+    for (method, seed), clients in values.items():
+        project.add(method, {1: accuracy(clients)}, seed=seed)
+    assert leading(project.collect(), "accuracy").tolist() == [50, 50, 100, 50]  # equals lead together
+
+
+def test_confidence_when_right_and_when_wrong() -> None:
+    wrong, right, confidence = np.zeros((1, 20)), np.zeros((1, 20)), np.zeros((1, 20))
+    wrong[0, 4], right[0, 4], confidence[0, 4] = 3, 1, 0.92  # mean 0.23
+    right[0, 18], confidence[0, 18] = 1, 0.93
+    assert ConfidenceWrong.compute(wrong, right, confidence).tolist() == [pytest.approx(0.23)]
+    assert ConfidenceRight.compute(wrong, right, confidence).tolist() == [pytest.approx((0.23 + 0.93) / 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("recorded.gradalign.width", "number of a diagnostic"),
+        ("recorded.gradalign.of", "does not say of what"),
+        ("recorded.gradalign.spread=photo", "does not say of what"),
+        ("leads.acuracy", "metric"),
+    ],
+)
+def test_a_column_that_says_nothing_is_refused(text: str, error: str) -> None:
+    with pytest.raises(FedshiftError, match=error):
+        column(text)

@@ -1,0 +1,29 @@
+"""Runs whose method recorded numbers of its clients by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.federation.records import DiagnosticsTable
+from tests.analysis.conftest import Project, accuracy
+
+Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client
+
+
+def recorded(project: Project, name: str, of: Mapping[tuple[str, int], Numbers]) -> Collected:
+    """hfedf on held-out domains and seeds: what it recorded under `name`."""
+    targets, seeds = ([*dict.fromkeys(key[place] for key in of)] for place in (0, 1))
+    project.declare(methods={"hfedf": None}, axes={"target": targets, "seed": seeds})
+    for (target, seed), numbers in of.items():
+        clients = len(next(iter(numbers.values())))
+        run = project.add(
+            "hfedf", {1: accuracy((0.5,) * clients, 0.5)}, sizes=(10,) * clients, target=target, seed=seed
+        )
+        table = DiagnosticsTable(clients)
+        for finished, values in numbers.items():
+            table.add(finished, name, ("K",), range(clients), np.array(values))
+        (run / "diagnostics.parquet").write_bytes(table.pack())
+    return project.collect()

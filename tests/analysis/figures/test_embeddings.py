@@ -1,0 +1,74 @@
+"""Embeddings: where each client's lies after the last round, and on its way."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.figures.embeddings import Embeddings
+from fedshift.analysis.quantities.recorded import last
+from fedshift.resolve import params
+from tests.analysis.conftest import Project
+from tests.analysis.figures.recording import Numbers, recorded
+
+OF: dict[tuple[str, int], Numbers] = {
+    ("a", 0): {1: (0.0, 0.0), 2: (1.0, 3.0)},
+    ("a", 1): {1: (0.0, 0.0), 2: (2.0, 4.0)},
+    ("b", 0): {1: (0.0, 0.0), 2: (5.0, 9.0)},
+    ("b", 1): {1: (0.0, 0.0), 2: (5.0, 7.0)},
+}
+
+
+def ends(panels: Panels) -> dict[tuple[str, str], list[tuple[object, object]]]:
+    found: dict[tuple[str, str], list[tuple[object, object]]] = {}
+    for row in table(panels).to_dict("records"):
+        found.setdefault((row["panel"], row["label"]), []).append((row["x"], row["y"]))
+    return found
+
+
+def drawn(project: Project, of: dict[tuple[str, int], Numbers], at: str = "end") -> Panels:
+    collected = recorded(project, "embeddings", of)
+    return Embeddings(params(Embeddings, {"at": at})).panels(project.workspace, collected)
+
+
+RIGHT = {
+    ("held out: a", "domain0"): [(1, "seed 0"), (2, "seed 1")],
+    ("held out: a", "domain1"): [(3, "seed 0"), (4, "seed 1")],
+    ("held out: b", "domain0"): [(5, "seed 0"), (5, "seed 1")],
+    ("held out: b", "domain1"): [(9, "seed 0"), (7, "seed 1")],
+}
+
+
+def test_after_the_last_round_a_dot_for_each_client_and_seed(project: Project) -> None:
+    assert ends(drawn(project, OF)) == RIGHT
+
+
+def test_over_rounds_a_line_for_each_seed(project: Project) -> None:
+    lines = drawn(project, OF, "rounds").rows[0].panels[0].series
+    assert [(line.label, line.mark, line.x, line.y) for line in lines][1] == (
+        "domain1", "seed 0", [1, 2], [0, 3]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{1: (0.0, 0.0), 2: (3.0, 1.0)}, {1: (1.0, 3.0), 2: (0.0, 0.0)}],
+    ids=["two clients swapped", "the wrong round"],
+)
+def test_a_planted_error_is_noticed(project: Project, wrong: Numbers) -> None:
+    assert ends(drawn(project, {**OF, ("a", 0): wrong})) != RIGHT
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("embeddings.spread", [1, 1, 2, 1]),
+        ("embeddings.range", [2, 2, 4, 2]),
+        ("embeddings.of=domain1", [3, 4, 9, 7]),
+        ("embeddings.apart=seed", [1, 1, 1, 1]),  # 1 and 1, 1 and 1; 0 and 2, 0 and 2
+        ("embeddings.apart=target", [5, 3, 5, 3]),  # 4 and 6, 3 and 3
+    ],
+)
+def test_numbers_that_claims_are_about(project: Project, text: str, numbers: list[float]) -> None:
+    collected = recorded(project, "embeddings", OF)
+    assert last(project.workspace, collected, text).tolist() == pytest.approx(numbers)

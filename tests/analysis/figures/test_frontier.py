@@ -1,0 +1,56 @@
+"""Frontier: each method at its cost, and the line of those that none beats in both."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.figures.frontier import FRONT, Frontier
+from fedshift.errors import FedshiftError
+from fedshift.resolve import params
+from tests.analysis.conftest import Project, accuracy
+
+RUNS = {"fedavg": (0.5, 10.0), "local": (0.4, 20.0), "fedbn": (0.7, 30.0)}  # ood, seconds
+
+
+def drawn(project: Project, runs: dict[str, tuple[float, float]]) -> Panels:
+    project.declare(methods=dict.fromkeys(runs), axes={"target": ["a"], "seed": [0]})
+    for method, (ood, seconds) in runs.items():
+        path = project.add(method, {1: accuracy((0.5,), ood=ood)}, target="a", seed=0) / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["costs"]["seconds"] = seconds
+        path.write_text(json.dumps(summary))
+    return Frontier(params(Frontier, {"costs": ("seconds",)})).panels(project.workspace, project.collect())
+
+
+def places(panels: Panels) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in table(panels).to_dict("records"):
+        found.setdefault(row["label"], []).append((row["x"], round(row["y"], 6)))
+    return found
+
+
+RIGHT = {
+    FRONT: [(10.0, 50.0), (30.0, 70.0)],
+    "fedavg": [(10.0, 50.0)],
+    "local": [(20.0, 40.0)],
+    "fedbn": [(30.0, 70.0)],
+}
+
+
+def test_a_dot_for_each_method_and_the_line_of_the_best(project: Project) -> None:
+    assert places(drawn(project, RUNS)) == RIGHT
+
+
+def test_a_planted_error_is_noticed(project: Project) -> None:
+    """The costs of two methods swapped."""
+    swapped = {**RUNS, "fedavg": (0.5, 20.0), "local": (0.4, 10.0)}
+    assert places(drawn(project, swapped)) != RIGHT
+
+
+def test_a_cost_in_which_nothing_differs_has_no_panel(project: Project) -> None:
+    alike = dict.fromkeys(RUNS, (0.5, 10.0))
+    with pytest.raises(FedshiftError, match="do not differ in seconds"):
+        drawn(project, alike)

@@ -1,0 +1,64 @@
+"""Weights: of each client, by the domain that it holds, over rounds and after the last."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.figures.weights import LEAST, Weights
+from fedshift.errors import FedshiftError
+from fedshift.resolve import params
+from tests.analysis.conftest import Project, accuracy
+from tests.analysis.figures.recording import Numbers, recorded
+
+OF: dict[tuple[str, int], Numbers] = {
+    ("a", 0): {1: (0.7, 0.3), 2: (0.6, 0.4)},
+    ("a", 1): {1: (0.1, 0.9), 2: (0.4, 0.6)},
+    ("b", 0): {1: (0.5, 0.5), 2: (0.5, 0.5)},
+    ("b", 1): {1: (0.5, 0.5), 2: (0.5, 0.5)},
+}
+
+
+def drawn(project: Project, of: dict[tuple[str, int], Numbers], at: str) -> Panels:
+    collected = recorded(project, "gradalign", of)
+    return Weights(params(Weights, {"at": at})).panels(project.workspace, collected)
+
+
+def means(panels: Panels, panel: str, label: str) -> list[tuple[object, float]]:
+    values = table(panels)
+    values = values[(values["mark"] == "mean") & (values["label"] == label) & (values["panel"] == panel)]
+    return [(x, round(y, 4)) for x, y in zip(values["x"], values["y"], strict=True)]
+
+
+def test_over_rounds(project: Project) -> None:
+    panels = drawn(project, OF, "rounds")
+    assert means(panels, "held out: a", "domain0") == [(1, 40), (2, 50)]
+    assert means(panels, "held out: a", LEAST) == [(1, 20), (2, 40)]  # of 30 and 10, of 40 and 40
+    assert panels.rows[0].panels[0].rules == [("y", 50)]
+    assert panels.note == "thin lines: single seeds; grey rule: all clients alike"
+    static.draw(panels, "A toy")
+    interactive.draw(panels)
+
+
+def test_after_the_last_round(project: Project) -> None:
+    assert means(drawn(project, OF, "end"), "", "domain1") == [("a", 50), ("b", 50)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {**OF, ("a", 0): {1: (0.3, 0.7), 2: (0.4, 0.6)}},  # two clients swapped
+        {**OF, ("a", 0): {1: (0.6, 0.4), 2: (0.7, 0.3)}},  # two rounds
+    ],
+    ids=["two clients swapped", "the wrong round"],
+)
+def test_a_planted_error_is_noticed(project: Project, wrong: dict[tuple[str, int], Numbers]) -> None:
+    assert means(drawn(project, wrong, "rounds"), "held out: a", "domain0") != [(1, 40), (2, 50)]
+
+
+def test_a_method_that_records_none_is_an_error(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    project.add("fedavg", {1: accuracy((0.5,))}, seed=0)
+    with pytest.raises(FedshiftError, match="recorded 'weights or gradalign'"):
+        Weights(Weights.Params()).panels(project.workspace, project.collect())
