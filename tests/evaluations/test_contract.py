@@ -23,6 +23,7 @@ from fedshift.testing.toys import finish, method, small, spec
 from fedshift.training import weights
 
 RUN = spec(federation={"rounds": 2})
+NEEDED = {"fdse": "fdse", "attention": "stablefdg"}  # evaluation -> the method that makes what it looks at
 PLACE = ("stage", "model", "member", "client", "split")
 
 
@@ -51,6 +52,7 @@ def restored(
         classes=["dark", "bright"],
         domains=lambda: [f"domain{place % 3}" for place in range(len(new.worker.samples.labels))],
         models=lambda: weights.models(new, kept, targets),
+        reported=new.evaluator.reported,
     )
 
 
@@ -126,7 +128,7 @@ def test_before_the_first_round_every_clients_own_model_is_the_start(name: str, 
 
 @pytest.mark.parametrize("name", names("evaluations"))
 def test_an_evaluation_is_the_same_twice_and_changes_no_weights(name: str, tmp_path: Path) -> None:
-    of = "fdse" if name == "fdse" else "fedbn"
+    of = NEEDED.get(name, "fedbn")
     _, run = restored(of, tmp_path)
     before = [kept.row.clone() for kept in run.models()]
     state = torch.get_rng_state()
