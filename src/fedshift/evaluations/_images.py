@@ -23,7 +23,11 @@ def drawn(index: Tensor, images: int, seed: int, client: int, split: str) -> Ten
 
 
 def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed: int) -> Tensor:
-    """Positions of a client's images: at most `images` of each of these splits, each once."""
+    """Positions of a client's images: at most `images` of each of these splits, each once. Without splits:
+    of the test split, of validation where the client has no test image.
+    """
+    tested = any(len(index) for holder, split, index in kept.sets if (holder, split) == (client, "test"))
+    splits = splits or (["test"] if tested else ["val"])
     parts = [
         drawn(index, images, seed, client, split)
         for holder, split, index in kept.sets
@@ -61,7 +65,7 @@ def pooled(run: Trained, models: dict[int, Kept], splits: Sequence[str], images:
         clients.append(torch.full((len(index),), client))
         samples.append(index.cpu())
     if not features:
-        what = f"no client has an image in {', '.join(splits)}"
+        what = f"no client has an image in {', '.join(splits) or 'test or validation'}"
         raise FedshiftError("evaluation", what, "Name other splits: splits=[val].")
     sample = torch.cat(samples)
     named = [domains[place] for place in sample.tolist()]

@@ -1,10 +1,10 @@
 """Activations: how the filters of clients' networks respond to these clients' own images, by stage.
 
-FedRD (Wang et al.), Fig. 2, sees filters of low layers respond otherwise in each domain, those of high ones
-alike; it gives no measure. Here: the response of a filter to an image is its highest value over positions;
-two clients' filters of the same number diverge by |m - n| / sqrt((v + w) / 2) of means m, n and variances v, w
-of their responses, each on its client's images; a stage diverges by the mean over filters and pairs of
-clients. Filters whose responses never vary are left out.
+FedRD (Wang et al.), Fig. 2, sees filters of low layers respond otherwise in each domain, those of high
+ones alike; it gives no measure. Here: the response of a filter to an image is its highest value over
+positions; two clients' filters of the same number diverge by |m - n| / sqrt((v + w) / 2) of means m, n and
+variances v, w of their responses, each on its client's images; a stage diverges by the mean over filters and
+pairs of clients. Filters whose responses never vary are left out.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedshift.errors import unknown
@@ -110,6 +112,6 @@ def divergences(table: pd.DataFrame) -> list[float]:
     return found
 
 
-def _gap(m: np.ndarray, n: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _gap(m: NDArray[Any], n: NDArray[Any], v: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
     pooled = np.sqrt((v + w) / 2)
     return np.abs(m - n)[pooled > 0] / pooled[pooled > 0]

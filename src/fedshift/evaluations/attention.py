@@ -1,5 +1,5 @@
-"""Attention: where StableFDG's attention module looks in an image, beside the image (Park et al., NeurIPS 2023,
-Fig. 5, 6).
+"""Attention: where StableFDG's attention module looks in an image, beside the image (Park et al. 2023, Fig. 5
+and 6).
 
 Scores as at testing: an image is its own partner (Eq. 6). They sum to 1 over the positions of the last map;
 whoever draws them enlarges them.

@@ -21,13 +21,13 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of a client's split; seed: which; splits: "val", "test"; stage: whose model
-    (fedshift.evaluations.base.Trained.of_clients).
+    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
+    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
     """
 
     images: int = 100
     seed: int = 0
-    splits: tuple[Split, ...] = ("test",)
+    splits: tuple[Split, ...] = ()
     stage: Stage = "reported"
 
 

@@ -1,4 +1,4 @@
-"""Distances: between the features of images of the same class, of different classes, and of different domains.
+"""Distances: between the features of images of one class, of two classes, and of two domains.
 
 FDSE (Wang et al., CVPR 2025), Section 5.3, reads inter- and intra-class distances off a t-SNE, and gives no
 definition. Here: features are what the head sees, each divided by its length, so that a network whose
@@ -23,13 +23,13 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of a client's split; seed: which; splits: "val", "test"; stage: whose model
-    (fedshift.evaluations.base.Trained.of_clients).
+    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
+    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
     """
 
     images: int = 200
     seed: int = 0
-    splits: tuple[Split, ...] = ("test",)
+    splits: tuple[Split, ...] = ()
     stage: Stage = "reported"
 
 

@@ -1,5 +1,5 @@
-"""Filters: the image patches to which filters of clients' networks respond most, and what of these patches they
-respond to, by guided backpropagation (Springenberg et al. 2015; captum's), as in FedRD, Fig. 2 and 4b.
+"""Filters: the image patches to which filters of clients' networks respond most, and what of these patches
+they respond to, by guided backpropagation (Springenberg et al. 2015; captum's), as in FedRD, Fig. 2 and 4b.
 
 Filters are drawn by number, the same for all clients, among those that respond to any image of each client.
 A patch is the smallest square that holds all pixels with a gradient.
@@ -8,6 +8,7 @@ Needs captum: pip install -e .[captum].
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,8 +95,8 @@ class _Highest(nn.Module):
 
 
 def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
-    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: backward through a ReLU
-    a gradient passes where the forward value is positive and it is positive itself.
+    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: backward through a
+    ReLU a gradient passes where the forward value is positive and it is positive itself.
 
     Raises FedshiftError where captum is not installed.
     """
@@ -109,7 +110,8 @@ def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
     for relu in relus:
         relu.inplace = False  # captum's hooks see no gradient of what was overwritten
     try:
-        return GuidedBackprop(_Highest(model.eval(), stage, unit)).attribute(x.detach().requires_grad_())
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it sets hooks
+            return GuidedBackprop(_Highest(model.eval(), stage, unit)).attribute(x.detach().requires_grad_())
     finally:
         for relu, before in zip(relus, inplace, strict=True):
             relu.inplace = before

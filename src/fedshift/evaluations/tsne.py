@@ -19,14 +19,14 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of a client's split; seed: which, and of the map; splits: "val", "test"; stage:
-    whose model (fedshift.evaluations.base.Trained.of_clients); perplexity: about how many neighbours an image
-    has, a third of all images at most.
+    """images: at most so many of a client's split; seed: which, and of the map; splits: "val", "test", none:
+    the one that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    perplexity: about how many neighbours an image has, a third of all images at most.
     """
 
     images: int = 100
     seed: int = 0
-    splits: tuple[Split, ...] = ("test",)
+    splits: tuple[Split, ...] = ()
     stage: Stage = "reported"
     perplexity: float = 30.0
 

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple, get_args
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
+from fedshift.registry import get
 
 Relative = Literal["", "gain", "ratio"]
-Kind = Literal["quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer"]
+Kind = Literal["quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer", "evaluated"]
 COSTS = {
     "parameters": "M parameters",
     "state_dict": "MiB of state",
@@ -27,8 +28,8 @@ PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run w
 
 class Column(NamedTuple):
     """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
-    "ece.ood"; relative: to the row that the table names in `against`; "gain": that row's value less this
-    row's, "ratio": this row's over that row's.
+    "ece.ood", `evaluated` "distances.inter", a number of an evaluation; relative: to the row that the table
+    names in `against`; "gain": that row's value less this row's, "ratio": this row's over that row's.
     """
 
     kind: Kind
@@ -49,8 +50,8 @@ class Column(NamedTuple):
 
 def column(text: str, where: object = "metrics") -> Column:
     """`<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
-    `rounds_to.<quantity>=<value>`; `gain.` or `ratio.` before what runs measure. Raises FedshiftError at
-    `where` for anything else.
+    `rounds_to.<quantity>=<value>`, `evaluated.<evaluation>.<name>`; `gain.` or `ratio.` before what runs
+    measure. Raises FedshiftError at `where` for anything else.
     """
     first, _, rest = text.partition(".")
     if first in RELATIVE:
@@ -89,6 +90,11 @@ def _check(found: Column, where: object) -> None:
             raise unknown(where, "network of a run", part, PARTS)
         if not number.isdigit() or not int(number):
             raise FedshiftError(where, f"'layer.{name}' names no layer", f"Write layer.{part}.1, and so on.")
+    if kind == "evaluated":
+        evaluation, _, number = name.partition(".")
+        known = get("evaluations", evaluation, str(where)).quantities
+        if number not in known:
+            raise unknown(where, f"number of the evaluation '{evaluation}'", number, known)
     if kind in REACHED:
         try:
             quantity(found.threshold[0], where)

@@ -63,9 +63,9 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     weights += trained
     if spec.evaluation.keep == "none":
         weights = 0
-    state = of.row + clients * of.private + of.slots + trained + ADAM * of.drawn + _memories(spec, of, clients)
+    state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
     held = 1 if method.averages or method.sequential else active
-    return Footprint(state + held * of.row + TIES * weights, weights)
+    return Footprint(state + trained + held * of.row + TIES * weights, weights)
 
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:

@@ -87,6 +87,8 @@ class Comparison:
             return "rounds"
         if any(column(cell.metric).kind == "cost" for cell in self.cells):
             return "costs"
+        if any(column(cell.metric).kind == "evaluated" for cell in self.cells):
+            return "weights and images"
         apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
         return "values of an axis" if apart else "rows of a table"
 
@@ -94,6 +96,7 @@ class Comparison:
 KINDS = (
     "rows of a table",
     "costs",
+    "weights and images",
     "rows of two experiments",
     "values of an axis",
     "gains of rows",

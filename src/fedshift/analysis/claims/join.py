@@ -20,15 +20,12 @@ from fedshift.workspace import Workspace
 # reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).
 NEEDS = {
     "clients": "needs accuracies of single clients as a quantity",
-    "features": "needs features of the images, in the last layer but one",
     "shape": "needs a range, or a shape, of accuracies over values of a setting as a quantity",
     "seconds": "needs the time that one term of the loss takes",
-    "filters": "needs the activations of the clients' filters (FedRD Fig. 2, 4b)",
     "confidence": "needs the probability of the predicted class (hFedF Fig. 3)",
     "embeddings": "needs the client embeddings (hFedF Fig. 4)",
-    "weights": "needs the weights of the clients' networks (hFedF Fig. 5)",
     "gradalign": "needs GradAlign's weights by round (hFedF Fig. 6, 7)",
-    "attention": "needs attention maps (StableFDG Fig. 5, 6)",
+    "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
 }
 UNTESTED = "no experiment here tests it"  # of a project without the experiments that do

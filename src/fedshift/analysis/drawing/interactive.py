@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from itertools import groupby
 from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
+from PIL import Image
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row, Series
 
 DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
 SYMBOLS = ["circle", "star", "triangle-up"]
@@ -83,6 +86,9 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     """Draw a panel in its cell; a label is shown in the legend by the first of its series, and added to
     `labels`.
     """
+    if panel.picture is not None:
+        _picture(figure, panel.picture, cell)
+        return
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
         line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
@@ -106,6 +112,17 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
             named = trace.name is not None and series.label not in labels
             figure.add_trace(trace.update(showlegend=named), **cell)
             labels.update([series.label] * named)
+
+
+def _picture(figure: go.Figure, picture: Picture, cell: dict[str, int]) -> None:
+    """Draw an image in its cell, without ticks, as wide as it is high."""
+    buffer, (height, width, _) = io.BytesIO(), picture.pixels.shape
+    Image.fromarray(picture.pixels).save(buffer, "PNG")
+    source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    figure.add_trace(go.Image(source=source, hoverinfo="skip"), **cell)
+    bare = {"showticklabels": False, "ticks": "", "showgrid": False, "showline": False, "constrain": "domain"}
+    figure.update_xaxes(**bare, range=[-0.5, width - 0.5], **cell)
+    figure.update_yaxes(**bare, range=[height - 0.5, -0.5], **cell)
 
 
 def _axis(axis: Axis) -> dict[str, Any]:

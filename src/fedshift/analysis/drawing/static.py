@@ -99,8 +99,11 @@ def draw(panels: Panels, title: str) -> Figure:
         for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
         line[0].set_ylabel("\n".join(filter(None, [row.heading, row.panels[0].y.label])))
-        _label(line[-1])
-        _legend(line)
+        if panels.names == "ends":
+            _label(line[-1])
+            _legend(line)
+    if panels.names == "beside":
+        _beside(figure, panels)
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
@@ -119,6 +122,12 @@ def draw(panels: Panels, title: str) -> Figure:
 
 def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
     """Set up both axes, then draw what is in the panel."""
+    if panel.picture is not None:
+        height, width, _ = panel.picture.pixels.shape
+        axes.imshow(panel.picture.pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
+        axes.set(xticks=[], yticks=[], box_aspect=height / width)
+        axes.grid(visible=False)
+        return
     for name, axis in (("x", panel.x), ("y", panel.y)):
         _axis(axes, name, axis)
     for name, value in panel.rules:
@@ -200,6 +209,18 @@ def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
 
 def _named(axes: Axes) -> list[Line2D]:
     return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+
+
+def _beside(figure: Figure, panels: Panels) -> None:
+    """A legend at the right of all panels, each label once, in the order of the panels' labels."""
+    known: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        for handle, name in zip(handles, names, strict=True):
+            known.setdefault(name, handle)
+    names = [label for label in panels.labels if label in known]
+    handles = [known[name] for name in names]
+    figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
 
 
 def _legend(row: Any) -> None:
