@@ -91,7 +91,8 @@ class _Highest(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.model.body(x, stop=self._stage)
-        return z[:, self._unit].flatten(1).amax(1)
+        highest: Tensor = z[:, self._unit].flatten(1).max(1).values  # of equal ones a single position
+        return highest
 
 
 def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:

@@ -78,6 +78,8 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         for column, panel in enumerate(row.panels, 1):
             _panel(figure, panels, panel, labels, {"row": place, "col": column})
     for column, panel in enumerate(rows[-1].panels, 1):
+        if panel.picture is not None:
+            continue
         figure.update_xaxes(title_text=panel.x.label, title_standoff=4, row=len(rows), col=column)
     return figure
 

@@ -36,8 +36,9 @@ class Params:
 
 
 class Attention(Figure):
-    """A column for each image: itself, then its map for each row of the experiment, from the least to the
-    highest score. The number above a map: its highest score, in shares of a uniform map's.
+    """A column for each image: itself, then its map for each row of the experiment, over the image in grey,
+    from the least to the highest score. Above it, of a single row: its highest score, in shares of a uniform
+    map's.
     """
 
     name = "attention"
@@ -57,7 +58,7 @@ class Attention(Figure):
         turn = first.groupby("label").cumcount()
         wanted = first.assign(turn=turn).sort_values(["turn", "label"])["sample"][: self.params.images]
         of = frame.set_index(["method", "sample"])
-        images = [_image(sample, of.loc[(methods[0], sample)]) for sample in wanted]
+        images = [_image(sample, of.loc[(methods[0], sample)], len(methods) == 1) for sample in wanted]
         rows = [Row(images)]
         for method in methods:
             name = method if len(methods) > 1 else "attention"
@@ -66,9 +67,10 @@ class Attention(Figure):
         return Panels("Where attention looks", rows, [], note, (1.35, 1.35))
 
 
-def _image(sample: int, row: pd.Series[Any]) -> Panel:
+def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
     values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
-    return Panel([], Axis(), Axis("image"), row["class"], picture=Picture(_pixels(row), values))
+    peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} x uniform" if alone else ""
+    return Panel([], Axis(), Axis("image"), row["class"] + peak, picture=Picture(_pixels(row), values))
 
 
 def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
@@ -79,7 +81,8 @@ def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
     levels = Image.fromarray(((scores - scores.min()) / span).reshape(side, side).astype(np.float32))
     enlarged = np.clip(np.asarray(levels.resize((row["px"], row["px"]), Image.Resampling.BILINEAR)), 0, 1)
     coloured = matplotlib.colormaps[COLOURS](enlarged)[..., :3] * 255
-    mixed = (BLEND * coloured + (1 - BLEND) * _pixels(row)).astype(np.uint8)
+    grey = _pixels(row).mean(2, keepdims=True)
+    mixed = (BLEND * coloured + (1 - BLEND) * grey).astype(np.uint8)
     mark = f"share of image {sample}"
     values = [(row["class"], mark, float(i % side), float(share)) for i, share in enumerate(relative)]
     return Panel([], Axis("position"), Axis(name), row["class"], picture=Picture(mixed, values))
