@@ -44,10 +44,10 @@ def drawn(project: Project, found: Collected) -> dict[str, Any]:
 
 
 def image(run: dict[str, Any], client: int, n: int) -> dict[str, Any]:
-    """Of method, target and seed a place that tells them apart."""
+    """Of method, target and seed a place that tells them apart: the second image that far beside the first."""
     x = 100 * METHODS.index(run["method"]) + 10 * (run["target"] == "a") + run["seed"]
     place = {"client": client, "sample": 10 * client + n, "domain": f"domain{client}"}
-    return {**place, "label": n, "class": ["cat", "dog"][n], "x": float(x), "y": float(n)}
+    return {**place, "label": n, "class": ["cat", "dog"][n], "x": 5 + n * x / 200, "y": 7.0 + n}
 
 
 def test_a_map_shows_one_run_of_each_method_by_class_and_by_domain(project: Project) -> None:
@@ -72,7 +72,10 @@ def test_a_map_shows_one_run_of_each_method_by_class_and_by_domain(project: Proj
     assert shown.labels == ["cat", "dog", "domain0", "domain1"] and "held out: a, seed 1" in shown.note
     values = table(shown)
     by_class = values[values["y_axis"] == "coloured by class"]
-    assert {*by_class["x"]} == {11.0, 111.0} and {*by_class["label"]} == {"cat", "dog"}
+    assert {*by_class["x"].astype(float).round(6)} == {0.0, 0.055, 0.555} and {*by_class["label"]} == {
+        "cat",
+        "dog",
+    }
     assert (by_class["label"] == by_class["y"].map({0.0: "cat", 1.0: "dog"})).all()
     by_domain = values[values["y_axis"] == "coloured by domain"]
     assert by_domain.groupby("label").size().to_dict() == {"domain0": 4, "domain1": 4}
@@ -180,7 +183,9 @@ def test_patches_stand_in_the_line_of_their_filter_before_their_gradients(projec
 
     evaluate(project, found, "filters", "filters", patches)
     (row,) = panels(project, found).rows
-    assert [panel.title for panel in row.panels] == ["client 0: domain0", "client 1: domain1"]
+    assert [panel.title for panel in row.panels] == [
+        f"client {k}: domain{k}\npatches | gradients" for k in (0, 1)
+    ]
     for client, panel in enumerate(row.panels):
         assert panel.picture
         levels = panel.picture.pixels[..., 0]

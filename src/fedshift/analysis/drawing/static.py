@@ -222,7 +222,7 @@ def _beside(figure: Figure, panels: Panels) -> None:
             known.setdefault(name, handle)
     names = [label for label in panels.labels if label in known]
     handles = [known[name] for name in names]
-    figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
 
 
 def _legend(row: Any) -> None:

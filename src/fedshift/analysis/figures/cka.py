@@ -46,8 +46,14 @@ class CKA(Figure):
                     series.append(Series(method, "run", [x] * len(values), [*values], "ring"))
                 series.append(Series(method, "mean", [x], [float(values.mean())], "dot"))
         limits = (-0.5, len(places) - 0.5)
-        x_axis = Axis("clients", ticks=dict(enumerate(places)), limits=limits, whole=True)
-        y_axis = Axis("linear CKA of features\n(1: alike)", from_zero=self.params.from_zero)
+        x_axis = Axis(
+            "pair of clients" if "–" in places[0] else "client, mean over all others",
+            ticks=dict(enumerate(places)),
+            limits=limits,
+            whole=True,
+        )
+        ends = (0.0, 1.03) if self.params.from_zero else None
+        y_axis = Axis("linear CKA of features\n(1: alike)", limits=ends)
         width = max(3.6, 0.5 * len(places))
         note = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
         row = Row([Panel(series, x_axis, y_axis)])

@@ -71,7 +71,7 @@ def _panel(frame: pd.DataFrame) -> Panel:
     columns = zip(frame["filter"], frame["sample"], frame["rank"], frame["response"], strict=True)
     values = [(f"filter {f}", f"image {s}", float(rank), float(response)) for f, s, rank, response in columns]
     domains = ", ".join(dict.fromkeys(frame["domain"]))
-    title = f"client {first['client']}: {domains}"
+    title = f"client {first['client']}: {domains}\npatches | gradients"
     picture = Picture(np.concatenate(padded), values)
     return Panel([], Axis("rank"), Axis(first["layer"]), title, picture=picture)
 

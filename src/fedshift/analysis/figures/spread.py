@@ -46,8 +46,7 @@ class LayerSpread(Figure):
         names = frame.drop_duplicates("place").set_index("place")["layer"].sort_index()
         ticks = {float(place): _short(layer) for place, layer in zip([*names.index], names, strict=True)}
         x_axis = Axis("layer, from the input", ticks=ticks)
-        linear = self.params.scale == "linear"
-        y_axis = Axis("std of weights over clients", self.params.scale, from_zero=linear)
+        y_axis = Axis("std of weights over clients", self.params.scale)
         note = "bars: lowest to highest run" if frame["digest"].nunique() > len(methods) else ""
         size = (max(3.6, 0.75 * len(ticks)), 2.7)
         row = Row([Panel(series, x_axis, y_axis)])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,8 @@ from fedshift.analysis.figures.base import Figure
 from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 
-PLAIN = Axis(ticks={})
+PLAIN = Axis(ticks={}, limits=(-0.05, 1.05))
+DOMAINS = ["#24292f", "#b08800", "#6f42c1", "#8c959f", "#005f5f", "#a40e26"]  # no colour of a class
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
 
@@ -29,7 +31,7 @@ class Params:
 
 class TSNE(Figure):
     """A panel for each row of the experiment, an image a dot; above it the mean distance between images of
-    two classes and of one. The axes of a map have no unit.
+    two classes and of one. A map has no unit: each fills its panel.
     """
 
     name = "tsne"
@@ -44,14 +46,17 @@ class TSNE(Figure):
         frame, which = shown(results_of(workspace, collected, "tsne"), collected, self.params.at)
         numbers = results_of(workspace, collected, "distances").set_index("digest")
         methods = rows_of(frame, collected)
-        maps = {method: frame[frame["method"] == method] for method in methods}
+        maps = {method: _filling(frame[frame["method"] == method]) for method in methods}
         titles = {method: _title(method, numbers.loc[maps[method]["digest"].iloc[0]]) for method in methods}
         names = {by: [*dict.fromkeys(frame.sort_values("label")[by])] for by in BY}
         rows = [
             Row(
                 [
                     Panel(
-                        [*_series(maps[method], by, names[by])], PLAIN, Axis(BY[by], ticks={}), titles[method]
+                        [*_series(maps[method], by, names[by])],
+                        PLAIN,
+                        replace(PLAIN, label=BY[by]),
+                        titles[method],
                     )
                     for method in methods
                 ]
@@ -60,7 +65,16 @@ class TSNE(Figure):
         ]
         note = f"{which}; a dot: an image of a client; distances between features of length 1: mean of pairs"
         labels = [*names["class"], *names["domain"]]
-        return Panels("Map of the features (t-SNE)", rows, labels, note, (2.9, 2.7), names="beside")
+        colours = dict(zip(names["domain"], itertools.cycle(DOMAINS)))
+        title = "Map of the features (t-SNE)"
+        return Panels(title, rows, labels, note, (2.9, 2.7), colours, names="beside")
+
+
+def _filling(frame: pd.DataFrame) -> pd.DataFrame:
+    """A map between 0 and 1 on its longer side."""
+    places = frame[["x", "y"]].astype(float)
+    side = (places.max() - places.min()).max() or 1.0
+    return frame.assign(**(places - places.min()) / side)
 
 
 def _title(method: str, numbers: pd.Series[Any]) -> str:
