@@ -29,7 +29,7 @@ stands in [results.md](results.md), how they are judged in `fedshift.analysis.cl
 ## Where they are judged
 
 By kind: rows of a table; rows of two experiments; values of an axis, or columns; gains of rows over others, or beside a number; what a curve
-says of its rounds (a certain one, their mean, the fluctuation, how many up to a value); costs.
+says of its rounds (a certain one, their mean, the fluctuation, how many up to a value); costs; what evaluations of weights and images give.
 
 """
 PRINT = """## On the papers' own numbers

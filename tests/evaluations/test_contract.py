@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from fedshift.errors import FedshiftError
 from fedshift.evaluations.base import Evaluation, Trained
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
@@ -23,6 +24,7 @@ from fedshift.testing.toys import finish, method, small, spec
 from fedshift.training import weights
 
 RUN = spec(federation={"rounds": 2})
+NEEDED = {"fdse": "fdse", "attention": "stablefdg"}  # evaluation -> the method that makes what it looks at
 PLACE = ("stage", "model", "member", "client", "split")
 
 
@@ -51,6 +53,7 @@ def restored(
         classes=["dark", "bright"],
         domains=lambda: [f"domain{place % 3}" for place in range(len(new.worker.samples.labels))],
         models=lambda: weights.models(new, kept, targets),
+        reported=new.evaluator.reported,
     )
 
 
@@ -113,6 +116,30 @@ def recorded_losses(ended: Federation, finished: int) -> dict[tuple[Any, ...], f
     }
 
 
+@pytest.mark.parametrize("name", ["fedavg", "fedbn"])
+def test_clients_models_that_were_kept_are_those_after_their_training(name: str, tmp_path: Path) -> None:
+    """Each the result of the client's own last round from what it had received; of FedBN the run tested it."""
+    run = spec(federation={"rounds": 2}, evaluation={"keep": "clients"})
+    ended, seen = restored(name, tmp_path, run)
+    kept = seen.of_clients("post_train")
+    assert [*kept] == [0, 1, 2]
+    assert all(kept[k].row.equal(ended.state.slots["trained"][k]) for k in kept)
+    rows = torch.stack([kept[k].row for k in kept])
+    assert rows.std(0).max() > 0
+    if name == "fedavg":
+        torch.testing.assert_close((ended.server.p[:, None] * rows).sum(0), ended.state.row)
+        assert all(
+            one.model == "global" and one.row.equal(ended.state.row) for one in seen.of_clients().values()
+        )
+    else:
+        own = {place: loss for place, loss in losses(seen).items() if place[:2] == ("post_train", "personal")}
+        assert own == pytest.approx({place: recorded_losses(ended, 2)[place] for place in own}, rel=1e-6)
+        assert {place[3] for place in own} == {0, 1, 2}
+    _, without = restored(name, tmp_path / "without")
+    with pytest.raises(FedshiftError, match="kept no model of its clients at the stage 'post_train'"):
+        without.of_clients("post_train")
+
+
 @pytest.mark.parametrize("name", ["ditto", "partialfed"])
 def test_before_the_first_round_every_clients_own_model_is_the_start(name: str, tmp_path: Path) -> None:
     """Nothing is learnt, so the untrained model is the best: tested, kept and evaluated at every client."""
@@ -126,7 +153,7 @@ def test_before_the_first_round_every_clients_own_model_is_the_start(name: str, 
 
 @pytest.mark.parametrize("name", names("evaluations"))
 def test_an_evaluation_is_the_same_twice_and_changes_no_weights(name: str, tmp_path: Path) -> None:
-    of = "fdse" if name == "fdse" else "fedbn"
+    of = NEEDED.get(name, "fedbn")
     _, run = restored(of, tmp_path)
     before = [kept.row.clone() for kept in run.models()]
     state = torch.get_rng_state()

@@ -5,9 +5,10 @@ tested on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from fedshift.errors import FedshiftError
 from fedshift.federation.evaluate import BATCH, Set
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method, NoParams
 from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS
+from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED, Tested
 from fedshift.federation.samples import Samples
 from fedshift.files import atomic_path
 from fedshift.models.base import Model, Out
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Split = Literal["val", "test", "target"]
+Stage = Literal["reported", "post_train", "post_agg"]
 
 
 class Kept(NamedTuple):
@@ -60,6 +64,7 @@ class Trained:
     classes: their names; a label is a place among them
     domains: gives the domain of every image, by position
     models: gives the kept models, one after the other, made anew by each call
+    reported: which of the models that clients are tested with tables look at
     """
 
     spec: RunSpec
@@ -71,6 +76,7 @@ class Trained:
     classes: list[str]
     domains: Callable[[], Sequence[str]]
     models: Callable[[], Iterator[Kept]]
+    reported: Tested
 
     def sets(self, splits: Sequence[str]) -> Iterator[tuple[Row, Tensor, Tensor]]:
         """Each kept model on each of its sets that has images: the keys of its rows, the model [P + Q], and
@@ -81,6 +87,38 @@ class Trained:
                 if len(index) and split in splits:
                     key = self.round, model.stage, model.model, model.member, client, split
                     yield dict(zip(KEYS, key, strict=True)), model.row, index
+
+    def of_clients(self, stage: Stage = "reported") -> dict[int, Kept]:
+        """One model of each client, by its number: where all clients have the same, that.
+
+        stage: the one that tables look at ("post_agg" stands in where the run did not keep that), the one
+            right after local training, or the one after aggregation. Raises FedshiftError where the run kept
+            none such.
+        """
+        models = list(self.models())
+        found: dict[int, dict[Tested, Kept]] = {}
+        for kept in models:
+            for client in {client for client, *_ in kept.sets if client >= 0}:
+                found.setdefault(client, {})[kept.model, kept.stage] = kept
+        wanted = {
+            "reported": (self.reported, PERSONALISED, GLOBAL),
+            "post_train": (LOCAL,),
+            "post_agg": (PERSONALISED, GLOBAL),
+        }[stage]
+        chosen = {
+            client: next((kept[name] for name in wanted if name in kept), None)
+            for client, kept in sorted(found.items())
+        }
+        models_of = {client: kept for client, kept in chosen.items() if kept}
+        if not models_of:
+            what = f"kept no model of its clients at the stage '{stage}'"
+            raise FedshiftError("evaluation", what, "Train it with evaluation.keep: clients.")
+        return models_of
+
+    def key(self, kept: Kept, client: int | None, split: str | None) -> Row:
+        """The keys of a row about a model on a client's images; None: about all clients together."""
+        values = self.round, kept.stage, kept.model, kept.member, client, split
+        return dict(zip(KEYS, values, strict=True))
 
     @torch.no_grad()
     def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
@@ -104,6 +142,7 @@ class Evaluation:
         (fedshift.federation.records.KEYS)
     adapts: it changes the models by the held-out images first, and gives accuracy and loss: `adapt` in an
         experiment makes it a row of tables
+    quantities: name -> what tables and claims call a number that `quantity` makes of a run's table
     """
 
     name: ClassVar[str]
@@ -111,6 +150,7 @@ class Evaluation:
     Params: ClassVar[type] = NoParams
     columns: ClassVar[dict[str, pa.DataType]]
     adapts: ClassVar[bool] = False
+    quantities: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __init__(self, hp: Any, method: Method) -> None:
         self.hp, self.method = hp, method
@@ -133,6 +173,11 @@ class Evaluation:
 
         cells: these tables below each other, with the columns `method` and the experiment's axes in front.
         """
+        raise NotImplementedError
+
+    @staticmethod
+    def quantity(table: pd.DataFrame, name: str) -> float:
+        """One of `quantities` of the table of a run, NaN where it is not defined."""
         raise NotImplementedError
 
     @staticmethod

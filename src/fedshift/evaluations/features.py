@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import torch
 
+from fedshift.evaluations._images import drawn
 from fedshift.evaluations.base import Evaluation, Row, Split, Trained
-from fedshift.federation.rng import generator
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,7 @@ class Features(Evaluation):
     def rows(self, run: Trained) -> Iterator[Row]:
         domains = run.domains()
         for place, row, index in run.sets(self.hp.splits):
-            drawn = torch.randperm(
-                len(index), generator=generator(self.hp.seed, "features", place["client"], place["split"])
-            )
-            positions = index[drawn[: self.hp.images].sort().values.to(index.device)]
+            positions = drawn(index, self.hp.images, self.hp.seed, place["client"], place["split"])
             samples = iter(positions.tolist())
             for out, y in run.outputs(row, positions):
                 batch = out.feature.cpu().numpy(), y.tolist(), out.logits.argmax(1).tolist()

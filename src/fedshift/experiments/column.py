@@ -6,12 +6,13 @@ from typing import Literal, NamedTuple, get_args
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
-from fedshift.registry import names
+from fedshift.registry import get, names
 
 Relative = Literal["", "gain", "ratio"]
 Kind = Literal[
-    "quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer", "recorded", "leads"
-]
+    "quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer", "recorded", "leads",
+    "evaluated",
+]  # fmt: skip
 COSTS = {
     "parameters": "M parameters",
     "state_dict": "MiB of state",
@@ -33,8 +34,9 @@ PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run w
 class Column(NamedTuple):
     """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
     "ece.ood", `recorded` "gradalign.of=photo", `leads` "accuracy" (percent of the clients on which a row is
-    the best of all rows); relative: to the row that the table names in `against`; "gain": that row's value
-    less this row's, "ratio": this row's over that row's.
+    the best of all rows), `evaluated` "distances.inter", a number of an evaluation; relative: to the row that
+    the table names in `against`; "gain": that row's value less this row's, "ratio": this row's over that
+    row's.
     """
 
     kind: Kind
@@ -55,8 +57,9 @@ class Column(NamedTuple):
 
 def column(text: str, where: object = "metrics") -> Column:
     """`<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
-    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>`; `gain.` or `ratio.`
-    before what runs measure. Raises FedshiftError at `where` for anything else.
+    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>`,
+    `evaluated.<evaluation>.<name>`; `gain.` or `ratio.` before what runs measure. Raises FedshiftError at
+    `where` for anything else.
     """
     first, _, rest = text.partition(".")
     if first in RELATIVE:
@@ -113,6 +116,11 @@ def _check(found: Column, where: object) -> None:
         if (number in OF_NAME) != bool(value):
             cure = f"Write recorded.<diagnostic>.{number}{'=<name>' * (number in OF_NAME)}."
             raise FedshiftError(where, f"'recorded.{name}' does not say of what", cure)
+    if kind == "evaluated":
+        evaluation, _, number = name.partition(".")
+        known = get("evaluations", evaluation, str(where)).quantities
+        if number not in known:
+            raise unknown(where, f"number of the evaluation '{evaluation}'", number, known)
     if kind in REACHED:
         try:
             quantity(found.threshold[0], where)

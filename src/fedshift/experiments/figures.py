@@ -38,6 +38,8 @@ def check_figures(experiment: Experiment, axes: Mapping[str, Sequence[Any]], whe
     tables use.
     """
     for figure in figures(experiment).values():
+        for evaluation in figure.evaluations:
+            asked_for(experiment, evaluation, f"{where}: figures.{figure.name}")
         figure.check(experiment, axes, f"{where}: figures.{figure.name}")
 
 
@@ -57,6 +59,18 @@ def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial
             raise FedshiftError(where, f"lists '{file}' twice", "Leave one of them out.")
         by_file[file] = name, parameters or {}
     return by_file
+
+
+def asked_for(experiment: Experiment, evaluation: str, where: str) -> str:
+    """The label of an experiment's results of an evaluation: of the first that it lists. Raises FedshiftError
+    at `where` for one that it does not list.
+    """
+    place = f"experiments/{experiment.name}.yaml: evaluations"
+    for label, (name, _) in listed(experiment.evaluations, place).items():
+        if name == evaluation:
+            return label
+    what = f"needs the evaluation '{evaluation}', which the experiment does not ask for"
+    raise FedshiftError(where, what, f"Add it: evaluations: [{evaluation}].")
 
 
 def _words(parameters: Partial) -> list[str]:

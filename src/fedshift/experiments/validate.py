@@ -13,7 +13,7 @@ import yaml
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
 from fedshift.experiments.column import column
-from fedshift.experiments.figures import check_figures
+from fedshift.experiments.figures import asked_for, check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Experiment
@@ -99,7 +99,9 @@ def check(
 
 def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
     """Check metric, axes and values of a claim's side; of another experiment the metric alone."""
-    column(side.metric, f"{where}.metric")
+    own = column(side.metric, f"{where}.metric")
+    if own.kind == "evaluated" and side.experiment == experiment.name:
+        asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
     for axis, value in side.where.items() if side.experiment == experiment.name else ():
         _known(f"{where}.where", "axis", axis, values)
         _known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
@@ -116,6 +118,9 @@ def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) 
             if len(set(entries)) < len(entries):
                 raise FedshiftError(f"{place}.{key}", "names one thing twice", "Name each once.")
         columns = [column(metric, f"{place}.metrics") for metric in table.metrics]
+        for one in columns:
+            if one.kind == "evaluated":
+                asked_for(experiment, one.name.partition(".")[0], f"{place}.metrics")
         if table.against:
             _known(f"{place}.against", "row of this experiment", table.against, experiment.rows)
         if bool(table.against) != any(one.relative for one in columns):

@@ -14,6 +14,7 @@ from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED, Tested, re
 from fedshift.federation.samples import ClientData
 from fedshift.federation.selection import Selection
 from fedshift.federation.server import Server
+from fedshift.federation.slots import TRAINED
 from fedshift.federation.state import State
 from fedshift.federation.worker import Worker
 
@@ -96,7 +97,8 @@ class Evaluator:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the slot that is evaluated, or a saved slot of the server.
+        makes it; <slot>: the slot that is evaluated, a saved slot of the server, or `trained`, each client's
+        model right after its training.
         """
         if self._evaluation.keep == "none":
             return {}
@@ -107,6 +109,8 @@ class Evaluator:
             tensors[self._method.evaluates] = self._state.slots[self._method.evaluates]
         if self._evaluation.keep == "slots":
             tensors |= {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.saved}
+        if self._evaluation.keep == "clients":
+            tensors[TRAINED.name] = self._state.slots[TRAINED.name]
         return tensors
 
     @property

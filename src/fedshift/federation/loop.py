@@ -26,6 +26,7 @@ from fedshift.federation.records import Records, StatisticsTable
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
 from fedshift.federation.server import Server
+from fedshift.federation.slots import TRAINED
 from fedshift.federation.state import State
 from fedshift.federation.transfer import Transfer
 from fedshift.federation.worker import Criterion, Worker
@@ -76,8 +77,9 @@ class Federation:
         self.clients = pooled(clients) if method.clients == "pooled" else clients
         model, self.layout, row = initial(self.build, spec.seed)
         row = start(self.layout, row).to(self.device)
+        slots = (*method.slots, *([TRAINED] if spec.evaluation.keep == "clients" else []))
         self.state = State(
-            self.layout, row, len(self.clients), spec.seed, method.slots, method.personal(self.layout),
+            self.layout, row, len(self.clients), spec.seed, slots, method.personal(self.layout),
             method.local(self.layout),
         )  # fmt: skip
         indicator = self.layout.under(model.indicator).to(self.device)
@@ -232,6 +234,8 @@ class Federation:
             progress.measured[position, :2] = train(client, self.method)
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
+        if TRAINED.name in self.state.slots:
+            self.state.slots[TRAINED.name][k] = row
         self.evaluator.trained(k, row, self.round + 1)
         self.transfer.up(row, k)
         gather(progress.messages, messages)

@@ -41,6 +41,9 @@ class Slot:
     saved: bool = False
 
 
+TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clients": models after training
+
+
 @dataclass(frozen=True)
 class Message:
     """A tensor that lives one round; what is not declared cannot be sent.

@@ -59,11 +59,13 @@ def footprint(spec: RunSpec, sources: int, classes: int) -> Footprint:
     weights = models + clients * of.private + of.evaluated
     if spec.evaluation.keep == "slots":
         weights += of.saved
+    trained = clients * of.row if spec.evaluation.keep == "clients" else 0
+    weights += trained
     if spec.evaluation.keep == "none":
         weights = 0
     state = of.row + clients * of.private + of.slots + ADAM * of.drawn + _memories(spec, of, clients)
     held = 1 if method.averages or method.sequential else active
-    return Footprint(state + held * of.row + TIES * weights, weights)
+    return Footprint(state + trained + held * of.row + TIES * weights, weights)
 
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:

@@ -119,8 +119,9 @@ class Evaluation(Closed):
     every: int = Field(
         1, ge=1, description="Rounds between two evaluations; the last round is always evaluated."
     )
-    keep: Literal["none", "post_agg", "slots"] = Field(
+    keep: Literal["none", "post_agg", "slots", "clients"] = Field(
         "post_agg",
         description="Which weights stay of the best and the last round: none, those after aggregation, or "
-        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork).",
+        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork), with "
+        "`clients` also every client's model right after its local training.",
     )

@@ -87,6 +87,7 @@ class _FinishedRun:
             classes=self.data.classes,
             domains=self.domains,
             models=lambda: weights.models(federation, restored, targets),
+            reported=federation.evaluator.reported,
         )
 
     def write(self, path: Path, task: Task, stamp: dict[str, Any]) -> None:

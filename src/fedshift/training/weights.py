@@ -18,6 +18,7 @@ from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED
+from fedshift.federation.slots import TRAINED
 from fedshift.files import sha256
 from fedshift.rundir import RunDirectory
 from fedshift.tensors import read_tensors, write_tensors
@@ -120,7 +121,9 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
 
     targets: positions of the images of each held-out domain. A client's own model right after its training is
-    among them only where it is a slot, or where nothing is shared: else the aggregation has changed it. Nor
+    among them only where it is a slot, where nothing is shared, or where the run was asked to keep it
+    (`evaluation.keep: clients`; of a method without own models none of its records is of it): else the
+    aggregation has changed it. Nor
     is that of a client that has never trained, whose slot is empty: the run tested what it had received.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
@@ -136,6 +139,9 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
             if state.visits[k] or untrained:
                 own = state.row if untrained else restored[method.evaluates][k]
                 yield Kept(*LOCAL, 0, own.clone(), held[k])
+        elif TRAINED.name in restored:
+            if state.visits[k] and method.clients != "pooled":
+                yield Kept(*LOCAL, 0, restored[TRAINED.name][k].clone(), held[k])
         elif differ and not method.generates and not state.shared.size:
             yield Kept(*LOCAL, 0, state.private_row(k), held[k])
         if method.generates:

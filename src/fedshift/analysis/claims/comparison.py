@@ -91,6 +91,8 @@ class Comparison:
             return "costs"
         if any(column(cell.metric).kind == "recorded" for cell in self.cells):
             return "what methods record"
+        if any(column(cell.metric).kind == "evaluated" for cell in self.cells):
+            return "weights and images"
         apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
         return "values of an axis" if apart else "rows of a table"
 
@@ -98,6 +100,7 @@ class Comparison:
 KINDS = (
     "rows of a table",
     "costs",
+    "weights and images",
     "rows of two experiments",
     "values of an axis",
     "gains of rows",

@@ -19,12 +19,9 @@ from fedshift.workspace import Workspace
 # Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
 # reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).
 NEEDS = {
-    "features": "needs features of the images, in the last layer but one",
     "shape": "needs the shape of a curve over values of a setting as a quantity",
     "seconds": "needs the time that one term of the loss takes",
-    "filters": "needs the activations of the clients' filters (FedRD Fig. 2, 4b)",
-    "weights": "needs the weights of the clients' networks (hFedF Fig. 5)",
-    "attention": "needs attention maps (StableFDG Fig. 5, 6)",
+    "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
 }
 UNTESTED = "no experiment here tests it"  # of a project without the experiments that do

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.records import by_run
 from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.errors import FedshiftError
 from fedshift.evaluations import base
+from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
 from fedshift.files import atomic_path
@@ -69,6 +73,36 @@ def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
         what = "is not there: its runs have not been evaluated so"
         raise FedshiftError(path, what, f"Run `fedshift evaluate {experiment} {label.partition('-')[0]}`.")
     return pq.read_table(path).replace_schema_metadata()
+
+
+def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> pd.DataFrame:
+    """What an evaluation that the experiment asks for gave of its planned runs: `evaluated` as a frame, for
+    figures and tables. Raises FedshiftError where it was not asked for, or has not been made.
+    """
+    where = f"experiments/{collected.experiment.name}.yaml"
+    table = evaluated(
+        workspace, collected.experiment.name, asked_for(collected.experiment, evaluation, where)
+    )
+    frame = pd.DataFrame(table.to_pandas())
+    planned = collected.runs[["digest"]].drop_duplicates()
+    if (frame := frame.merge(planned, on="digest")).empty:
+        what = f"no finished run has a result of the evaluation '{evaluation}'"
+        cure = f"Run `fedshift evaluate {collected.experiment.name}`."
+        raise FedshiftError(workspace.evaluated(collected.experiment.name), what, cure)
+    return frame
+
+
+def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series[float]:
+    """`<evaluation>.<number>` of every planned run, NaN where there is no result."""
+    evaluation, _, number = name.partition(".")
+    kind: type[base.Evaluation] = get("evaluations", evaluation)
+    where = f"experiments/{collected.experiment.name}.yaml"
+    label = asked_for(collected.experiment, evaluation, where)
+    if not (workspace.evaluated(collected.experiment.name) / f"{label}.parquet").is_file():
+        return pd.Series(math.nan, index=collected.runs.index)
+    frame = evaluated(workspace, collected.experiment.name, label).to_pandas()
+    of = {digest: kind.quantity(part, number) for digest, part in frame.groupby("digest")}
+    return collected.runs["digest"].map(of).astype(float)
 
 
 def restore(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:

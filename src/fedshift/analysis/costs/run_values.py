@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedshift.analysis import costs
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.evaluated import measured
 from fedshift.analysis.costs.architecture import layer
 from fedshift.analysis.printed.comparable import filled
 from fedshift.analysis.quantities import recorded as recording
@@ -49,6 +50,8 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
             values = leading(collected, own.name)
         elif own.kind in REACHED:
             values = _reached(collected, own, rounds)
+        elif own.kind == "evaluated":
+            values = measured(workspace, collected, own.name)
         elif own.kind == "setting":
             values = runs["spec"].map(functools.partial(setting, key=own.name)).astype(float)
         else:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from itertools import groupby
 from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
+from PIL import Image
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row, Series
 
 DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
 SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
@@ -88,6 +91,8 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         for column, panel in enumerate(row.panels, 1):
             _panel(figure, panels, panel, labels, {"row": place, "col": column})
     for column, panel in enumerate(rows[-1].panels, 1):
+        if panel.picture is not None:
+            continue
         figure.update_xaxes(title_text=panel.x.label, title_standoff=4, row=len(rows), col=column)
     return figure
 
@@ -96,6 +101,9 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     """Draw a panel in its cell; a label is shown in the legend by the first of its series, and added to
     `labels`.
     """
+    if panel.picture is not None:
+        _picture(figure, panel.picture, cell)
+        return
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
         line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
@@ -129,7 +137,7 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     """Draw a radar in its cell; a label is shown in the legend once, and added to `labels`."""
     names = panel.x.ticks or {}
     angular = {"rotation": 90, "direction": "clockwise", "gridcolor": "#eaeef2", "linecolor": "#8c959f"}
-    radial = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
+    radial: dict[str, Any] = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
     radial |= {"angle": 90 - 180 / max(len(names), 1), "tickfont": {"size": 10}, "tickangle": 0}
     figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
     for series in panel.series:
@@ -148,6 +156,17 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
         )
         figure.add_trace(trace, **cell)
         labels.add(series.label)
+
+
+def _picture(figure: go.Figure, picture: Picture, cell: dict[str, int]) -> None:
+    """Draw an image in its cell, without ticks, as wide as it is high."""
+    buffer, (height, width, _) = io.BytesIO(), picture.pixels.shape
+    Image.fromarray(picture.pixels).save(buffer, "PNG")
+    source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    figure.add_trace(go.Image(source=source, hoverinfo="skip"), **cell)
+    bare = {"showticklabels": False, "ticks": "", "showgrid": False, "showline": False, "constrain": "domain"}
+    figure.update_xaxes(**bare, range=[-0.5, width - 0.5], **cell)
+    figure.update_yaxes(**bare, range=[height - 0.5, -0.5], **cell)
 
 
 def _axis(axis: Axis) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 # line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole
 # panel;
@@ -77,10 +79,23 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image, which fills its panel.
+
+    pixels: [h, w, 3] uint8, from the top
+    values: (label, mark, x, y), the numbers that belong to it, as CSV lists them
+    """
+
+    pixels: NDArray[np.uint8]
+    values: list[tuple[str, str, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Panel:
     """A pair of axes and what is drawn in it.
 
     title: above it
+    picture: an image in place of axes and series
     notes: (y, text, label), texts at its right edge in the label's colour
     rules: (axis, value), thin lines across it
     polar: a radar: the ticks of x are its directions, y is the distance from the middle
@@ -95,6 +110,7 @@ class Panel:
     rules: list[tuple[Literal["x", "y"], float]] = field(default_factory=list)
     polar: bool = False
     inside: str = ""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +195,8 @@ def _values(panels: Panels) -> Iterator[list[Any]]:
     for row in panels.rows:
         for panel in row.panels:
             axes = [axis.label.replace("\n", " ") for axis in (panel.x, panel.y)]
+            for label, mark, x, y in panel.picture.values if panel.picture else ():
+                yield [row.heading, panel.title, label, mark, x, y, None, None, *axes]
             for series in panel.series:
                 place = [row.heading, panel.title, series.label, series.mark]
                 for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):

@@ -115,11 +115,12 @@ def draw(panels: Panels, title: str) -> Figure:
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
-    together = {panel.x.label for panel in last} if len({panel.x.label for panel in last}) == 1 else set()
-    if not together:
+    together = {panel.x.label for panel in last if panel.picture is None}
+    if len(together) > 1:
+        together = set()
         for panel, axes in zip(last, grid[-1], strict=True):
             axes.set_xlabel(panel.x.label)
-    below = [*together, *([f"({panels.note})"] if panels.note else [])]
+    below = [*filter(None, together), *([f"({panels.note})"] if panels.note else [])]
     fits = len("    ".join(below)) <= letters
     note = "    ".join(below) if fits else "\n".join(textwrap.fill(text, letters) for text in below)
     figure.supxlabel(note, fontsize=8.5)
@@ -141,6 +142,13 @@ def _from_zero(row: Row, line: Any) -> None:
 
 def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
     """Set up both axes, then draw what is in the panel."""
+    if panel.picture is not None:
+        height, width, _ = panel.picture.pixels.shape
+        axes.imshow(panel.picture.pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
+        axes.set(xticks=[], yticks=[], box_aspect=height / width)
+        axes.spines[:].set_visible(False)
+        axes.grid(visible=False)
+        return
     for name, axis in (("x", panel.x), ("y", panel.y)):
         _axis(axes, name, axis)
     for name, value in panel.rules:

@@ -21,10 +21,13 @@ class Figure:
     """A figure of an experiment's results; drawing it draws no random number and writes no file.
 
     name: its name in experiments and in file names
+    evaluations: what it draws of kept weights (fedshift.evaluations): the experiment must ask for each;
+        fedshift.analysis.collection.evaluated.results_of reads them
     Params: a frozen dataclass of its parameters, with defaults; `self.params` in an object
     """
 
     name: ClassVar[str] = ""
+    evaluations: ClassVar[tuple[str, ...]] = ()
 
     Params: ClassVar[type] = NoParams
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fedshift.analysis.quantities import aggregation
 from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column, recorded_of
+from fedshift.registry import get
 
 FINER = 2  # digits more of what is no percentage, such as a loss
 DIGITS = 3  # of costs
@@ -21,8 +22,14 @@ def heading(text: str) -> str:
         "recorded": lambda: " ".join(filter(None, recorded_of(own.name))),
         "leads": lambda: f"% of clients led in {own.name}",
         "layer": lambda: f"layer {own.name.partition('.')[2]}",
+        "evaluated": lambda: _evaluated(own.name),
     }.get(own.kind, lambda: f"{REACHED[own.kind]} to {own.name.replace('=', ' ')}")()
     return f"{RELATIVE[own.relative]} {name}" if own.relative else name
+
+
+def _evaluated(name: str) -> str:
+    evaluation, _, number = name.partition(".")
+    return str(get("evaluations", evaluation).quantities[number])
 
 
 def in_percent(text: str) -> bool:

@@ -1,0 +1,92 @@
+"""Attention: images and, below each, where StableFDG's attention module looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from PIL import Image
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
+from fedshift.analysis.figures._runs import check_at, rows_of, shown
+from fedshift.analysis.figures.base import Figure
+from fedshift.experiments.schema import Experiment
+from fedshift.workspace import Workspace
+
+COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
+BLEND = 0.6  # of the map over the image
+
+
+@dataclass(frozen=True)
+class Params:
+    """at: values on axes, one run of each row at these; the first of the file on others.
+    images: how many, one of each class in turn; client: whose, -1 the held-out domain.
+    """
+
+    at: tuple[str, ...] = ()
+    images: int = 6
+    client: int = -1
+
+
+class Attention(Figure):
+    """A column for each image: itself, then its map for each row of the experiment, over the image in grey,
+    from the least to the highest score. Above it, of a single row: its highest score, in shares of a uniform
+    map's.
+    """
+
+    name = "attention"
+    evaluations = ("attention",)
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        check_at(self.params.at, axes, where)
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Raises FedshiftError where no run was evaluated."""
+        frame = results_of(workspace, collected, "attention")
+        frame = frame[frame["client"] == self.params.client]
+        frame, which = shown(frame, collected, self.params.at)
+        methods = rows_of(frame, collected)
+        first = frame[frame["method"] == methods[0]].drop_duplicates("sample")
+        turn = first.groupby("label").cumcount()
+        wanted = first.assign(turn=turn).sort_values(["turn", "label"])["sample"][: self.params.images]
+        of = frame.set_index(["method", "sample"])
+        images = [_image(sample, of.loc[(methods[0], sample)], len(methods) == 1) for sample in wanted]
+        rows = [Row(images)]
+        for method in methods:
+            name = method if len(methods) > 1 else "attention"
+            rows.append(Row([_map(sample, of.loc[(method, sample)], name) for sample in wanted]))
+        note = f"{which}; dark to bright: least to highest score of the map, enlarged to the image"
+        return Panels("Where attention looks", rows, [], note, (1.35, 1.35))
+
+
+def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
+    values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
+    peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} x uniform" if alone else ""
+    return Panel([], Axis(), Axis("image"), row["class"] + peak, picture=Picture(_pixels(row), values))
+
+
+def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
+    """The map over its image; as numbers each score in shares of 1 / positions, by column and line."""
+    side, scores = row["side"], np.asarray(row["scores"], dtype=float)
+    relative = scores * len(scores)
+    span = np.ptp(scores) or 1.0
+    levels = Image.fromarray(((scores - scores.min()) / span).reshape(side, side).astype(np.float32))
+    enlarged = np.clip(np.asarray(levels.resize((row["px"], row["px"]), Image.Resampling.BILINEAR)), 0, 1)
+    coloured = matplotlib.colormaps[COLOURS](enlarged)[..., :3] * 255
+    grey = _pixels(row).mean(2, keepdims=True)
+    mixed = (BLEND * coloured + (1 - BLEND) * grey).astype(np.uint8)
+    mark = f"share of image {sample}"
+    values = [(row["class"], mark, float(i % side), float(share)) for i, share in enumerate(relative)]
+    return Panel([], Axis("position"), Axis(name), row["class"], picture=Picture(mixed, values))
+
+
+def _pixels(row: pd.Series[Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(row["pixels"], np.uint8).reshape(row["px"], row["px"], 3)

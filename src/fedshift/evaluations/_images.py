@@ -1,0 +1,72 @@
+"""The images that evaluations look at: some of each set, the same for all methods; and their features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedshift.errors import FedshiftError
+from fedshift.evaluations.base import Kept, Trained
+from fedshift.federation.rng import generator
+
+
+def drawn(index: Tensor, images: int, seed: int, client: int, split: str) -> Tensor:
+    """At most so many of the positions `index` [n] of a client's split, in ascending order: the same for all
+    models and methods that test the same images.
+    """
+    order = torch.randperm(len(index), generator=generator(seed, "features", client, split))
+    return index[order[:images].sort().values.to(index.device)]
+
+
+def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed: int) -> Tensor:
+    """Positions of a client's images: at most `images` of each of these splits, each once. Without splits:
+    of the test split, of validation where the client has no test image.
+    """
+    tested = any(len(index) for holder, split, index in kept.sets if (holder, split) == (client, "test"))
+    splits = splits or (["test"] if tested else ["val"])
+    parts = [
+        drawn(index, images, seed, client, split)
+        for holder, split, index in kept.sets
+        if holder == client and split in splits
+    ]
+    return torch.cat(parts).unique() if parts else torch.empty(0, dtype=torch.int64)
+
+
+def unit(features: Tensor) -> Tensor:
+    """Features [n, F] as directions, each divided by its length; one of length 0 stays."""
+    return F.normalize(features.double(), dim=1)
+
+
+class Pool(NamedTuple):
+    """Images of all clients, as each client's own model sees them.
+
+    features: [n, F] of length 1; client, sample, label: [n]; domain: n names
+    """
+
+    features: Tensor
+    client: Tensor
+    sample: Tensor
+    label: Tensor
+    domain: list[str]
+
+
+def pooled(run: Trained, models: dict[int, Kept], splits: Sequence[str], images: int, seed: int) -> Pool:
+    """The features of every client's images. Raises FedshiftError where no client has an image."""
+    domains, features, clients, samples, labels = run.domains(), [], [], [], []
+    for client, kept in models.items():
+        index = of_client(kept, client, splits, images, seed)
+        for out, y in run.outputs(kept.row, index):
+            features.append(out.feature.cpu())
+            labels.append(y.cpu())
+        clients.append(torch.full((len(index),), client))
+        samples.append(index.cpu())
+    if not features:
+        what = f"no client has an image in {', '.join(splits) or 'test or validation'}"
+        raise FedshiftError("evaluation", what, "Name other splits: splits=[val].")
+    sample = torch.cat(samples)
+    named = [domains[place] for place in sample.tolist()]
+    return Pool(unit(torch.cat(features)), torch.cat(clients), sample, torch.cat(labels), named)

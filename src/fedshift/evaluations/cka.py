@@ -1,0 +1,65 @@
+"""CKA: how alike the features are that two clients' networks make of the same images (linear centred kernel
+alignment, Kornblith et al., ICML 2019, Section 3).
+
+1: equal up to a rotation and a scale; 0: nothing in common. The images are those of all clients.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from fedshift.evaluations._images import of_client
+from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+
+
+@dataclass(frozen=True)
+class Params:
+    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
+    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    """
+
+    images: int = 100
+    seed: int = 0
+    splits: tuple[Split, ...] = ()
+    stage: Stage = "reported"
+
+
+def linear_cka(x: Tensor, y: Tensor) -> float:
+    """|Y^T X|^2 / (|X^T X| |Y^T Y|), Frobenius, of x [n, F] and y [n, G] less their means over the images;
+    NaN where one of them is constant.
+    """
+    x, y = (part.double() - part.double().mean(0) for part in (x, y))
+    return float((y.T @ x).square().sum() / ((x.T @ x).norm() * (y.T @ y).norm()))
+
+
+class CKA(Evaluation):
+    """A row for each pair of clients, client < other. images: how many; cka: their similarity."""
+
+    name = "cka"
+    Params = Params
+    columns = {"other": pa.int16(), "images": pa.int32(), "cka": pa.float64()}
+    quantities = {"mean": "CKA of clients", "least": "least CKA of two clients"}
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        hp, models = self.hp, run.of_clients(self.hp.stage)
+        parts = [of_client(kept, k, hp.splits, hp.images, hp.seed) for k, kept in models.items()]
+        index = torch.cat(parts)
+        features = {
+            client: torch.cat([out.feature for out, _ in run.outputs(kept.row, index)])
+            for client, kept in models.items()
+        }
+        for client, other in itertools.combinations(models, 2):
+            alike = linear_cka(features[client], features[other])
+            place = run.key(models[client], client, None)
+            yield {**place, "other": other, "images": len(index), "cka": alike}
+
+    @staticmethod
+    def quantity(table: pd.DataFrame, name: str) -> float:
+        return float(table["cka"].mean() if name == "mean" else table["cka"].min())

@@ -1,0 +1,82 @@
+"""Distances: between the features of images of one class, of two classes, and of two domains.
+
+FDSE (Wang et al., CVPR 2025), Section 5.3, reads inter- and intra-class distances off a t-SNE, and gives no
+definition. Here: features are what the head sees, each divided by its length, so that a network whose
+features are long is not ahead; a distance is the mean Euclidean one over pairs of different images, all
+clients' images together, each seen by its client's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from fedshift.evaluations._images import pooled
+from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+
+
+@dataclass(frozen=True)
+class Params:
+    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
+    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    """
+
+    images: int = 200
+    seed: int = 0
+    splits: tuple[Split, ...] = ()
+    stage: Stage = "reported"
+
+
+class Distances(NamedTuple):
+    """Means over pairs of images, NaN without a pair. inter: of two classes; intra: of a class; domains: of a
+    class, from two domains.
+    """
+
+    inter: float
+    intra: float
+    domains: float
+
+
+def distances(features: Tensor, label: Tensor, domain: Tensor) -> Distances:
+    """features [n, F], label [n], domain [n] (numbers): mean Euclidean distances over pairs i < j."""
+    first, second = torch.triu_indices(len(label), len(label), 1)
+    apart = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist")[first, second]
+    alike = label[first] == label[second]
+    across = alike & (domain[first] != domain[second])
+    return Distances(*(float(apart[pairs].mean()) for pairs in (~alike, alike, across)))
+
+
+class ClassDistances(Evaluation):
+    """A row for all clients together. images: how many; inter, intra, domains: as `Distances` says."""
+
+    name = "distances"
+    Params = Params
+    columns = {"images": pa.int32(), "inter": pa.float64(), "intra": pa.float64(), "domains": pa.float64()}
+    quantities = {
+        "inter": "distance between classes",
+        "intra": "distance within a class",
+        "domains": "distance within a class, between domains",
+    }
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        hp, models = self.hp, run.of_clients(self.hp.stage)
+        pool = pooled(run, models, hp.splits, hp.images, hp.seed)
+        numbers = {name: place for place, name in enumerate(dict.fromkeys(pool.domain))}
+        domain = torch.tensor([numbers[name] for name in pool.domain])
+        found = distances(pool.features, pool.label, domain)._asdict()
+        yield {**run.key(next(iter(models.values())), None, None), "images": len(domain), **found}
+
+    @staticmethod
+    def quantity(table: pd.DataFrame, name: str) -> float:
+        return float(table[name].iloc[0])
+
+    @staticmethod
+    def line(table: pa.Table) -> str:
+        (row,) = table.to_pylist()
+        return f"{row['images']} images: {row['inter']:.3f} between classes, {row['intra']:.3f} within"

@@ -1,0 +1,63 @@
+"""T-SNE: a map of the features of all clients' images, by t-distributed stochastic neighbour embedding
+(van der Maaten & Hinton, JMLR 2008; scikit-learn's), one map for each run.
+
+Features are what the head sees, each divided by its length, as `distances` has them. The map starts from the
+principal components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fedshift.errors import FedshiftError
+from fedshift.evaluations._images import pooled
+from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+
+
+@dataclass(frozen=True)
+class Params:
+    """images: at most so many of a client's split; seed: which, and of the map; splits: "val", "test", none:
+    the one that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    perplexity: about how many neighbours an image has, a third of all images at most.
+    """
+
+    images: int = 100
+    seed: int = 0
+    splits: tuple[Split, ...] = ()
+    stage: Stage = "reported"
+    perplexity: float = 30.0
+
+
+class TSNE(Evaluation):
+    """A row for each image. sample: its position in the decoded images; class: its name; x, y: its place on
+    the map, without a unit.
+    """
+
+    name = "tsne"
+    Params = Params
+    columns = {
+        "sample": pa.int32(), "domain": pa.string(), "label": pa.int16(), "class": pa.string(),
+        "x": pa.float32(), "y": pa.float32(),
+    }  # fmt: skip
+
+    def rows(self, run: Trained) -> Iterator[Row]:
+        from sklearn import manifold
+
+        hp, models = self.hp, run.of_clients(self.hp.stage)
+        pool = pooled(run, models, hp.splits, hp.images, hp.seed)
+        count = len(pool.label)
+        if count < 5:
+            what = f"{count} images make no map"
+            raise FedshiftError("evaluation tsne", what, "Name more images or other splits.")
+        perplexity = min(hp.perplexity, (count - 1) / 3)
+        fit = manifold.TSNE(perplexity=perplexity, init="pca", random_state=hp.seed, n_jobs=1)
+        places = fit.fit_transform(pool.features.float().numpy())
+        columns = pool.client.tolist(), pool.sample.tolist(), pool.label.tolist(), pool.domain, places
+        for client, sample, label, domain, (x, y) in zip(*columns, strict=True):
+            yield {
+                **run.key(models[client], client, None), "sample": sample, "domain": domain, "label": label,
+                "class": run.classes[label], "x": float(x), "y": float(y),
+            }  # fmt: skip

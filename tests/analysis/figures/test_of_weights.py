@@ -1,0 +1,203 @@
+"""Figures of kept weights and images: what is drawn of known results, and that swapped results show."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.errors import FedshiftError
+from fedshift.experiments.figures import figures
+
+from ..conftest import Project, accuracy
+from ..evaluating import evaluate
+
+METHODS = ["fedavg", "fdse"]
+
+
+def trained(project: Project, evaluations: list[Any], figure: Any) -> Collected:
+    """Two methods, two held-out domains, two seeds."""
+    axes = {"target": ["b", "a"], "seed": [1, 0]}
+    project.declare(methods=dict.fromkeys(METHODS), axes=axes, evaluations=evaluations, figures=[figure])
+    for method, target, seed in itertools.product(METHODS, *axes.values()):
+        project.add(method, {1: accuracy((0.5, 0.5), ood=0.5)}, target=target, seed=seed)
+    return project.collect()
+
+
+def panels(project: Project, found: Collected) -> Panels:
+    (figure,) = figures(found.experiment).values()
+    drawn: Panels = figure.panels(project.workspace, found)
+    return drawn
+
+
+def drawn(project: Project, found: Collected) -> dict[str, Any]:
+    """Every file of the figure is written, and the page's chart can be made."""
+    paths = static.write(project.workspace, found)
+    assert {path.suffix for path in paths} == {".svg", ".pdf", ".png", ".csv"}
+    return interactive.draw(panels(project, found))
+
+
+def image(run: dict[str, Any], client: int, n: int) -> dict[str, Any]:
+    """Of method, target and seed a place that tells them apart: the second image that far beside the first."""
+    x = 100 * METHODS.index(run["method"]) + 10 * (run["target"] == "a") + run["seed"]
+    place = {"client": client, "sample": 10 * client + n, "domain": f"domain{client}"}
+    return {**place, "label": n, "class": ["cat", "dog"][n], "x": 5 + n * x / 200, "y": 7.0 + n}
+
+
+def test_a_map_shows_one_run_of_each_method_by_class_and_by_domain(project: Project) -> None:
+    found = trained(project, ["tsne", "distances"], {"tsne": {"at": ["a"]}})
+    evaluate(
+        project,
+        found,
+        "tsne",
+        "tsne",
+        lambda run: [image(run, *at) for at in itertools.product((0, 1), (0, 1))],
+    )
+    numbers = {"images": 4, "domains": 0.0}
+    evaluate(
+        project, found, "distances", "distances",
+        lambda run: [{**numbers, "inter": 1.0 + (run["method"] == "fdse"), "intra": 0.1 * run["seed"]}],
+    )  # fmt: skip
+    shown = panels(project, found)
+    assert [panel.title for panel in shown.rows[0].panels] == [
+        "fedavg\nbetween classes 1.00, within 0.10",
+        "fdse\nbetween classes 2.00, within 0.10",
+    ]
+    assert shown.labels == ["cat", "dog", "domain0", "domain1"] and "held out: a, seed 1" in shown.note
+    values = table(shown)
+    by_class = values[values["y_axis"] == "coloured by class"]
+    assert {*by_class["x"].astype(float).round(6)} == {0.0, 0.055, 0.555} and {*by_class["label"]} == {
+        "cat",
+        "dog",
+    }
+    assert (by_class["label"] == by_class["y"].map({0.0: "cat", 1.0: "dog"})).all()
+    by_domain = values[values["y_axis"] == "coloured by domain"]
+    assert by_domain.groupby("label").size().to_dict() == {"domain0": 4, "domain1": 4}
+    assert drawn(project, found)
+
+
+def test_similarity_of_each_pair_of_clients(project: Project) -> None:
+    """The mean over runs a dot, each run a ring; of two clients' results swapped the dots change places."""
+    found = trained(project, ["cka"], "cka")
+
+    def of(run: dict[str, Any], order: tuple[int, int, int]) -> list[dict[str, Any]]:
+        values = dict(zip(itertools.combinations(order, 2), (0.2, 0.5, 0.9), strict=True))
+        return [
+            {"client": min(pair), "other": max(pair), "images": 5, "cka": value + 0.01 * run["seed"]}
+            for pair, value in values.items()
+        ]
+
+    seen = []
+    for order in ((0, 1, 2), (1, 0, 2)):
+        evaluate(project, found, "cka", "cka", lambda run, order=order: of(run, order))
+        values = table(panels(project, found))
+        dots = values[(values["mark"] == "mean") & (values["label"] == "fdse")]
+        seen.append(dict(zip(dots["x"], dots["y"].round(3), strict=True)))
+        assert (values["mark"] == "run").sum() == 3 * 2 * 4
+    assert seen == [{"0–1": 0.205, "0–2": 0.505, "1–2": 0.905}, {"0–1": 0.205, "0–2": 0.905, "1–2": 0.505}]
+    assert drawn(project, found)
+
+
+def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None:
+    found = trained(project, ["cka"], "cka")
+    pairs = [*itertools.combinations(range(7), 2)]
+    evaluate(
+        project, found, "cka", "cka",
+        lambda run: [{"client": i, "other": j, "images": 5, "cka": 0.1 * (0 in (i, j))} for i, j in pairs],
+    )  # fmt: skip
+    values = table(panels(project, found))
+    dots = values[(values["mark"] == "mean") & (values["label"] == "fdse")].set_index("x")["y"]
+    assert [*dots.index] == [*"0123456"] and dots["0"] == pytest.approx(0.1)
+    assert dots["6"] == pytest.approx(0.1 / 6)
+
+
+def test_spread_by_layer(project: Project) -> None:
+    """Means over runs with bars to the lowest and the highest; a log scale leaves out who shares all weights."""
+    found = trained(project, ["spread"], {"spread": {"scale": "log"}})
+
+    def spread(run: dict[str, Any]) -> list[dict[str, Any]]:
+        level = 0.0 if run["method"] == "fedavg" else 1.0 + run["seed"]
+        names = ("stages.stage1.conv", "head")
+        return [
+            {"layer": name, "place": n, "entries": 1, "deviation": n * level}
+            for n, name in enumerate(names, 1)
+        ]
+
+    evaluate(project, found, "spread", "spread", spread)
+    values = table(panels(project, found))
+    assert values[["label", "x", "y", "low", "high"]].to_numpy().tolist() == [
+        ["fdse", "stage1", 1.5, 1.0, 2.0], ["fdse", "head", 3.0, 2.0, 4.0]
+    ]  # fmt: skip
+    assert drawn(project, found)
+
+
+def bright(run: dict[str, Any], at: int) -> list[dict[str, Any]]:
+    """Two images of 4 px with a map of 2 x 2 whose highest score is at `at`."""
+    scores = [0.1] * 4
+    scores[at] = 0.7
+    return [
+        {
+            "client": -1, "sample": n, "domain": "a", "label": n, "class": ["cat", "dog"][n], "side": 2, "px": 4,
+            "scores": scores, "pixels": bytes([60 * n] * 48),
+        }
+        for n in (0, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_maps_stand_below_their_images_and_are_bright_where_the_score_is(project: Project, at: int) -> None:
+    found = trained(project, ["attention"], "attention")
+    evaluate(project, found, "attention", "attention", lambda run: bright(run, at))
+    shown = panels(project, found)
+    assert [row.panels[0].y.label for row in shown.rows] == ["image", *METHODS]
+    assert [panel.title for panel in shown.rows[0].panels] == ["cat", "dog"]  # of two rows no peak is named
+    first, second = (panel.picture for panel in shown.rows[0].panels)
+    assert first and second and (first.pixels.max(), second.pixels.min()) == (0, 60)
+    picture = shown.rows[1].panels[0].picture
+    assert picture
+    light = picture.pixels.sum(2)
+    assert np.unravel_index(light.argmax(), light.shape) in ([(0, 0)] if at == 0 else [(3, 3)])
+    shares = table(shown)[lambda values: values["mark"] == "share of image 0"]["y"][:4]
+    assert shares.tolist() == pytest.approx([2.8 if place == at else 0.4 for place in range(4)])
+    assert drawn(project, found)
+
+
+def test_patches_stand_in_the_line_of_their_filter_before_their_gradients(project: Project) -> None:
+    """Two clients, one stage, two filters with two patches each: client c, filter f, rank r have level 10 c + 100 f + r."""
+    found = trained(project, ["filters"], {"filters": {"row": "fdse"}})
+
+    def patches(run: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "client": c, "layer": "stage1", "place": 1, "filter": f, "rank": r, "sample": r, "domain": f"domain{c}",
+                "response": float(-r), "px": 1, "patch": bytes([10 * c + 100 * f + r] * 3), "gradient": bytes([128] * 3),
+            }
+            for c, f, r in itertools.product((0, 1), (0, 1), (2, 1))
+        ]  # fmt: skip
+
+    evaluate(project, found, "filters", "filters", patches)
+    (row,) = panels(project, found).rows
+    assert [panel.title for panel in row.panels] == [
+        f"client {k}: domain{k}\npatches | gradients" for k in (0, 1)
+    ]
+    for client, panel in enumerate(row.panels):
+        assert panel.picture
+        levels = panel.picture.pixels[..., 0]
+        lines = [[value for value in line if value != 255] for line in levels if (line != 255).any()]
+        assert lines == [[10 * client + 100 * f + 1, 10 * client + 100 * f + 2, 128, 128] for f in (0, 1)]
+    assert drawn(project, found)
+
+
+def test_nothing_to_draw_is_said(project: Project, tmp_path: Path) -> None:
+    found = trained(project, ["cka"], "cka")
+    with pytest.raises(FedshiftError, match="its runs have not been evaluated so"):
+        panels(project, found)
+    evaluate(project, found, "cka", "cka", lambda run: [])
+    with pytest.raises(FedshiftError, match="no finished run has a result of the evaluation 'cka'"):
+        panels(project, found)

@@ -1,0 +1,145 @@
+"""Attention maps and guided backpropagation: by hand on tiny networks, and of a run, with planted errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedshift.errors import FedshiftError
+from fedshift.evaluations.attention import thumbnail
+from fedshift.evaluations.base import Trained
+from fedshift.evaluations.filters import cut, gradients
+from fedshift.models.base import Model
+from fedshift.models.layers.attention import itself
+from fedshift.registry import get
+from fedshift.testing.toys import spec
+from tests.evaluations.test_contract import restored, table
+
+
+class Tiny(Model):
+    """Two 1x1 convolutions on three colours with a ReLU between: a stage each."""
+
+    name = "tiny"
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        first, second = nn.Conv2d(3, 2, 1, bias=False), nn.Conv2d(2, 1, 1, bias=False)
+        with torch.no_grad():
+            first.weight.copy_(torch.tensor([[1.0, 0, 0], [0, -1.0, 2.0]])[:, :, None, None])
+            second.weight.copy_(torch.tensor([[3.0, -5.0]])[:, :, None, None])
+        self.stages = nn.ModuleDict({"stage1": nn.Sequential(first, nn.ReLU(inplace=True)), "stage2": second})
+
+
+def test_guided_backpropagation_is_that_by_hand() -> None:
+    """At the position with the highest value, z = 3 relu(r) - 5 relu(2 b - g). Plain: 3 to r and, where 2 b > g,
+    5 to g, -10 to b; guided: what would pass a ReLU backwards below 0 does not."""
+    model = Tiny()
+    x = torch.zeros(1, 3, 2, 2)
+    x[0, :, 0, 1] = torch.tensor([4.0, 1.0, 1.0])  # 12 - 5: the highest
+    x[0, :, 1, 0] = torch.tensor([1.0, 0.0, 0.0])
+    guided = gradients(model, "stage2", 0, x)
+    expected = torch.zeros_like(x)
+    expected[0, :, 0, 1] = torch.tensor([3.0, 0.0, 0.0])
+    torch.testing.assert_close(guided, expected)
+    leaf = x.clone().requires_grad_()
+    model.body(leaf, stop="stage2").amax().backward()
+    assert leaf.grad is not None
+    assert leaf.grad[0, :, 0, 1].tolist() == [3.0, 5.0, -10.0]
+    torch.testing.assert_close(gradients(model, "stage1", 1, x)[0, :, 0, 1], torch.tensor([0.0, -1.0, 2.0]))
+    assert all(module.inplace for module in model.modules() if isinstance(module, nn.ReLU))
+
+
+def test_a_patch_holds_the_pixels_with_a_gradient() -> None:
+    image, gradient = torch.arange(48.0).view(3, 4, 4) / 48, torch.zeros(3, 4, 4)
+    gradient[0, 1, 2], gradient[1, 2, 3] = 2.0, -1.0
+    patch, shown = (np.frombuffer(data, np.uint8).reshape(2, 2, 3) for data in cut(image, gradient, 2))
+    assert np.array_equal(patch, (image[:, 1:3, 2:4] * 255).round().permute(1, 2, 0).numpy())
+    assert shown[0, 0].tolist() == [255, 128, 128] and shown[1, 1].tolist() == [128, 64, 128]
+    whole, _ = cut(image, torch.zeros(3, 4, 4), 4)
+    assert whole == thumbnail(image, 4)[1]
+
+
+@pytest.fixture(scope="module")
+def attentive(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return restored("stablefdg", tmp_path_factory.mktemp("run"))[1]
+
+
+def attends(run: Trained, true: Trained) -> bool:
+    """Whether maps, images and labels of `run` are those of the true one's model, image by image."""
+    (kept,) = (kept for kept in true.models() if any(split == "target" for _, split, _ in kept.sets))
+    model = true.network.bind(kept.row).model.eval()
+    for row in table("attention", run, "stablefdg", images=2).to_pylist():
+        with torch.no_grad():
+            x = true.samples.evaluate(true.samples.take(torch.tensor([row["sample"]]))[0])
+            scores = model.neck.scores(model.body(x), itself)[0]  # type: ignore[operator]
+        pixels = (true.samples.unit(x)[0] * 255).round().byte().permute(1, 2, 0).numpy().tobytes()
+        same = np.allclose(row["scores"], scores, rtol=1e-4, atol=1e-6) and row["pixels"] == pixels
+        label = int(true.samples.labels[row["sample"]])
+        if not same or (row["label"], row["class"]) != (label, true.classes[label]):
+            return False
+    return True
+
+
+def test_attention_is_the_modules(attentive: Trained) -> None:
+    frame = table("attention", attentive, "stablefdg", images=2).to_pandas()
+    assert frame.groupby("class").size().to_dict() == {"dark": 2, "bright": 2}
+    assert (frame["side"] ** 2).tolist() == [len(scores) for scores in frame["scores"]]
+    assert np.stack(frame["scores"]).sum(1) == pytest.approx(1)
+    assert attends(attentive, attentive)
+    one = table("attention", attentive, "stablefdg", classes=["bright"]).to_pandas()
+    assert {*one["class"]} == {"bright"}
+    with pytest.raises(FedshiftError, match="no class is called 'brihgt'"):
+        table("attention", attentive, "stablefdg", classes=["brihgt"])
+
+
+def test_attention_of_another_round_and_with_other_labels_is_noticed(
+    attentive: Trained, tmp_path: Path
+) -> None:
+    _, earlier = restored("stablefdg", tmp_path, spec(federation={"rounds": 1}))
+    assert not attends(earlier, attentive)
+    assert not attends(replace(attentive, classes=["bright", "dark"]), attentive)
+
+
+def test_attention_needs_the_module() -> None:
+    with pytest.raises(FedshiftError, match="no attention module"):
+        get("evaluations", "attention").check(get("models", "digits_cnn")(2, 32), "here")
+
+
+def strongest(run: Trained, true: Trained) -> bool:
+    """Whether filters' patches are of the images that each client's own model responds to most."""
+    models = true.of_clients("post_train")
+    for (client, layer, unit), part in (
+        table("filters", run, stage="post_train", top=2, filters=2, stages=["stage2"])
+        .to_pandas()
+        .groupby(["client", "layer", "filter"])
+    ):
+        model = true.network.bind(models[client].row).model.eval()
+        positions = [
+            at for _, split, index in models[client].sets if split in ("val", "test") for at in index.tolist()
+        ]
+        with torch.no_grad():
+            x = true.samples.evaluate(true.samples.take(torch.tensor(positions))[0])
+            values = model.body(x, stop=layer)[:, unit].flatten(1).amax(1)
+        best = values.sort(descending=True).values[:2]
+        if not np.allclose(part.sort_values("rank")["response"], best, rtol=1e-4):
+            return False
+    return True
+
+
+def test_filters_show_the_strongest_images_of_each_client(tmp_path: Path) -> None:
+    """And notice the weights of another round, and those of another client."""
+    chosen = {"evaluation": {"keep": "clients"}, "local": {"lr": 0.3}}
+    _, run = restored("fedrd", tmp_path / "two", spec(federation={"rounds": 2}, **chosen))
+    assert strongest(run, run)
+    _, earlier = restored("fedrd", tmp_path / "one", spec(federation={"rounds": 1}, **chosen))
+    assert not strongest(earlier, run)
+    kept = [one for one in run.models() if one.stage == "post_train"]
+    turned = [one._replace(row=kept[(place + 1) % len(kept)].row) for place, one in enumerate(kept)]
+    assert not strongest(
+        replace(run, models=lambda: iter([one._replace(row=one.row.clone()) for one in turned])), run
+    )

@@ -1,0 +1,247 @@
+"""Analyses of kept weights: each number against a plain retelling, and errors that are planted are noticed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from fedshift.evaluations.activations import divergences
+from fedshift.evaluations.base import Kept, Trained
+from fedshift.evaluations.cka import linear_cka
+from fedshift.evaluations.distances import distances
+from fedshift.evaluations.spread import spread
+from fedshift.federation.layout import Layout
+from fedshift.federation.samples import Samples
+from fedshift.registry import get
+from fedshift.testing.toys import spec
+from tests.evaluations.test_contract import restored, table
+
+
+@pytest.fixture(scope="module")
+def of_clients(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """FedAvg of two rounds with its clients' models after training, at a rate that tells them apart."""
+    run = spec(federation={"rounds": 2}, evaluation={"keep": "clients"}, local={"lr": 0.3})
+    return restored("fedavg", tmp_path_factory.mktemp("run"), run)[1]
+
+
+def test_distances_are_means_over_pairs() -> None:
+    """Five features on a line, two classes, two domains, by hand."""
+    features = torch.tensor([[0.0], [1.0], [3.0], [7.0], [8.0]], dtype=torch.float64)
+    label, domain = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([0, 1, 0, 1, 1])
+    found = distances(features, label, domain)
+    assert found.intra == pytest.approx((1 + 3 + 2 + 1) / 4)
+    assert found.inter == pytest.approx((7 + 8 + 6 + 7 + 4 + 5) / 6)
+    assert found.domains == pytest.approx((1 + 2) / 2)
+    assert math.isnan(distances(features[:1], label[:1], domain[:1]).inter)
+
+
+def test_cka_is_that_of_the_formula_with_kernels() -> None:
+    """HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)) with centred Gram matrices; equal up to rotation and scale is 1."""
+    x, y = torch.randn(12, 5), torch.randn(12, 3)
+    centre = np.eye(12) - 1 / 12
+    k, g = (centre @ (part @ part.T).double().numpy() @ centre for part in (x, y))
+    hsic = lambda a, b: float((a * b).sum())  # noqa: E731
+    assert linear_cka(x, y) == pytest.approx(hsic(k, g) / math.sqrt(hsic(k, k) * hsic(g, g)))
+    rotation = torch.linalg.qr(torch.randn(5, 5)).Q
+    assert linear_cka(x, 3 * x @ rotation + 2) == pytest.approx(1, abs=1e-6)
+    assert math.isnan(linear_cka(x, torch.ones(12, 3)))
+
+
+def test_spread_is_the_mean_deviation_of_a_layers_weights() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.BatchNorm1d(1), torch.nn.Linear(1, 1))
+    layout = Layout(net)
+    rows = torch.zeros(2, layout.size)
+    for entry in layout.entries:
+        entry.view(rows[1])[...] = {
+            "0.weight": 2.0,
+            "0.bias": 4.0,
+            "1.weight": 6.0,
+            "1.running_mean": 99.0,
+        }.get(entry.name, 0.0)
+    assert spread(rows, layout) == {"0": (5, pytest.approx((1 + 1 + 2 + 3 + 0) / 5)), "2": (2, 0.0)}
+
+
+def test_filters_diverge_by_means_over_deviations() -> None:
+    """Two clients, two filters, of which one never varies: |1 - 4| / sqrt((1 + 3) / 2)."""
+    rows = [
+        {"place": 1, "client": 0, "mean": [1.0, 5.0], "variance": [1.0, 0.0]},
+        {"place": 1, "client": 1, "mean": [4.0, 7.0], "variance": [3.0, 0.0]},
+        {"place": 2, "client": 0, "mean": [1.0], "variance": [1.0]},
+        {"place": 2, "client": 1, "mean": [1.0], "variance": [2.0]},
+    ]
+    frame = pd.DataFrame(rows)
+    assert divergences(frame) == pytest.approx([3 / math.sqrt(2), 0])
+    quantity = get("evaluations", "activations").quantity
+    assert (quantity(frame, "low"), quantity(frame, "high")) == pytest.approx((3 / math.sqrt(2), 0))
+
+
+# Each analysis, told once more from the run's models, image by image, as plainly as it can be.
+
+
+def features_of(run: Trained, kept: Kept, positions: list[int]) -> Tensor:
+    """[n, F] of single images, each in a batch of its own."""
+    model = run.network.bind(kept.row).model.eval()
+    with torch.no_grad():
+        rows = [
+            model(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0])).feature[0]
+            for at in positions
+        ]
+    return torch.stack(rows)
+
+
+def tested(run: Trained) -> dict[int, tuple[Kept, list[int]]]:
+    """Each client's model after training and its test images."""
+    found = {}
+    for kept in run.models():
+        if kept.stage == "post_train":
+            for client, split, index in kept.sets:
+                if split == "test":
+                    found[client] = kept, index.tolist()
+    return found
+
+
+def retold_distances(run: Trained) -> list[float]:
+    points = []
+    domains = run.domains()
+    for kept, positions in tested(run).values():
+        for at, feature in zip(positions, features_of(run, kept, positions), strict=True):
+            points.append((feature / feature.norm(), int(run.samples.labels[at]), domains[at]))
+    gaps: dict[str, list[float]] = {"inter": [], "intra": [], "domains": []}
+    for (a, la, da), (b, lb, db) in itertools.combinations(points, 2):
+        gap = float((a - b).norm())
+        gaps["intra" if la == lb else "inter"].append(gap)
+        if la == lb and da != db:
+            gaps["domains"].append(gap)
+    return [sum(values) / len(values) for values in gaps.values()]
+
+
+def retold_cka(run: Trained) -> list[float]:
+    every = tested(run)
+    images = [at for _, positions in every.values() for at in positions]
+    features = {k: features_of(run, kept, images) for k, (kept, _) in every.items()}
+    return [linear_cka(features[i], features[j]) for i, j in itertools.combinations(features, 2)]
+
+
+def retold_spread(run: Trained) -> list[float]:
+    rows = [dict(run.layout.named(kept.row)) for kept, _ in tested(run).values()]
+    layers: dict[str, list[float]] = {}
+    for entry in run.layout.entries:
+        if entry.kind not in ("bn_statistic", "statistic"):
+            values = np.stack([row[entry.name].numpy().ravel() for row in rows]).astype(float)
+            layers.setdefault(entry.unit, []).extend(values.std(0))
+    return [float(np.mean(values)) for values in layers.values()]
+
+
+def retold_activations(run: Trained) -> list[float]:
+    """The mean responses of stage 1, client by client."""
+    means = []
+    for kept in (kept for kept, _ in tested(run).values()):
+        model = run.network.bind(kept.row).model.eval()
+        (client,) = {client for client, *_ in kept.sets}
+        positions = sorted(
+            at for _, split, index in kept.sets if split in ("val", "test") for at in index.tolist()
+        )
+        assert client >= 0
+        with torch.no_grad():
+            maps = [
+                model.body(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0]), stop="stage1")
+                for at in positions
+            ]
+        means += torch.stack([one[0].flatten(1).amax(1) for one in maps]).mean(0).tolist()
+    return means
+
+
+ANALYSES: dict[
+    str, tuple[dict[str, Any], Callable[[pd.DataFrame], list[float]], Callable[[Trained], list[float]]]
+] = {
+    "distances": ({}, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
+    "cka": ({}, lambda frame: [*frame["cka"]], retold_cka),
+    "spread": ({}, lambda frame: [*frame["deviation"]], retold_spread),
+    "activations": (
+        {"stages": ["stage1"]},
+        lambda frame: [value for one in frame["mean"] for value in one],
+        retold_activations,
+    ),
+}
+
+
+def agrees(name: str, run: Trained, true: Trained) -> bool:
+    """Whether the analysis of `run` gives what is retold of the true one."""
+    chosen, numbers, retold = ANALYSES[name]
+    found = numbers(table(name, run, stage="post_train", **chosen).to_pandas())
+    return found == pytest.approx(retold(true), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_is_what_the_models_say(name: str, of_clients: Trained) -> None:
+    assert agrees(name, of_clients, of_clients)
+
+
+def test_weights_of_another_round_are_noticed(of_clients: Trained, tmp_path: Path) -> None:
+    earlier = spec(federation={"rounds": 1}, evaluation={"keep": "clients"}, local={"lr": 0.3})
+    _, wrong = restored("fedavg", tmp_path, earlier)
+    assert not any(agrees(name, wrong, of_clients) for name in ANALYSES)
+
+
+def test_swapped_clients_are_noticed(of_clients: Trained) -> None:
+    """Client 0 with the weights of client 1 and the other way round. The spread over clients has no order: there one
+    client's weights stand for another's."""
+
+    def swapped(both: bool) -> Trained:
+        kept = list(of_clients.models())
+        rows = {next(iter(one.sets))[0]: one.row for one in kept if one.stage == "post_train"}
+        other = {0: 1, 1: 0} if both else {0: 1}
+        models = [
+            one._replace(row=rows[other.get(one.sets[0][0], one.sets[0][0])].clone())
+            if one.stage == "post_train"
+            else one
+            for one in kept
+        ]
+        return replace(of_clients, models=lambda: iter(models))
+
+    for name in ANALYSES:
+        assert not agrees(name, swapped(both=name != "spread"), of_clients), name
+
+
+def test_shuffled_labels_are_noticed(of_clients: Trained) -> None:
+    """By distances of classes; by the map, whose images keep their class."""
+    samples: Samples = of_clients.samples
+    labels = samples.labels.clone()
+    wrong = replace(of_clients, samples=relabelled(samples, labels[torch.randperm(len(labels))]))
+    assert not agrees("distances", wrong, of_clients)
+    true, planted = (table("tsne", run).to_pandas() for run in (of_clients, wrong))
+    for frame, right in ((true, True), (planted, False)):
+        assert (
+            frame["label"].tolist()
+            == labels[torch.tensor(frame["sample"].to_numpy().astype("int64"))].tolist()
+        ) is right
+    assert {*zip(true["label"], true["class"], strict=True)} == {(0, "dark"), (1, "bright")}
+
+
+def relabelled(samples: Samples, labels: Tensor) -> Samples:
+    return Samples(samples.pixels, labels, samples.augment, samples.evaluate)
+
+
+def test_a_map_has_every_image_once_and_keeps_neighbours(of_clients: Trained) -> None:
+    """Every test image; one's nearest on the map is nearer than most in the features it was made of."""
+    frame = table("tsne", of_clients, stage="post_train").to_pandas()
+    found = tested(of_clients)
+    assert sorted(frame["sample"]) == sorted(at for _, positions in found.values() for at in positions)
+    unit = torch.cat([features_of(of_clients, kept, positions) for kept, positions in found.values()])
+    apart = torch.cdist(unit / unit.norm(dim=1, keepdim=True), unit / unit.norm(dim=1, keepdim=True))
+    shown = torch.tensor(frame[["x", "y"]].to_numpy())
+    near = (torch.cdist(shown, shown) + torch.eye(len(shown)) * 1e9).argmin(1)
+    ranks = apart.argsort(1).argsort(1)[torch.arange(len(near)), near]
+    assert ranks.float().mean() < len(near) / 4
+    few = table("tsne", of_clients, stage="post_train", images=2).to_pandas()
+    assert few.groupby("client").size().to_dict() == {0: 2, 1: 2, 2: 2}
