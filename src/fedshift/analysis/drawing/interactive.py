@@ -129,7 +129,7 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     """Draw a radar in its cell; a label is shown in the legend once, and added to `labels`."""
     names = panel.x.ticks or {}
     angular = {"rotation": 90, "direction": "clockwise", "gridcolor": "#eaeef2", "linecolor": "#8c959f"}
-    radial = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
+    radial: dict[str, Any] = {"range": panel.y.limits, "nticks": 4, "gridcolor": "#eaeef2"}
     radial |= {"angle": 90 - 180 / max(len(names), 1), "tickfont": {"size": 10}, "tickangle": 0}
     figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
     for series in panel.series:
