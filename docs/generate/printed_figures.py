@@ -36,8 +36,8 @@ Made by `make docs`. Kinds: what `figures:` of an experiment may name ([add-a-fi
 
 ## What they look like
 
-All of digits, after a few rounds of training (`protocol: digits`, two seeds, small networks): they show what a kind looks like, and say nothing of the
-papers.
+All of digits, after a few rounds of training (`protocol: digits`, at most two seeds, small networks): they show what a kind looks like, and say
+nothing of the papers. Made by `d7f50d7` on an Intel Xeon; by hand, not by `make docs`.
 
 {pictures}
 

@@ -63,7 +63,9 @@ def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
     """Mean distance of each run from those that differ from it on one axis alone, client by client in their
     order.
     """
-    wide = frame.pivot_table(index=keys, columns=["client", PLACE], values="value", dropna=False)
+    if frame.empty:
+        return frame[[*keys, "value"]]
+    wide = frame.set_index([*keys, "client", PLACE])["value"].unstack(["client", PLACE])
     others = [key for key in keys if key != axis]
     distances = functools.partial(_distances, clients=frame["client"].nunique())
     parts = [
