@@ -83,6 +83,15 @@ class Checkout:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
+    def python(self, *arguments: str) -> str:
+        """The output of a program that runs the copy's own code."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def to_train(self, *targets: str) -> list[str]:
         """The methods of the runs that a dry run would train."""
         output = self.run("--dry-run", *targets)
