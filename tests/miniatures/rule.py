@@ -31,17 +31,18 @@ SMALL: dict[str, Any] = {
     "federation.rounds": 2,
     "evaluation.every": 1,
 }
+ROWS = {"federation.rounds": SMALL["federation.rounds"]}  # of these wherever a row sets them, too
 SEEDS = 2
 BUDGET = 2  # points that a search tries for each row
 ROUND = re.compile(r"round \d+")  # of a claim; miniatures have two
 Domains = Callable[[str], tuple[str, ...]]  # of a data set
 
 
-def small(part: Partial, prefix: str = "") -> Partial:
-    """A part of a specification with the small value of each key of SMALL that it sets."""
+def small(part: Any, values: Mapping[str, Any] = SMALL, key: str = "") -> Any:
+    """A part of a specification with the small value of each key that it sets."""
     if not isinstance(part, dict):
-        return SMALL.get(prefix.removesuffix("."), part)
-    return {key: small(value, f"{prefix}{key}.") for key, value in part.items()}
+        return values.get(key, part)
+    return {name: small(inner, values, f"{key}.{name}".lstrip(".")) for name, inner in part.items()}
 
 
 def protocol(declared: Partial) -> Partial:
@@ -72,6 +73,7 @@ def experiment(declared: Partial, known: Partial, domains: Domains) -> Partial:
         return {**declared, "spec": merge(known["spec"], declared.get("spec", {}))}
     result = {key: value for key, value in declared.items() if key != "expect"}  # two rounds reach nothing
     result["spec"] = small(declared.get("spec", {}))
+    result["methods"] = {row: small(part, ROWS) for row, part in declared["methods"].items()}
     dataset = setting(merge(known["spec"], declared.get("spec", {})), "data", "dataset", "")
     stays = [value for key in ("claims", "only", "tune") for value in named(declared.get(key))]
     result["axes"] = {

@@ -95,12 +95,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return made(tmp_path_factory.mktemp("tuned"))
 
 
-def choices(checkout: Checkout) -> dict[str, bytes]:
-    """The files of choices by name."""
-    folder = Workspace(checkout.root).choices("tuned")
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
-
-
 def killed(checkout: Checkout, log: Path, when: Callable[[], bool]) -> None:
     """Start snakemake, and kill it with all that it has started as soon as `when`."""
     with log.open("w") as output:
@@ -137,14 +131,14 @@ def test_killed_anywhere_it_ends_in_the_choice_of_an_undisturbed_search(
     """Killed while it trains, while it chooses, and between the choice and the final runs."""
     logs = checkout.root / "logs" / "tune"
     killed(checkout, tmp_path / "1", lambda: summaries(checkout) >= 3)
-    assert not choices(checkout)
+    assert not checkout.choices()
     killed(checkout, tmp_path / "2", lambda: any(logs.glob("*.log")))
-    killed(checkout, tmp_path / "3", lambda: bool(choices(checkout)))
+    killed(checkout, tmp_path / "3", lambda: bool(checkout.choices()))
     assert summaries(checkout) < len(METHODS) * len(DATASETS) * (BUDGET + 1)
     checkout.run("all")
     calm = made(tmp_path / "calm")
     calm.python("-c", UNDISTURBED)
-    assert choices(checkout) == choices(calm) and len(choices(calm)) == 1
+    assert checkout.choices() == calm.choices() and len(calm.choices()) == 1
 
 
 def test_the_final_runs_have_what_was_chosen_and_other_seeds(checkout: Checkout) -> None:
