@@ -47,19 +47,17 @@ def small(part: Any, values: Mapping[str, Any] = SMALL, key: str = "") -> Any:
 
 def protocol(declared: Partial) -> Partial:
     """A file of reference/protocols in miniature."""
-    result = dict(declared)
-    result["spec"] = small(declared["spec"])
-    for key in {"datasets"} & {*declared}:
-        result[key] = {name: small(part) for name, part in declared[key].items()}
-    result["presets"] = {name: _by_data_set(places) for name, places in declared.get("presets", {}).items()}
-    if "seeds" in declared:
-        result["seeds"] = declared["seeds"][:SEEDS]
-    # Test images of the held-out domain are lists', too.
-    result["datasets"] = {
-        name: _without(part, "partition", "target_split", "test")
-        for name, part in result.get("datasets", {}).items()
+    datasets, presets = declared.get("datasets", {}), declared.get("presets", {})
+    seeds = {"seeds": declared["seeds"][:SEEDS]} if "seeds" in declared else {}
+    return {
+        **declared,
+        **seeds,
+        "spec": small(declared["spec"]),
+        "datasets": {name: _without_lists(small(part)) for name, part in datasets.items()},
+        "presets": {
+            name: {of: small(part) for of, part in places.items()} for name, places in presets.items()
+        },
     }
-    return result
 
 
 def published(declared: Partial) -> Partial:
@@ -129,14 +127,12 @@ def _tune(declared: Partial, axes: Partial, domains: Domains) -> Partial:
     return tune
 
 
-def _by_data_set(places: dict[str, Partial]) -> dict[str, Partial]:
-    return {name: small(part) for name, part in places.items()}
-
-
-def _without(part: Partial, block: str, key: str, value: Any) -> Partial:
-    if part.get(block, {}).get(key) != value:
+def _without_lists(part: Partial) -> Partial:
+    """All images of the held-out domain are tested, not those of an official list."""
+    division = part.get("partition", {})
+    if division.get("target_split") != "test":
         return part
-    return {**part, block: {name: inner for name, inner in part[block].items() if name != key}}
+    return {**part, "partition": {key: value for key, value in division.items() if key != "target_split"}}
 
 
 def _rounds(value: Any) -> Any:
