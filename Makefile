@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 LONG := slurm or chromium or faults or slow
 
-.PHONY: help setup demo test test-all test-isa ui faults gpu-check mutants docs lint constraints clean
+.PHONY: help setup demo test test-all test-isa ui faults gpu-check mutants miniatures docs lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps besi
 mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, then COUNT=400 random ones (SEED=0), with a score
 	@$(PYTHON) -m pytest -m mutants tests/mutants
 	$(PYTHON) -m tests.mutants.campaign --seed $${SEED:-0} --count $${COUNT:-400} --write
+
+miniatures: $(INSTALLED) ## every experiment in miniature to tables, verdicts and scorecard; what was played is not played again
+	@OMP_NUM_THREADS=1 PYTHONPATH=src $(PYTHON) -m tests.miniatures.campaign --write
 
 docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
 	@$(PYTHON) docs/generate

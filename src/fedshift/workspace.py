@@ -99,6 +99,10 @@ class Workspace:
         """The folder of a run's archived files, by `identity.run_name`."""
         return (self.archive / name).parent
 
+    def archived_choices(self, experiment: str) -> Path:
+        """The folder of the archived choices of a tuned experiment."""
+        return self.archive / "tuning" / experiment
+
     def unpacked(self, content: str) -> Path:
         """The folder in which an archived run is unpacked, by the hash of its file."""
         return self.results / "archived" / content

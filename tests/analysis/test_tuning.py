@@ -113,6 +113,17 @@ def test_the_best_round_counts_where_the_protocol_says_so(project: Project) -> N
     assert found.chosen[0].validation == pytest.approx(10.0)  # round 0
 
 
+def test_a_clone_with_the_searchs_metrics_chooses_again(project: Project) -> None:
+    experiment, collected = searched(project, AGAINST_TEST)
+    path = tuning.write(project.workspace, experiment, collected)
+    before = path.read_bytes()
+    path.unlink()
+    assert tuning.choose_again(project.workspace, ["toy"]) == [path]
+    assert path.read_bytes() == before
+    collected.path.unlink()
+    assert tuning.choose_again(project.workspace, ["toy"]) == []
+
+
 def point(rate: float, *scores: float, row: str = "fedavg", **where: Any) -> Tried:
     return Tried(Trial(row, {"local.lr": rate}), where, list(scores))
 

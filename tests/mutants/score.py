@@ -27,7 +27,7 @@ def summary(done: list[Verdict], root: Path, commit: str, seed: int, minutes: fl
     ]
     seconds = sum(one.seconds for one in done) / max(1, sum(one.seconds > 0 for one in done))
     head = (
-        f"Made by `{commit}` on {_machine()}: seed {seed}, {len(done)} mutants, "
+        f"Made by `{commit}` on {machine()}: seed {seed}, {len(done)} mutants, "
         f"{minutes:.0f} minutes ({seconds:.1f} s for each that was played).",
         "",
         f"| | drawn | {' | '.join(OUTCOMES)} | noticed |",
@@ -68,7 +68,8 @@ def commit(root: Path) -> str:
     return subprocess.check_output(command, cwd=root, text=True).strip()
 
 
-def _machine() -> str:
+def machine() -> str:
+    """The machine in words: cores and processor."""
     info = Path("/proc/cpuinfo")
     names = (
         [line.partition(": ")[2] for line in info.read_text().splitlines() if "model name" in line]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from fedshift.planning import planfile
+from fedshift.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("src", "workflow", "profiles", "slurm", "reference", "benchmarks", "Snakefile")
@@ -23,6 +24,16 @@ methods:
 {methods}
 axes: {{target: [plain], seed: [0]}}
 tables: {{main: {{columns: [target]}}}}
+"""
+# experiments/demo_tuned.yaml with fewer methods, targets and rounds: four runs of the search, two final ones.
+TUNED = """\
+title: "Tuned"
+protocol: digits
+spec: {federation: {rounds: 1}, local: {epochs: 1}}
+tune: {budget: 2, seeds: [100]}
+methods: {fedavg: , fedbn: }
+axes: {target: [plain], seed: [0]}
+tables: {main: {columns: [target]}}
 """
 
 
@@ -82,6 +93,20 @@ class Checkout:
         done = self.snakemake(*targets)
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def python(self, *arguments: str) -> str:
+        """The output of a program that runs the copy's own code."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def choices(self) -> dict[str, bytes]:
+        """The files of what the experiment `tuned` has chosen, by name."""
+        folder = Workspace(self.root).choices("tuned")
+        return {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
 
     def to_train(self, *targets: str) -> list[str]:
         """The methods of the runs that a dry run would train."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -88,29 +86,13 @@ def made(root: Path) -> Checkout:
     """A checkout with a second data set, which is there with its manifest."""
     checkout = Checkout.made(root, {"tuned": TUNED}, "experiments: [tuned]\n")
     (root / "src/fedshift/data/datasets/mirrored.py").write_text(MIRRORED)
-    python(checkout, "-m", "fedshift", "verify", "mirrored", "--write-manifest")
+    checkout.python("-m", "fedshift", "verify", "mirrored", "--write-manifest")
     return checkout
-
-
-def python(checkout: Checkout, *arguments: str) -> str:
-    """The output of a program that runs the checkout's own code."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout.root / "src")}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=checkout.root, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return made(tmp_path_factory.mktemp("tuned"))
-
-
-def choices(checkout: Checkout) -> dict[str, bytes]:
-    """The files of choices by name."""
-    folder = Workspace(checkout.root).choices("tuned")
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
 
 
 def killed(checkout: Checkout, log: Path, when: Callable[[], bool]) -> None:
@@ -149,14 +131,14 @@ def test_killed_anywhere_it_ends_in_the_choice_of_an_undisturbed_search(
     """Killed while it trains, while it chooses, and between the choice and the final runs."""
     logs = checkout.root / "logs" / "tune"
     killed(checkout, tmp_path / "1", lambda: summaries(checkout) >= 3)
-    assert not choices(checkout)
+    assert not checkout.choices()
     killed(checkout, tmp_path / "2", lambda: any(logs.glob("*.log")))
-    killed(checkout, tmp_path / "3", lambda: bool(choices(checkout)))
+    killed(checkout, tmp_path / "3", lambda: bool(checkout.choices()))
     assert summaries(checkout) < len(METHODS) * len(DATASETS) * (BUDGET + 1)
     checkout.run("all")
     calm = made(tmp_path / "calm")
-    python(calm, "-c", UNDISTURBED)
-    assert choices(checkout) == choices(calm) and len(choices(calm)) == 1
+    calm.python("-c", UNDISTURBED)
+    assert checkout.choices() == calm.choices() and len(calm.choices()) == 1
 
 
 def test_the_final_runs_have_what_was_chosen_and_other_seeds(checkout: Checkout) -> None:
@@ -189,7 +171,7 @@ def test_what_was_searched_stands_beside_the_tables(checkout: Checkout) -> None:
 
 def test_afterwards_there_is_nothing_to_do(checkout: Checkout) -> None:
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
-    assert "its settings are chosen" in python(checkout, "-m", "fedshift", "plan")
+    assert "its settings are chosen" in checkout.python("-m", "fedshift", "plan")
 
 
 def test_a_larger_budget_trains_what_is_new(checkout: Checkout) -> None:

@@ -30,6 +30,7 @@ rule collect:
 rule table:
     input:
         "results/metrics/{experiment}.parquet",
+        compared_by,
         "experiments/{experiment}.yaml",
         PUBLISHED,
     output:
@@ -53,6 +54,7 @@ rule table:
 rule figure:
     input:
         "results/metrics/{experiment}.parquet",
+        compared_by,
         "experiments/{experiment}.yaml",
         PUBLISHED,
     output:

@@ -48,7 +48,7 @@ def the_plan():
 
 
 RUNS, CELLS, EVALUATIONS = [], [], []
-IMAGES, RUN, PARTITIONED, CHOICES = {}, {}, {}, {}
+IMAGES, RUN, PARTITIONED, CHOICES, COMPARED = {}, {}, {}, {}, {}
 PACKS = defaultdict(list)
 
 
@@ -63,6 +63,7 @@ def take(path):
     IMAGES.update({images.prepared: images for images in planfile.images(path)})
     RUN.update({run.digest: run for run in RUNS})
     PARTITIONED.update({run.partition: run for run in RUNS})
+    COMPARED.update(planfile.compared(path))
     CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
     PACKS.clear()
     for run in RUNS:
@@ -176,6 +177,17 @@ def shown_by(wildcards):
 def reported(wildcards):
     """The experiments on a report's page."""
     return REQUEST.experiments if wildcards.set == "all" else [wildcards.set]
+
+
+def compared_by(wildcards):
+    """Metrics of the other experiments of this plan that the experiment's claims compare with. What is not asked for is not run."""
+    return [str(WORKSPACE.metrics(other)) for other in COMPARED.get(wildcards.experiment, ())]
+
+
+def with_compared(wildcards):
+    """The experiments on a report's page, and those that their claims compare with."""
+    names = reported(wildcards)
+    return list(dict.fromkeys([*names, *(other for name in names for other in COMPARED.get(name, ()))]))
 
 
 def tuned(experiment):

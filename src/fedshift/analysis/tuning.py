@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.collected import Collected, is_there, read
 from fedshift.analysis.collection.uses import choice_now
 from fedshift.analysis.layout.page import piped
 from fedshift.analysis.metrics.base import Metric
@@ -23,7 +23,7 @@ from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.quantities.select import choose as choose_round
 from fedshift.errors import FedshiftError
-from fedshift.experiments.choice import Choice, Chosen, path_of
+from fedshift.experiments.choice import Choice, Chosen, path_of, stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.quantity import DEFAULT
 from fedshift.experiments.schema import Experiment
@@ -107,6 +107,18 @@ def write(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     write_text(path.with_suffix(".md"), _page(choice))
     choice.write(path)
     return path
+
+
+def choose_again(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+    """Choose for those of the experiments whose search was collected, as in a clone that has pulled its
+    metrics; return the choices.
+    """
+    tuned = [experiment for experiment in (load(workspace, name) for name in names) if experiment.tune]
+    return [
+        write(workspace, experiment, read(workspace, stage_of(experiment.name)))
+        for experiment in tuned
+        if is_there(workspace, stage_of(experiment.name))
+    ]
 
 
 def chosen_values(workspace: Workspace, name: str) -> dict[tuple[str, str], dict[str, Any]]:

@@ -9,7 +9,7 @@ import click
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.rundir import RunDirectory, State
-from fedshift.workspace import Workspace
+from fedshift.workspace import TUNING, Workspace
 
 
 @click.command
@@ -42,11 +42,13 @@ def command(
         return
     if experiment is None:
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
-    runs = _runs(workspace, experiment, read_request(workspace, (experiment,), rerun=rerun).rerun)
+    rerun = read_request(workspace, (experiment.removesuffix(TUNING),), rerun=rerun).rerun
+    runs = _runs(workspace, experiment, rerun)
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
         _compare(workspace, finished)
     else:
+        _write_choice(workspace, experiment, rerun)
         _write(workspace, finished, len(runs))
 
 
@@ -57,6 +59,21 @@ def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirector
 
     uses = planned(workspace, load(workspace, experiment), None, rerun)
     return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
+
+
+def _write_choice(workspace: Workspace, experiment: str, rerun: str) -> None:
+    """Archive what a tuned experiment's search chose here."""
+    from fedshift.analysis.collection.uses import search
+    from fedshift.archive import choices
+    from fedshift.experiments.load import load
+
+    if (declared := load(workspace, experiment)).tune is None:
+        return
+    new, replaced = choices.add(workspace, experiment, search(workspace, declared, rerun))
+    for old in replaced:
+        click.echo(f"removed   {old}")
+    if new:
+        click.echo(f"archived  {new}  what its search chose")
 
 
 def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> None:
@@ -83,7 +100,7 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
     """Check every archived file, or those of an experiment; print how many are whole, outdated and refused,
     and the machines. Raises FedshiftError where a file is refused.
     """
-    from fedshift.archive import store
+    from fedshift.archive import choices, store
     from fedshift.archive.check import check
     from fedshift.archive.file import read
 
@@ -100,11 +117,20 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
         except FedshiftError as error:
             click.echo(f"refused: {error}", err=True)
             refused += 1
+    kept = choices.files(workspace, experiment)
+    for path in kept:
+        try:
+            choices.check(workspace, path)
+        except FedshiftError as error:
+            click.echo(f"refused: {error}", err=True)
+            refused += 1
     old = store.superseded(whole)
     for run in old:
         click.echo(f"not the newest of its run: {run.path}")
     size = sum(len(run.data) for run in whole)
     click.echo(f"{len(whole)} archived runs are whole ({size / 1e6:.2f} MB), {len(old)} not the newest.")
+    if kept:
+        click.echo(f"{len(kept)} choices of tuned experiments.")
     for machine, count in Counter(run.machine for run in whole).items():
         click.echo(f"{count:6}  {machine}")
     if refused:

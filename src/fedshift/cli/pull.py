@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collection.restore import restore
+from fedshift.analysis.tuning import choose_again
+from fedshift.cli.plan import read_request
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
 
@@ -47,7 +49,10 @@ def command(workspace: Workspace, remote: str | None) -> None:
             "These results are older than the experiments or the analysis: snakemake makes tables anew, and "
             "trains what no stamp names."
         )
-    elif _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):
+        return
+    for path in choose_again(workspace, read_request(workspace, ()).experiments):
+        click.echo(f"{path}: chosen again from the search that was pulled.")
+    if _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):
         raise FedshiftError(
             "snakemake --touch", "did not end well: see above", "Look at it with: snakemake -n"
         )

@@ -18,6 +18,7 @@ from fedshift.experiments.tuning import check_places
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
+from fedshift.planning.compared import compared
 from fedshift.planning.costs import cost
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
@@ -32,15 +33,17 @@ def plan(workspace: Workspace, request: Request) -> Path:
     Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
     """
     parts = _Parts(workspace, request)
-    for name in request.experiments:
-        parts.add(load(workspace, name))
+    experiments = [load(workspace, name) for name in request.experiments]
+    for experiment in experiments:
+        parts.add(experiment)
     packed = list(_packed(parts.runs.values(), request))
     waiting = [(name, run) for name, runs in parts.waiting.items() for run in _packed(runs.values(), request)]
     meta = {"request": canonical_json(asdict(request))}
     where = planfile.location(workspace, request, parts.runs)
     with atomic_path(where) as temporary:
         images = list(parts.images.values())
-        planfile.write(temporary, meta, packed, parts.cells, images, parts.evaluated, parts.choices, waiting)
+        others = (parts.evaluated, parts.choices, waiting, compared(workspace, experiments))
+        planfile.write(temporary, meta, packed, parts.cells, images, *others)
     for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
         directories = [workspace.run_at(run.directory) for run in members]
         if all(run.outcome() is State.FINISHED for run in directories):

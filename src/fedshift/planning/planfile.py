@@ -36,6 +36,7 @@ CREATE TABLE runs (
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
 CREATE TABLE evaluations (experiment TEXT, label TEXT, task TEXT);
+CREATE TABLE compared (experiment TEXT, other TEXT);
 CREATE TABLE choices (experiment TEXT PRIMARY KEY, key TEXT, made INTEGER);
 CREATE TABLE waiting (
   experiment TEXT,
@@ -169,7 +170,7 @@ def last(workspace: Workspace, request: Request) -> Path | None:
 def write(
     path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images],
     evaluations: Iterable[Evaluated] = (), choices: Iterable[Choosing] = (),
-    waiting: Iterable[tuple[str, Run]] = (),
+    waiting: Iterable[tuple[str, Run]] = (), compared: Iterable[tuple[str, str]] = (),
 ) -> None:  # fmt: skip
     """Fill a new database at `path`, which must not exist."""
     with contextlib.closing(sqlite3.connect(path)) as database, database:
@@ -180,6 +181,7 @@ def write(
         database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
         database.executemany("INSERT INTO evaluations VALUES (?, ?, ?)", evaluations)
         database.executemany("INSERT INTO choices VALUES (?, ?, ?)", choices)
+        database.executemany("INSERT INTO compared VALUES (?, ?)", compared)
         rows = [(experiment, *run) for experiment, run in waiting]
         marks = ", ".join("?" * (1 + len(Run._fields)))
         database.executemany(f"INSERT INTO waiting VALUES ({marks})", rows)
@@ -239,6 +241,15 @@ def choices(path: Path) -> list[Choosing]:
     with _open(path) as database:
         rows = database.execute("SELECT * FROM choices ORDER BY experiment")
         return [Choosing(experiment, key, bool(made)) for experiment, key, made in rows]
+
+
+def compared(path: Path) -> dict[str, list[str]]:
+    """Experiment -> the other experiments of the plan that its claims compare with, where there are some."""
+    found: dict[str, list[str]] = {}
+    with _open(path) as database:
+        for experiment, other in database.execute("SELECT * FROM compared ORDER BY experiment, other"):
+            found.setdefault(experiment, []).append(other)
+    return found
 
 
 def waiting(path: Path) -> dict[str, list[Run]]:

@@ -110,6 +110,15 @@ def test_printed_values_and_verdicts_stand_below_ours(project: Project) -> None:
     assert lines and all(any(word in line for word in WORDS) for line in lines)
 
 
+def test_of_several_rounds_the_protocols_has_the_verdict(project: Project) -> None:
+    tables = load(Workspace(ROOT), "stablefdg/table10").model_dump(exclude_unset=True)["tables"]
+    tables["table10"]["select"] = ["last", "last_third"]
+    text = written(project, paper(project, "stablefdg/table10", tables=tables), "md", printed=True)
+    lines = [line for line in text.splitlines() if line.startswith("|") and "verdict" in line.split("|")[1]]
+    cells = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines]
+    assert cells and all(last in WORDS and not last_third for last, last_third in cells)
+
+
 def test_a_table_of_settings_has_neither_seeds_nor_a_best(project: Project) -> None:
     project.declare(
         methods={"fedavg": None, "fedbn": None},

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedshift.analysis.claims.settings import changes
-from fedshift.analysis.claims.sides import Side, sides, table_of
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.verdicts.coverage import Number, numbers
@@ -21,6 +20,7 @@ from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
 from fedshift.experiments.schema import COST_MARGIN, MARGIN, SELECTED, Compared, Experiment
+from fedshift.experiments.sides import Side, sides, table_of
 from fedshift.experiments.uneven import AVERAGE
 from fedshift.workspace import Workspace
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from fedshift.analysis.claims.sides import Side, sides
 from fedshift.analysis.printed.published import by_uid
 from fedshift.experiments.schema import MARGIN
+from fedshift.experiments.sides import Side, sides
 from fedshift.workspace import Workspace
 
 OnPrint = Literal["confirmed", "contradicted", "within the spread", "not printed"]

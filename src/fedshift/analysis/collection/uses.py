@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fedshift.analysis.collection.columns import COLUMNS, OWN
+from fedshift.archive import choices
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, path_of, read, stage_of
 from fedshift.experiments.expand import Cell, expand
@@ -78,12 +79,18 @@ def planned(
 
 
 def choice_now(workspace: Workspace, experiment: Experiment, rerun: str = "code") -> Choice | None:
-    """What the search by the code installed now, or by `rerun: version`, has chosen; None where it has not
-    yet. Only of a tuned experiment.
+    """What the search by the code installed now, or by `rerun: version`, has chosen; what it chose where it
+    was archived; None where it has not been made. Only of a tuned experiment.
     """
+    names = search(workspace, experiment, rerun)
+    own = read(path_of(workspace, experiment.name, names))
+    return own or choices.find(workspace, experiment.name, names)
+
+
+def search(workspace: Workspace, experiment: Experiment, rerun: str = "code") -> list[str]:
+    """The names of the runs of a tuned experiment's search."""
     cells = expand(workspace, load(workspace, stage_of(experiment.name)))
-    names = [_use_now(workspace, cell, rerun).name for cell in cells]
-    return read(path_of(workspace, experiment.name, names))
+    return [_use_now(workspace, cell, rerun).name for cell in cells]
 
 
 def _waiting(use: Use) -> Use:

@@ -35,16 +35,20 @@ def write(
     written = []
     for name, table in cells.items():
         title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
-        own = None if judged is None else judged[judged["table"] == name]
+        if judged is not None:
+            words = dict(zip(judged["cell"], judged["verdict"], strict=True))
+            table = table.assign(
+                verdict=[words.get(key, "") for key in judge.keys_of(collected, name, table)]
+            )
         for suffix in FORMATS:
             if suffix not in formats:
                 continue
             written.append(folder / f"{name}.{suffix}")
             if suffix == "csv":
-                write_text(written[-1], csv(table))
+                write_text(written[-1], csv(cells[name]))
                 continue
             kind = KINDS[suffix]
-            text = kind.render(exported(title, table, kind.STYLE, remarks, own))
+            text = kind.render(exported(title, table, kind.STYLE, remarks))
             if suffix == "pdf":
                 pdf(text, written[-1])
             else:

@@ -48,33 +48,27 @@ class Exported:
     below: tuple[str, ...]  # names of the lines below a method's own: none, or PRINTED and VERDICT
 
 
-def exported(
-    title: str, cells: pd.DataFrame, style: Style, remarks: list[str], judged: pd.DataFrame | None = None
-) -> Exported:
-    """A table of `fedshift.analysis.tables.cells`, with printed values and the verdicts (rows of
-    `fedshift.analysis.verdicts.judge.judge` of this table) where these are given. remarks: notes of the
-    experiment.
+def exported(title: str, cells: pd.DataFrame, style: Style, remarks: list[str]) -> Exported:
+    """A table of `fedshift.analysis.tables.cells`, with printed values where it has the column `verdict`,
+    too. remarks: notes of the experiment.
     """
-    usual = _usual_seeds(cells)
-    words = {} if judged is None else _words(judged)
-    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+    usual, judged = _usual_seeds(cells), VERDICT in cells
 
     def entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> tuple[str, ...]:
         own = _own(cell, text, style, usual)
-        if judged is None:
+        if not judged:
             return (own,)
-        place = cell["method"], cell["metric"], frozenset(f"{a} {cell[a]}" for a in axes if a != "metric")
         shown = cell["published"] if pd.notna(cell["published"]) else cell["orientation"]
         mark = REMARK if cell["remark"] and pd.notna(shown) else ""
         spread = cell["published_std"] if pd.notna(cell["published"]) else cell["orientation_std"]
         if cell["published_text"]:
-            return own, style.text(cell["published_text"]), style.text(words.get(place, ""))
-        return own, _number(shown, spread, text, style) + style.text(mark), style.text(words.get(place, ""))
+            return own, style.text(cell["published_text"]), style.text(cell[VERDICT])
+        return own, _number(shown, spread, text, style) + style.text(mark), style.text(cell[VERDICT])
 
-    empty = ("",) * (1 if judged is None else 3)
+    empty = ("",) * (3 if judged else 1)
     blocks = laid_out(cells.assign(rank=ranks(cells)), entry, empty)
     notes = [*_counted(cells, usual), *footnotes([cells]), *remarks]
-    return Exported(title, blocks, notes, () if judged is None else (PRINTED, VERDICT))
+    return Exported(title, blocks, notes, (PRINTED, VERDICT) if judged else ())
 
 
 def _usual_seeds(cells: pd.DataFrame) -> int:
@@ -110,14 +104,6 @@ def _number(mean: float, deviation: float, text: Callable[[float], str], style: 
     if pd.isna(mean):
         return ""
     return style.number(text(mean), "" if pd.isna(deviation) else text(deviation))
-
-
-def _words(judged: pd.DataFrame) -> dict[tuple[str, str, frozenset[str]], str]:
-    """The verdict by row, metric and values of the columns."""
-    return {
-        (row["method"], row["metric"], frozenset(filter(None, row["at"].split(", ")))): row["verdict"]
-        for row in judged.to_dict("records")
-    }
 
 
 def lines(

@@ -25,13 +25,14 @@ from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.equivalence import Summary, Verdict
 from fedshift.experiments.load import protocol
 from fedshift.experiments.uneven import AVERAGE
+from fedshift.files import canonical_json
 from fedshift.workspace import Workspace
 
 WORDS = ("inside", "outside", "undecided", "not run", "not comparable")
 COLUMNS = [
     "uid", "paper", "printed_table", "table", "method", "at", "metric", "verdict", "why", "rule",
     "ours", "std", "seeds", "planned", "printed", "printed_std", "printed_seeds", "printed_spread",
-    "margin", "difference", "low", "high", "p", "detectable", "needed",
+    "margin", "difference", "low", "high", "p", "detectable", "needed", "cell",
 ]  # fmt: skip
 SPREADS = {
     "": "none printed: a constant",
@@ -43,7 +44,6 @@ SPREADS = {
 ROUNDING = 1e-9  # of floating point
 Cell = dict[str, Any]
 UNKNOWN: Cell = {"mean": math.nan, "std": math.nan, "seeds": 0, "planned": 0, "differs": ""}  # not collected
-Key = tuple[str, ...]
 
 
 def judge(workspace: Workspace, collected: Collected, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -51,7 +51,8 @@ def judge(workspace: Workspace, collected: Collected, tables: Mapping[str, pd.Da
 
     tables: the experiment's, as fedshift.analysis.tables.cells makes them. std, printed_std: of a sample
     (n - 1); margin, difference, low, high, detectable: percentage points; of `rule` percent, percent of the
-    printed number; of exact, its unit. Raises FedshiftError for a paper without a declared margin.
+    printed number; of exact, its unit; cell: its key (`keys_of`). Raises FedshiftError for a paper without
+    a declared margin.
     """
     experiment = collected.experiment
     printed: dict[str, list[Number]] = {}
@@ -72,25 +73,35 @@ def incomparable(workspace: Workspace, number: Number) -> str:
     return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
 
 
-def _cells(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> dict[Key, Cell]:
-    """The cells in the round that the protocol reports."""
-    rule = collected.protocol.select
+def keys_of(collected: Collected, name: str, table: pd.DataFrame) -> list[str]:
+    """What `cell` of COLUMNS calls each cell of a table; "" of those in another round than the protocol
+    reports.
+    """
+    rule, axes = collected.protocol.select, [axis for axis in collected.keys[1:] if axis in table]
+    return [
+        _key(name, cell["method"], cell["metric"], {axis: cell[axis] for axis in axes})
+        if cell.get("select", rule) == rule
+        else ""
+        for cell in table.to_dict("records")
+    ]
+
+
+def _cells(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> dict[str, Cell]:
+    """The cells in the round that the protocol reports, by key."""
     cells = {}
     for name, table in tables.items():
-        axes = [axis for axis in collected.keys[1:] if axis in table]
-        for cell in table.to_dict("records"):
-            if cell.get("select", rule) == rule:
-                key = _key(name, cell["method"], cell["metric"], {axis: cell[axis] for axis in axes})
+        for key, cell in zip(keys_of(collected, name, table), table.to_dict("records"), strict=True):
+            if key:
                 cells[key] = {str(column): value for column, value in cell.items()}
     return cells
 
 
-def _key(table: str, row: str, metric: str, values: Mapping[str, Any]) -> Key:
-    return table, row, metric, *sorted(f"{axis} {value}" for axis, value in values.items())
+def _key(table: str, row: str, metric: str, values: Mapping[str, Any]) -> str:
+    return canonical_json([table, row, metric, {axis: str(value) for axis, value in values.items()}])
 
 
 def _judged(
-    workspace: Workspace, collected: Collected, members: list[Number], cells: Mapping[Key, Cell]
+    workspace: Workspace, collected: Collected, members: list[Number], cells: Mapping[str, Cell]
 ) -> list[Cell]:
     """The rows of one printed table."""
     margins, experiment = margin(workspace, members[0].paper), collected.experiment
@@ -161,6 +172,7 @@ def _row(number: Number, printed: Published, ours: Summary, theirs: Summary) -> 
         "printed_std": theirs.deviation if theirs.sampled else printed.std,
         "printed_seeds": printed.n,
         "printed_spread": SPREADS[printed.kind],
+        "cell": _key(place.table, place.row, place.metric, place.values),
     }
 
 

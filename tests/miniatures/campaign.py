@@ -1,0 +1,94 @@
+"""Plays the miniatures of all experiments, one after the other in one project, so that what two share is trained once.
+
+python -m tests.miniatures.campaign [NAME ...] [--again] [--write]
+
+The project and what was played stay below build/miniatures, and what is there is not played again: whoever is cut off goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedshift.analysis.layout.page import piped
+from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.experiments.load import available
+from fedshift.workspace import Workspace
+from tests.miniatures.play import Played, play
+from tests.miniatures.world import world
+from tests.mutants.score import commit, machine
+from tests.workflow.checkout import REPOSITORY, Checkout
+
+FOLDER = REPOSITORY / "build" / "miniatures"
+PAGE = REPOSITORY / "docs" / "miniatures.md"
+BEGIN, END = "<!-- played: written by `make miniatures` -->", "<!-- end of what was played -->"
+CLAIMED = ("confirmed", "refuted", "undecided")
+
+
+def table(done: Sequence[Played], missing: int) -> str:
+    """What was played, as Markdown."""
+    heads = [
+        "experiment",
+        "runs",
+        "trained here",
+        "CPU s",
+        "cells",
+        "filled",
+        *WORDS,
+        *(f"claims {w}" for w in CLAIMED),
+    ]
+    rows = [_row(one.experiment, one) for one in done]
+    total = Played(
+        "all",
+        *(sum(values) for values in zip(*(one[1:6] for one in done), strict=True)),
+        {word: sum(one.verdicts.get(word, 0) for one in done) for word in WORDS},
+        {word: sum(one.claims.get(word, 0) for one in done) for word in CLAIMED},
+    )
+    left = f"; {missing} experiments were not played" if missing else ""
+    head = f"Made by `{commit(REPOSITORY)}` on {machine()}: {len(done)} experiments, {total.seconds / 60:.0f} CPU minutes{left}."
+    return head + "\n\n" + piped([heads, *rows, _row("all", total)], ["---", *["---:"] * (len(heads) - 1)])
+
+
+def _row(name: str, one: Played) -> list[str]:
+    numbers = [one.runs, one.new, round(one.seconds), one.cells, one.filled]
+    numbers += [one.verdicts.get(word, 0) for word in WORDS] + [one.claims.get(word, 0) for word in CLAIMED]
+    return [name, *map(str, numbers)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.miniatures.campaign", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("names", nargs="*", help="experiments; without one all")
+    parser.add_argument("--again", action="store_true", help="forget what was played")
+    parser.add_argument("--write", action="store_true", help="write the table of docs/miniatures.md")
+    chosen = parser.parse_args()
+    if chosen.again:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    every = available(Workspace(REPOSITORY))
+    root = FOLDER / "project"
+    checkout = Checkout(root) if root.exists() else world(root)
+    for name in chosen.names or every:
+        if not _file(name).exists():
+            one = play(checkout, name)
+            _file(name).parent.mkdir(parents=True, exist_ok=True)
+            _file(name).write_text(json.dumps(one._asdict()))
+            print(f"{name}: {one.new} of {one.runs} runs trained, {one.seconds:.0f} s", flush=True)
+    done = [Played(**json.loads(_file(name).read_text())) for name in every if _file(name).exists()]
+    checkout.python("-m", "fedshift", "scorecard")
+    text = table(done, len(every) - len(done))
+    print(text)
+    if chosen.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+
+
+def _file(name: str) -> Path:
+    return FOLDER / "played" / f"{name}.json"
+
+
+if __name__ == "__main__":
+    main()
