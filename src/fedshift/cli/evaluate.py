@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import device_option, plan_option, threads_option
 from fedshift.cli._settings import parsed
 from fedshift.cli.plan import read_request, rerun_option
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("subject", metavar="EXPERIMENT|DIGEST")
+@click.argument("subject", metavar="EXPERIMENT|DIGEST", shell_complete=complete(experiments))
 @click.argument("evaluation", required=False)
 @plan_option
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of EVALUATION.")

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from fedshift.archive.store import paths
+from fedshift.cli._json import echo_json, json_option
+from fedshift.cli._names import complete, experiments
 from fedshift.errors import unknown
 from fedshift.experiments import uneven
 from fedshift.experiments.choice import stage_of
@@ -52,7 +54,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
@@ -66,6 +68,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     default="table",
     show_default=True,
 )
+@json_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -77,6 +80,7 @@ def command(
     rerun: str | None,
     retry_failed: bool,
     listing: str,
+    as_json: bool,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
     overrides = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
@@ -98,56 +102,90 @@ def command(
         )
         click.echo("\n".join(rows))
     else:
-        _table(workspace, path, request)
+        _table(workspace, path, request, as_json)
 
 
-def _table(workspace: Workspace, path: Path, request: Request) -> None:
-    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
+def _rows(workspace: Workspace, path: Path, request: Request) -> list[tuple[str, list[Run]]]:
+    """A line for each experiment and its tuning, and one for all, with the runs that it counts."""
     waiting = planfile.waiting(path)
     rows = []
     for name in request.experiments:
         stages = [stage_of(name)] if load(workspace, name).tune else []
         rows += [(part, planfile.runs(path, experiments=(part,))) for part in stages]
         rows.append((name, waiting.get(name) or planfile.runs(path, experiments=(name,))))
-    every = planfile.runs(path)
     final = [run for runs in waiting.values() for run in runs]
-    rows = rows if len(rows) == 1 else [*rows, ("all, each run once", [*every, *final])]
+    return rows if len(rows) == 1 else [*rows, ("all, each run once", [*planfile.runs(path), *final])]
+
+
+def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses) -> list[dict[str, Any]]:
+    """What is planned and left to do, as numbers: of each experiment, then of all."""
+    waiting = planfile.waiting(path)
+    final = {run.name for runs in waiting.values() for run in runs}
+    unfinished = final | {run.name for run in _unfinished(workspace, planfile.runs(path))}
+    facts = []
+    for name, runs in _rows(workspace, path, request):
+        todo = [run for run in runs if run.name in unfinished]
+        facts.append(
+            {
+                "experiment": name,
+                "runs": len(runs),
+                "done": len(runs) - len(todo),
+                "packs": len({run.pack for run in todo}),
+                "images": sum(run.images for run in todo),
+                "hours": sum(run.minutes for run in todo) / 60,
+                "disk_mb": job.disk_mb(todo, request.parallel),
+                "guessed": guesses.of(todo),
+                "waits": name in waiting,
+            }
+        )
+    return facts
+
+
+def _table(workspace: Workspace, path: Path, request: Request, as_json: bool) -> None:
+    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
+    waiting, every = planfile.waiting(path), planfile.runs(path)
+    final = [run for runs in waiting.values() for run in runs]
     guesses = Guesses(workspace, [*every, *final], request.device)
-    width = max(len(name) for name, _ in rows)
+    facts = _facts(workspace, path, request, guesses)
+    left = _unfinished(workspace, every)
+    notes = [*_notes(workspace, path, request, left, final), *guesses.lines()]
+    if as_json:
+        echo_json({"plan": str(path), "device": request.device, "experiments": facts, "notes": notes})
+        return
+    width = max(len(row["experiment"]) for row in facts)
     click.echo(
         f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
     )
-    left = _unfinished(workspace, every)
-    unfinished = {run.name for run in left} | {run.name for run in final}
-    for name, runs in rows:
-        todo = [run for run in runs if run.name in unfinished]
-        packs = len({run.pack for run in todo})
-        images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
-        hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
-        disk = f"{job.disk_mb(todo, request.parallel) / 1e3:.1f} GB"
+    for row in facts:
+        images = f"{row['images'] / 1e6:.1f} M"
+        hours = f"{'~' if row['guessed'] else ''}{row['hours']:.1f}"
+        disk = f"{row['disk_mb'] / 1e3:.1f} GB"
         click.echo(
-            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} "
-            f"{disk:>9}" + (" (wait)" if name in waiting else "")
+            f"{row['experiment']:{width}} {row['runs']:6} {row['done']:6} {row['packs']:6} {images:>9} "
+            f"{hours:>9} {disk:>9}" + (" (wait)" if row["waits"] else "")
         )
     click.echo(
         f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
         f"Plan: {path}"
     )
-    if other := sum(run.of_other_code for run in every):
-        click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
+    for line in notes:
+        click.echo(line)
+
+
+def _notes(
+    workspace: Workspace, path: Path, request: Request, left: list[Run], final: list[Run]
+) -> Iterator[str]:
+    """What to know about a plan; left: what is not finished, final: what waits for a choice."""
+    if other := sum(run.of_other_code for run in planfile.runs(path)):
+        yield f"Done, of these by other code than is installed: {other} (rerun: version)."
     names = [workspace.name_of(workspace.run_at(run.directory)) for run in left]
     if archived := sum(bool(paths(workspace, name)) for name in names):
-        click.echo(f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them).")
-    lines = [
-        *_tuned(workspace, path, waiting),
-        *_lacking(workspace, [*left, *final]),
-        *_long([*left, *final], request),
-        *_slow_bf16([*left, *final], request),
-        *_uneven(workspace, path, request),
-        *guesses.lines(),
-    ]
-    for line in lines:
-        click.echo(line)
+        yield f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them)."
+    yield from _tuned(workspace, path, planfile.waiting(path))
+    yield from _lacking(workspace, [*left, *final])
+    yield from _long([*left, *final], request)
+    yield from _slow_bf16([*left, *final], request)
+    yield from _uneven(workspace, path, request)
 
 
 def _tuned(workspace: Workspace, path: Path, waiting: dict[str, list[Run]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._names import complete, registered
 from fedshift.cli._planned import plan_option
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("name", metavar="DATASET[/RECIPE]")
+@click.argument("name", metavar="DATASET[/RECIPE]", shell_complete=complete(registered("datasets")))
 @plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")
