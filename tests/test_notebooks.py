@@ -24,12 +24,19 @@ def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.M
     monkeypatch.setenv("FEDSHIFT_ROOT", str(root))
     monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": root}}).execute()
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": root}}
+    ).execute()
     text = "\n".join(
-        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()) if cell.cell_type == "code"
+        output.get("text", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if cell.cell_type == "code"
     )
     assert "error:" not in text and "failed" not in text and "Traceback" not in text, text
-    pictures = sum("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
+    pictures = sum(
+        "image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())
+    )
     if path.stem == "domain_shift":
         assert pictures == 3
     else:

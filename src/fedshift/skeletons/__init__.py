@@ -124,8 +124,8 @@ def write(workspace: Workspace, kind: str, name: str) -> list[Path]:
     for path in texts:
         if path.exists():
             raise FedshiftError(path, "is there already", "Choose another name.")
-    for path, entry in skeleton.entries.items():
-        texts[workspace.root / path] = _with(workspace.root / path, entry, name)
+    for place, entry in skeleton.entries.items():
+        texts[workspace.root / place] = _with(workspace.root / place, entry, name)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
