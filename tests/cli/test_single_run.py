@@ -18,6 +18,7 @@ from fedshift.analysis.collect import collect
 from fedshift.analysis.select import selected
 from fedshift.rundir import State
 from fedshift.workspace import Workspace
+from tests.data.conftest import plant
 from tests.verbs import done, refused
 from tests.verbs import fedshift as called
 
@@ -92,3 +93,16 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
 )
 def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:
     refused(called(project, "run", *arguments), *parts)
+
+
+def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "my clinics", ("a", "b", "c"), ("ill", "well"), each=12)
+    asked = ["run", "fedavg", "--data", f"folder:{tree}", "--target", "b", "--rounds", "1"]
+    output = done(called(project, *asked))
+    (run,) = Workspace(project).runs()
+    assert run.summary() and "held out b" in output and "licence: the user's" in output
+    assert (project / "data" / "raw" / "folder" / "my-clinics").is_symlink()
+    assert "licence" not in done(called(project, *asked))  # finished: nothing is fetched again
+    other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
+    asked = ["run", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
+    refused(called(project, *asked), "exists already and is not")
