@@ -59,7 +59,7 @@ def test_it_passes_its_tests_as_it_is_written(kind: str, tmp_path: Path) -> None
     )
     output = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS[kind], "-k", chosen)
     assert "passed" in output and "failed" not in output
-    files = [line for line in written.splitlines() if line.endswith("mine.py")]
+    files = [line for line in written.splitlines() if line.endswith("mine.py") and line[0] != " "]
     python(root, "-m", "ruff", "check", *files)
     python(root, "-m", "ruff", "format", "--check", *files)
     if kind == "method":
