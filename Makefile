@@ -32,8 +32,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table, a picture and what to do next
 	@begin=$$SECONDS
 	$(PYTHON) -m snakemake --profile profiles/local demo
+	spent=$$((SECONDS - begin))
 	cat results/tables/demo/summary.md
-	echo "demo:    $$((SECONDS - begin)) s"
+	$(PYTHON) -m fedshift rank demo
+	echo "demo:    $$spent s"
 	echo "domains: $$(echo data/prepared/digits/16-*.png)"
 	echo "tables:  results/tables/demo/table.md, .csv, .html"
 	echo "figures: $$(echo results/figures/demo/*)"
