@@ -16,7 +16,7 @@ from fedshift.registry import names
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.conftest import plant
-from tests.verbs import done, fedshift
+from tests.verbs import done, fedshift, refused
 
 
 @pytest.fixture
@@ -73,3 +73,5 @@ def test_the_verb_says_what_it_costs(project: Path, clinics: Address) -> None:
     output = done(fedshift(project, "compare", "--data", f"folder:{clinics.tree}", *asked))
     assert "experiments/compare/clinics.yaml" in output
     assert "compare/clinics" in output and " 6 " in output  # runs
+    asked = ["--methods", "fedavg", "--set", "local.lrr=1", "--name", "wrong", "--plan-only"]
+    refused(fedshift(project, "compare", "--data", "folder:clinics", *asked), "unknown key 'local.lrr'")

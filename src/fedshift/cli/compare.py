@@ -63,7 +63,7 @@ def command(
     declared = compare.declaration(
         workspace,
         where,
-        methods.split(","),
+        methods.replace(" ", "").split(","),
         protocol=protocol,
         seeds=_numbers(seeds) if seeds else None,
         rounds=rounds,
@@ -81,10 +81,11 @@ def command(
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:
-    """Call another verb."""
+    """Call another verb; what it refuses ends this one."""
     from fedshift.cli import main
 
-    main.main(["--root", str(workspace.root), *arguments], standalone_mode=False)
+    if status := main.main(["--root", str(workspace.root), *arguments], standalone_mode=False):
+        sys.exit(status)
 
 
 def _numbers(text: str) -> list[int]:
