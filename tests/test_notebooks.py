@@ -16,6 +16,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # a minute of a quiet core
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = copied(tmp_path / "checkout")
