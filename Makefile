@@ -29,13 +29,25 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 	echo "set-up: $$((SECONDS - begin)) s"
 
-demo: $(INSTALLED) ## train the small embedded experiment; ends with a table, a figure and a check
+demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table, a picture and what to do next
 	@begin=$$SECONDS
 	$(PYTHON) -m snakemake --profile profiles/local demo
-	echo "demo:   $$((SECONDS - begin)) s"
-	echo "table:  results/tables/demo/table.md, .csv, .html"
-	echo "figure: $$(echo results/figures/demo/*)"
-	echo "check:  results/tables/demo/check.json"
+	spent=$$((SECONDS - begin))
+	cat results/tables/demo/summary.md
+	$(PYTHON) -m fedshift rank demo
+	echo "demo:    $$spent s"
+	echo "domains: $$(echo data/prepared/digits/16-*.png)"
+	echo "tables:  results/tables/demo/table.md, .csv, .html"
+	echo "figures: $$(echo results/figures/demo/*)"
+	echo "report:  results/report/demo/index.html"
+	echo "check:   results/tables/demo/check.json"
+	echo
+	echo "What next:  source $(VENV)/bin/activate"
+	echo "  fedshift run fdse --data digits --target ink --rounds 3      one method once"
+	echo "  fedshift compare --data folder:PATH --methods all            all methods on your own images"
+	echo "  fedshift new method NAME                                     a method of your own"
+	echo "  docs/notebooks/domain_shift.ipynb                            what domain shift is, in ten minutes"
+	echo "  fedshift list experiments                                    the papers' tables"
 
 test: $(INSTALLED) ## run the tests that need neither Slurm nor Chromium nor many minutes (JOBS=2 at once)
 	@$(PYTEST) -m 'not mutants and not ($(LONG))'

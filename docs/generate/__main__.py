@@ -1,4 +1,5 @@
-"""Writes what pages show of the code and of kept results: docs/claims.md, coverage.md, equations.md, figures.md, methods.md, protocols.md, results.md,
+"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, equations.md, figures.md, methods.md,
+protocols.md, results.md,
 settings.md, schemas/*.json, the tables of README.
 
 `make docs`; a test compares them.
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import results
 import scorecard
+from columns import columns
 from equations import equations
 from methods import methods
 from printed_claims import claims
@@ -26,6 +28,7 @@ from schemas import schema
 ROOT = Path(__file__).parents[2]
 PAGES = {
     "docs/claims.md": claims,
+    "docs/columns.md": columns,
     "docs/coverage.md": coverage,
     "docs/equations.md": equations,
     "docs/figures.md": figures,

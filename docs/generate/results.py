@@ -14,7 +14,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
+from fedshift.analysis.collection.collected import beside
 from fedshift.files import sha256
+from fedshift.identity import prepared_name
+from fedshift.spec import RunSpec
+from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "results"
@@ -51,6 +57,8 @@ def keep(experiment: str) -> None:
     folder.mkdir(parents=True)
     for path in [*tables.glob("*.md"), *tables.glob("*.csv"), *figures.glob("*.png")]:
         shutil.copy(path, folder)
+    for dataset, picture in _domains(experiment).items():
+        shutil.copy(picture, folder / f"{dataset}.png")
     source = {
         "commit": _git("rev-parse", "--short=7", "HEAD")
         + (" with changes" if _git("status", "--porcelain", "src") else ""),
@@ -59,6 +67,15 @@ def keep(experiment: str) -> None:
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
+
+
+def _domains(experiment: str) -> dict[str, Path]:
+    """Data set -> the picture of its domains that lies beside the images of the experiment's runs."""
+    workspace = Workspace(ROOT)
+    runs = pq.read_table(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
+    sources = [RunSpec.model_validate_json(spec).data for spec in runs]
+    pictures = {data.dataset: workspace.prepared(prepared_name(data)).with_suffix(".png") for data in sources}
+    return {dataset: picture for dataset, picture in pictures.items() if picture.exists()}
 
 
 def _git(*words: str) -> str:

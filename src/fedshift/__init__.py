@@ -1,3 +1,26 @@
-"""fedshift: federated learning under domain shift, reproduced."""
+"""fedshift: federated learning under domain shift, reproduced.
 
+In Python: `load_data`, `run`, `load_run`, `evaluate`, `results` (docs/python.md), loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedshift.api import Data, Run, evaluate, load_data, load_run, results, run
+
+__all__ = ["Data", "Run", "evaluate", "load_data", "load_run", "results", "run"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'fedshift' has no attribute '{name}'")
+    from fedshift import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -28,7 +28,7 @@ ENGINE = ("fedshift.training.assemble",)
 PATIENCE = "fedshift.training.patience"  # of runs that may stop early
 
 # Modules that describe or record, and do not compute: a change in them re-runs nothing.
-DESCRIBE = frozenset(
+DESCRIBE = frozenset(["fedshift"]) | frozenset(
     f"fedshift.{name}"
     for name in (
         "equations",

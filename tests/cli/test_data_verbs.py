@@ -141,6 +141,7 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     assert result.exit_code == 2 and "fedshift prepare digits --release original --px 16" in result.output
     result = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
     assert result.output.strip() == str(project / images.prepared) and result.exit_code == 0
+    assert (project / images.prepared).with_suffix(".png").is_file()  # its domains side by side
     assert call(project, "partition", first, *plan).output.strip() == str(project / partitions[0])
     assert not (project / partitions[1]).exists()
     result = call(project, "partition", *plan)

@@ -23,6 +23,7 @@ from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.columns import write_columns
 from fedshift.data.fetch import fetch
 from fedshift.data.load import mapped
+from fedshift.data.plots import plot_domains
 from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.errors import FedshiftError
@@ -279,3 +280,11 @@ def test_who_comes_second_waits_and_finds_it_done(workspace: Workspace, tree: Pa
         == [str(workspace.prepared(prepared_name(Source(dataset="folder", release="mine", prepare=PX))))] * 2
     )
     assert len(list(Path(told[0]).parent.iterdir())) == 1
+
+
+def test_a_picture_shows_a_row_for_each_domain(tmp_path: Path) -> None:
+    """An image of a class that a domain lacks is left out."""
+    index = pd.DataFrame({"domain": ["a", "a", "b"], "label": [0, 1, 0], "class": ["x", "y", "x"]})
+    plot_domains(np.zeros((3, 8, 8, 3), np.uint8), index, tmp_path / "domains.png")
+    with Image.open(tmp_path / "domains.png") as picture:
+        assert picture.size == (360, 252)  # 1.4 + .8 x 2 classes and .5 + .8 x 2 domains inches, at 120 dpi

@@ -6,7 +6,9 @@ import os
 import signal
 import threading
 
-from fedshift.training.stop import stoppable
+import pytest
+
+from fedshift.training.stop import interruptible, stoppable
 
 
 def test_the_first_sigterm_asks_and_a_second_one_would_end() -> None:
@@ -32,3 +34,21 @@ def test_in_another_thread_nothing_changes() -> None:
     thread.start()
     thread.join()
     assert seen == [False, before]
+
+
+def test_ctrl_c_asks_a_run_that_trains_and_a_second_one_ends_it() -> None:
+    lines: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with interruptible(lines.append), stoppable() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested and len(lines) == 1 and "Ctrl-C again" in lines[0]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_ends_at_once_where_nothing_trains() -> None:
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt), interruptible(lines.append):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert not lines

@@ -18,7 +18,8 @@ VERBS = {
     "prepare": "Decode raw images once into a memory map.",
     "partition": "Give every sample to a client, and to train, validation or test.",
     "plan": "Expand experiments to runs: what there is to do and what it costs.",
-    "run": "Make all results of one experiment with Snakemake, and what they need.",
+    "run": "Make all results of one experiment with Snakemake, or train one run of a method.",
+    "compare": "Train methods alike on one data set, your own too; ends with their table.",
     "status": "Count finished, running, failed and missing runs.",
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
@@ -35,6 +36,7 @@ VERBS = {
     "release": "Free runs whose process died with its machine.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
+    "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",
     "scorecard": "Count printed numbers and claims by verdict, for every table of every paper, on one page.",
 }
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from fedshift.cli._planned import unchanged
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import evaluations
@@ -54,14 +52,6 @@ def named(
     task = Task(name, params, selection or task.selection, images)
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, _runs(uses))}
-
-
-def parsed(options: tuple[str, ...]) -> dict[str, object]:
-    """Parameters of `--param KEY=VALUE`, values as YAML. Raises FedshiftError where there is no "="."""
-    for option in options:
-        if "=" not in option:
-            raise FedshiftError(f"--param {option}", "has no '='", "Write --param KEY=VALUE.")
-    return {key: yaml.safe_load(value) for key, _, value in (option.partition("=") for option in options)}
 
 
 def _runs(uses: list[Use]) -> list[Use]:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import click
 
+from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.rundir import RunDirectory, State
@@ -13,7 +14,7 @@ from fedshift.workspace import TUNING, Workspace
 
 
 @click.command
-@click.argument("experiment", required=False)
+@click.argument("experiment", required=False, shell_complete=complete(experiments))
 @click.option(
     "--check",
     "checking",

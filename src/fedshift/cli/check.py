@@ -6,11 +6,12 @@ import click
 
 from fedshift.analysis.check import Comparison, check, write
 from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._names import complete, experiments
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.pass_context
 def command(context: click.Context, experiment: str) -> None:
     """Hold the results of EXPERIMENT against what it must reach; ends with 1 where something falls short."""

@@ -8,12 +8,13 @@ import click
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.workspace import TUNING, Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.option(
     "--plan",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
 from fedshift.doctor import examine
 from fedshift.workspace import Workspace
@@ -14,7 +15,7 @@ MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...]) -> None:
     """Look at GPU, precision, cores, Slurm, DVC, MLflow, disk and data, for experiments (default: those of

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import device_option, plan_option, threads_option
+from fedshift.cli._settings import parsed
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("subject", metavar="EXPERIMENT|DIGEST")
+@click.argument("subject", metavar="EXPERIMENT|DIGEST", shell_complete=complete(experiments))
 @click.argument("evaluation", required=False)
 @plan_option
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of EVALUATION.")
@@ -64,6 +66,7 @@ def command(
     import torch
 
     from fedshift.analysis.collection.uses import planned
+    from fedshift.api.runs import finished
     from fedshift.cli import _tasks
     from fedshift.experiments.load import load
     from fedshift.training.device import device as device_of
@@ -85,12 +88,12 @@ def command(
         if evaluation is None:
             tasks = _tasks.declared(workspace, experiment, uses, plan)
         else:
-            values = _tasks.parsed(params)
+            values = parsed(params, "--param")
             tasks = _tasks.named(workspace, experiment, uses, evaluation, values, selection, images)
         _of_experiment(workspace, experiment, tasks, torch_device)
     elif evaluation is not None:
-        task = Task(evaluation, _tasks.parsed(params), selection or "best_first", images)
-        _of_run(_run(workspace, subject), [task], workspace, torch_device)
+        task = Task(evaluation, parsed(params, "--param"), selection or "best_first", images)
+        _of_run(finished(workspace, subject).path, [task], workspace, torch_device)
     else:
         cure = "See: fedshift list experiments. Of a run, name an EVALUATION, too."
         raise FedshiftError(workspace.experiments, f"there is no experiment '{subject}'", cure)
@@ -129,21 +132,3 @@ def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.de
     for task, path in zip(tasks, paths, strict=True):
         click.echo(f"{task.evaluation}: {get('evaluations', task.evaluation).line(read(path)[0])}\n{path}")
     return paths
-
-
-def _run(workspace: Workspace, digest: str) -> Path:
-    """The directory of the finished run whose name alone begins with `digest`."""
-    runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
-    matching = [run.path for run in runs if run.name.startswith(digest)]
-    if not matching:
-        raise FedshiftError(
-            workspace.results,
-            f"no finished run is called '{digest}', nor an experiment",
-            "See: fedshift status --runs, fedshift list experiments.",
-        )
-    if len(matching) > 1:
-        names = ", ".join(path.name for path in matching)
-        raise FedshiftError(
-            workspace.results, f"'{digest}' begins several finished runs", f"One of: {names}."
-        )
-    return matching[0]

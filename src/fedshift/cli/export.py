@@ -8,11 +8,12 @@ import click
 
 from fedshift.analysis import export
 from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._names import complete, experiments
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.option(
     "--tex", "formats", flag_value="tex", multiple=True, help="LaTeX (booktabs, siunitx, graphicx)."
 )

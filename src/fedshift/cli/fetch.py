@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._names import complete, registered
+
 if TYPE_CHECKING:
     from fedshift.workspace import Workspace
 
 
 @click.command("fetch")
-@click.argument("name", metavar="NAME|weights")
+@click.argument("name", metavar="NAME|weights", shell_complete=complete(registered("datasets")))
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--release", help="Release; for `folder`, your name for the tree.  [default: original]")
 @click.option(

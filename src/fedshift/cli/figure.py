@@ -6,11 +6,12 @@ import click
 
 from fedshift.analysis.drawing import static
 from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._names import complete, experiments
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
     """Draw the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as

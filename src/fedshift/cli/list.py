@@ -7,6 +7,7 @@ from __future__ import annotations
 import click
 
 from fedshift import registry
+from fedshift.cli._json import echo_json, json_option
 from fedshift.experiments.load import available, load
 from fedshift.workspace import Workspace
 
@@ -15,9 +16,13 @@ KINDS = [*registry.PACKAGES, "experiments"]
 
 @click.command
 @click.argument("kind", type=click.Choice(KINDS), required=False)
+@json_option
 @click.pass_obj
-def command(workspace: Workspace, kind: str | None) -> None:
+def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
     """Name what there is, of one KIND or of all."""
+    if as_json:
+        echo_json({section: _titles(workspace, section) for section in ([kind] if kind else KINDS)})
+        return
     for section in [kind] if kind else KINDS:
         titles = _titles(workspace, section)
         width = max(map(len, titles), default=0)

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fedshift.archive.store import paths
+from fedshift.cli._json import json_option
+from fedshift.cli._names import complete, experiments
+from fedshift.cli._plan_table import show
 from fedshift.errors import unknown
-from fedshift.experiments import uneven
-from fedshift.experiments.choice import stage_of
-from fedshift.experiments.load import available, load, read, trials
-from fedshift.experiments.tuning import unequal
+from fedshift.experiments.load import available, read
 from fedshift.packstamp import forget_failures
-from fedshift.planning import job, planfile
-from fedshift.planning.costs import counts
-from fedshift.planning.hashes import COSTS
-from fedshift.planning.lacking import lacking, messages
+from fedshift.planning import planfile
 from fedshift.planning.plan import plan
-from fedshift.planning.planfile import Run
-from fedshift.planning.rates import speed
 from fedshift.planning.request import DEVICES, RERUN, Request
-from fedshift.rundir import State
-from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
 rerun_option = click.option(
@@ -52,7 +41,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
@@ -66,6 +55,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     default="table",
     show_default=True,
 )
+@json_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -77,6 +67,7 @@ def command(
     rerun: str | None,
     retry_failed: bool,
     listing: str,
+    as_json: bool,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
     overrides = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
@@ -98,144 +89,4 @@ def command(
         )
         click.echo("\n".join(rows))
     else:
-        _table(workspace, path, request)
-
-
-def _table(workspace: Workspace, path: Path, request: Request) -> None:
-    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
-    waiting = planfile.waiting(path)
-    rows = []
-    for name in request.experiments:
-        stages = [stage_of(name)] if load(workspace, name).tune else []
-        rows += [(part, planfile.runs(path, experiments=(part,))) for part in stages]
-        rows.append((name, waiting.get(name) or planfile.runs(path, experiments=(name,))))
-    every = planfile.runs(path)
-    final = [run for runs in waiting.values() for run in runs]
-    rows = rows if len(rows) == 1 else [*rows, ("all, each run once", [*every, *final])]
-    guesses = Guesses(workspace, [*every, *final], request.device)
-    width = max(len(name) for name, _ in rows)
-    click.echo(
-        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
-    )
-    left = _unfinished(workspace, every)
-    unfinished = {run.name for run in left} | {run.name for run in final}
-    for name, runs in rows:
-        todo = [run for run in runs if run.name in unfinished]
-        packs = len({run.pack for run in todo})
-        images = f"{sum(run.images for run in todo) / 1e6:.1f} M"
-        hours = f"{'~' if guesses.of(todo) else ''}{sum(run.minutes for run in todo) / 60:.1f}"
-        disk = f"{job.disk_mb(todo, request.parallel) / 1e3:.1f} GB"
-        click.echo(
-            f"{name:{width}} {len(runs):6} {len(runs) - len(todo):6} {packs:6} {images:>9} {hours:>9} "
-            f"{disk:>9}" + (" (wait)" if name in waiting else "")
-        )
-    click.echo(
-        f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
-        f"Plan: {path}"
-    )
-    if other := sum(run.of_other_code for run in every):
-        click.echo(f"Done, of these by other code than is installed: {other} (rerun: version).")
-    names = [workspace.name_of(workspace.run_at(run.directory)) for run in left]
-    if archived := sum(bool(paths(workspace, name)) for name in names):
-        click.echo(f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them).")
-    lines = [
-        *_tuned(workspace, path, waiting),
-        *_lacking(workspace, [*left, *final]),
-        *_long([*left, *final], request),
-        *_slow_bf16([*left, *final], request),
-        *_uneven(workspace, path, request),
-        *guesses.lines(),
-    ]
-    for line in lines:
-        click.echo(line)
-
-
-def _tuned(workspace: Workspace, path: Path, waiting: dict[str, list[Run]]) -> Iterator[str]:
-    """How far tuned experiments are, and where rows are not searched with the same budget."""
-    for experiment, _, made in planfile.choices(path):
-        runs = waiting.get(experiment, [])
-        if made:
-            yield f"{experiment}: its settings are chosen (results/tuning/{experiment}/)."
-        else:
-            yield (
-                f"{experiment}: {len(runs)} final runs wait for what {stage_of(experiment)} chooses, counted "
-                "as they would be untuned; snakemake goes on to them by itself."
-            )
-        if counts := unequal(trials(workspace, load(workspace, experiment))):
-            rows = ", ".join(f"{row} {count}" for row, count in counts.items())
-            yield f"{experiment}: rows are tuned with different budgets (points): {rows}."
-
-
-def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]:
-    """Lines on table means that are not over the same values for every method."""
-    for name in request.experiments:
-        uses = [use for use in planfile.cells(path) if use.experiment == name]
-        values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
-        yield from uneven.warnings(load(workspace, name), values)
-
-
-def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
-    return [run for run in runs if workspace.run_at(run.directory).outcome() is not State.FINISHED]
-
-
-def _lacking(workspace: Workspace, todo: Iterable[Run]) -> list[str]:
-    return messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo]))
-
-
-def _long(todo: Iterable[Run], request: Request) -> Iterator[str]:
-    """A line on runs that may outlast a job."""
-    if longer := [run for run in todo if job.longer([run], request.parallel, request.hours)]:
-        longest = max(longer, key=lambda run: run.minutes)
-        yield (
-            f"{len(longer)} runs may outlast a job of {request.hours} hours (params.yaml: hours) and rely on "
-            f"their checkpoints: "
-            f"the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, {longest.directory}"
-        )
-
-
-def _slow_bf16(todo: Iterable[Run], request: Request) -> Iterator[str]:
-    """A line on runs in bf16, where the CPU has no instructions for it."""
-    import torch
-
-    from fedshift.federation.products import has_bf16
-
-    if has_bf16(torch.device(request.device)):
-        return
-    if count := sum(RunSpec.model_validate_json(run.spec).local.precision == "bf16" for run in todo):
-        yield (
-            f"{count} runs are in bf16, for which this CPU has no instructions: they take longer than in "
-            f"fp32 (docs/runs.md, Precision)."
-        )
-
-
-class Guesses:
-    """What the estimates of a plan's runs are reckoned from where it was not measured or counted: marked `~`
-    in the table.
-    """
-
-    def __init__(self, workspace: Workspace, runs: Iterable[Run], device: str) -> None:
-        self.device = device
-        self._speeds: dict[str, str] = {}  # digest -> network and the source of its speed
-        self._uncounted: dict[str, str] = {}
-        for run in runs:
-            spec = RunSpec.model_validate_json(run.spec)
-            counted = counts(workspace, spec.data.dataset, spec.data.release)
-            estimate = speed(workspace, spec, device)
-            if not estimate.measured:
-                network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
-                self._speeds[run.digest] = f"{network} (from {estimate.source})"
-            if not counted.source:
-                name, release = spec.data.dataset, spec.data.release
-                self._uncounted[run.digest] = (
-                    f"{name} {release}, a guess. Run: fedshift fetch {name} --release {release}"
-                )
-
-    def of(self, runs: Iterable[Run]) -> bool:
-        """Whether the estimate of one of the runs is a guess."""
-        return any(run.digest in self._speeds or run.digest in self._uncounted for run in runs)
-
-    def lines(self) -> Iterator[str]:
-        for network in sorted({*self._speeds.values()}):
-            yield f"~ Not measured on {self.device}, estimated: {network}. Add a line to {COSTS}."
-        for source in sorted({*self._uncounted.values()}):
-            yield f"~ Nobody has counted the images of {source}"
+        show(workspace, path, request, as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._names import complete, registered
 from fedshift.cli._planned import plan_option
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("name", metavar="DATASET[/RECIPE]")
+@click.argument("name", metavar="DATASET[/RECIPE]", shell_complete=complete(registered("datasets")))
 @plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")
@@ -23,16 +24,21 @@ if TYPE_CHECKING:
 def command(
     workspace: Workspace, name: str, plan: Path | None, release: str, px: int, jobs: int | None
 ) -> None:
-    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET.
+    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET, with a picture of its domains
+    side by side.
 
     DATASET/RECIPE are images of a plan, named as their folder: release and px are the plan's.
     """
-    from fedshift.data.prepare import prepare
+    from fedshift.data.plots import plot_domains
+    from fedshift.data.prepare import load_index, map_pixels, prepare
     from fedshift.spec import Prepare, closed
 
     if "/" in name:
         name, release, px = _planned(workspace, name, plan)
-    click.echo(prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs))
+    folder = prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs)
+    if not (picture := folder.with_suffix(".png")).exists():
+        plot_domains(map_pixels(folder), load_index(folder), picture)
+    click.echo(folder)
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import report
+from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
 @click.option("--set", "folder", help="The folder's name below results/report/.")
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import click
 
+from fedshift.cli._json import echo_json, json_option
+from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.experiments.choice import stage_of
 from fedshift.lock import holder
@@ -19,19 +22,25 @@ from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
 @click.option(
     "--runs", "every", is_flag=True, help="Name every run, not only those that failed or are running."
 )
 @rerun_option
+@json_option
 @click.pass_obj
-def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None) -> None:
+def command(
+    workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None, as_json: bool
+) -> None:
     """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
     request = read_request(workspace, names, rerun=rerun)
     path = ready(workspace, request)
     waiting = planfile.waiting(path)
     names_of = {name: [stage_of(name), name] for name, *_ in planfile.choices(path)}
     listed = [part for name in request.experiments for part in names_of.get(name, [name])]
+    if as_json:
+        echo_json([_json(workspace, path, name, waiting.get(name, [])) for name in listed])
+        return
     width = max(map(len, listed))
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
     lines: dict[str, tuple[State, str]] = {}
@@ -49,6 +58,20 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: st
     for directory, (kind, why) in lines.items():
         if every or kind in (State.FAILED, State.RUNNING):
             click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))
+
+
+def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> dict[str, object]:
+    """An experiment with every run of it; `waiting`: how many wait for what its tuning chooses."""
+    runs = [] if waiting else planfile.runs(path, experiments=(name,))
+    described = [(run, *describe(workspace, run)) for run in runs]
+    counts = Counter(kind for _, kind, _ in described)
+    fields = ("digest", "directory", "dataset", "method", "target", "seed")
+    listed = [
+        {**{key: getattr(run, key) for key in fields}, "state": str(kind), "why": why}
+        for run, kind, why in described
+    ]
+    by_state = {str(kind): counts[kind] for kind in State}
+    return {"experiment": name, "waiting": len(waiting), **by_state, "runs": listed}
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:

@@ -6,13 +6,14 @@ import click
 
 from fedshift.analysis import tables
 from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._names import complete, experiments
 from fedshift.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.option(
     "--metric",
     "metrics",

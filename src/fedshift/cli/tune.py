@@ -6,13 +6,14 @@ import click
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collected import read
+from fedshift.cli._names import complete, experiments
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=complete(experiments))
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
     """Choose the settings of EXPERIMENT by validation, from what `fedshift collect EXPERIMENT.tuning` has

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedshift.cli._names import complete, registered
+
 if TYPE_CHECKING:
     from fedshift.workspace import Workspace
 
@@ -13,7 +15,7 @@ SHOWN = 5
 
 
 @click.command("verify")
-@click.argument("name")
+@click.argument("name", shell_complete=complete(registered("datasets")))
 @click.option("--release", default="original", show_default=True)
 @click.option(
     "--write-manifest", is_flag=True, help="Take the tree as it is for right: write its manifest first."

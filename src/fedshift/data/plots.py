@@ -13,6 +13,7 @@ from fedshift.files import atomic_path
 
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart
+SHOWN = 10  # classes in a picture of domains
 NAMED_CLASSES = 70  # names that can be read below a map
 
 
@@ -70,6 +71,32 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
     grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
     for axes in grid[-1][1:]:
         axes.set_xticks(range(len(rest)), rest)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+
+
+def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) -> None:
+    """PNG: a row of images for each domain, a column for each class, at most SHOWN of them; images: uint8 [n,
+    px, px, 3], row by row as in `index`.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    domains = list(index["domain"].unique())
+    labels = index.drop_duplicates("label").sort_values("label")[["label", "class"]].head(SHOWN)
+    shape = len(domains), len(labels)
+    figure = Figure(figsize=(1.4 + 0.8 * shape[1], 0.5 + 0.8 * shape[0]), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(*shape, squeeze=False)
+    for axes, name in zip(grid[0], labels["class"], strict=True):
+        axes.set_title(name, fontsize="small")
+    for row, domain in zip(grid, domains, strict=True):
+        for axes, label in zip(row, labels["label"], strict=True):
+            axes.set(xticks=[], yticks=[])
+            places = np.flatnonzero((index["domain"] == domain) & (index["label"] == label))
+            if len(places):
+                axes.imshow(images[places[0]])
+        row[0].set_ylabel(domain, fontsize="small")
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)
 

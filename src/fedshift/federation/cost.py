@@ -74,6 +74,11 @@ class Passes:
             stage.register_forward_hook(self._passed)
         return model
 
+    @property
+    def images(self) -> float:
+        """Images that went forward since the last `take`."""
+        return self.forward / self._stages
+
     def take(self) -> dict[str, float]:
         """forward_passes and backward_passes (images) since the last call."""
         counted = {

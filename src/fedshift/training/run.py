@@ -4,6 +4,7 @@ summary.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shlex
@@ -11,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
+from fedshift.training.bar import accuracies
 from fedshift.training.device import require
 from fedshift.training.environment import environment
 from fedshift.training.patience import rounds
@@ -40,7 +43,13 @@ from fedshift.training.summary import summarize
 from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)
+Watch = Callable[[Federation, Iterator[str]], Generator[str, None, None]]
 GROUP = 1 << 20  # rows of a Parquet file's group
+
+
+def unwatched(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
+    """`events`, as they come."""
+    yield from events
 
 
 @dataclass(frozen=True)
@@ -52,10 +61,11 @@ class Machine:
     checkpoint_seconds: float = 30.0
 
 
-def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> Summary:
+def train(workspace: Workspace, spec: RunSpec, machine: Machine, watch: Watch = unwatched) -> Summary:
     """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A
     finished run is only read.
 
+    watch: passes on what `Federation.run` yields, and may show it.
     Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
     the run's directory.
     """
@@ -67,14 +77,14 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine) -> Summary:
         if summary := run.summary():  # by the process that held the lock until now
             return summary
         try:
-            return _train(workspace, spec, identity, run, machine)
+            return _train(workspace, spec, identity, run, machine, watch)
         except Exception as error:
             run.fail(_failure(error))
             raise
 
 
 def _train(
-    workspace: Workspace, spec: RunSpec, identity: Identity, run: RunDirectory, machine: Machine
+    workspace: Workspace, spec: RunSpec, identity: Identity, run: RunDirectory, machine: Machine, watch: Watch
 ) -> Summary:
     """Train in a directory that this process has locked."""
     began = time.monotonic()
@@ -94,7 +104,7 @@ def _train(
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    _rounds(federation, run, name, machine.checkpoint_seconds)
+    _rounds(federation, run, name, machine.checkpoint_seconds, watch)
     _merge(run.segments, run.metrics)
     _merge(run.statistics_segments, run.statistics)
     if federation.method.diagnostics:
@@ -109,7 +119,9 @@ def _train(
     return summary
 
 
-def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float) -> None:
+def _rounds(
+    federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float, watch: Watch
+) -> None:
     """Train the rounds that are left. At SIGTERM a checkpoint is written after the client that trains, and
     the process ends.
 
@@ -119,8 +131,8 @@ def _rounds(federation: Federation, run: RunDirectory, name: str, checkpoint_sec
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
-    with stoppable() as stop:
-        for event in rounds(federation):
+    with stoppable() as stop, contextlib.closing(watch(federation, rounds(federation))) as events:
+        for event in events:
             if event == "round":
                 _log_round(federation, run.name)
             if stop.requested or time.monotonic() - saved >= checkpoint_seconds:
@@ -167,10 +179,6 @@ def _failure(error: Exception) -> Failure:
 def _log_round(federation: Federation, run: str) -> None:
     """One line: the round's time, and mean accuracies in and out of distribution where they were measured."""
     seconds = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
-    accuracy: dict[str, list[float]] = {}
-    for row in federation.records.rows:
-        if row["round"] == federation.round and row["metric"] == "accuracy":
-            accuracy.setdefault("in" if row["client"] >= 0 else "out", []).append(row["value"])
-    means = "".join(f", {name} {sum(values) / len(values):.3f}" for name, values in accuracy.items())
+    means = "".join(f", {name} {value:.3f}" for name, value in accuracies(federation).items())
     total = federation.spec.federation.rounds
     log.info("%s: round %d of %d, %.2f s%s", run, federation.round, total, seconds, means)

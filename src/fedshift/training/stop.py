@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -36,3 +36,23 @@ def stoppable() -> Iterator[Stop]:
         yield stop
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def interruptible(say: Callable[[str], object]) -> Iterator[None]:
+    """In the block, in the main thread, the first Ctrl-C asks a run that trains to stop where it can go on,
+    and says so; the second one, or one while nothing trains, raises KeyboardInterrupt at once.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not isinstance(signal.getsignal(signal.SIGTERM), Stop):
+            raise KeyboardInterrupt
+        say("Stops as soon as the client that trains is done. Ctrl-C again: at once.")
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

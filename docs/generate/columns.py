@@ -1,0 +1,167 @@
+"""docs/columns.md: the columns of every Parquet file, from the schemas by which they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from fedshift.analysis.collection.columns import RUNS
+from fedshift.data.dataset import INDEX_TYPES
+from fedshift.federation.records import DIAGNOSTICS, KEYS, SCHEMA, STATISTICS
+from fedshift.registry import get, own
+
+HEAD = """# Columns
+
+Made by `make docs` from the schemas by which the files are written: the columns of every Parquet file. `pandas.read_parquet` reads each;
+[python.md](python.md) has functions that do, with names in place of paths. No number here was measured.
+"""
+PLACE = {
+    "round": "rounds that were finished; 0 is the untrained model",
+    "stage": "when: `post_agg` after aggregation, `post_train` right after the client's training, `train` (a client's loss), `cost`, `machine`, `diagnostic`",
+    "model": "whose: `global`, or `personal`, of each client its own; empty where it is of no model",
+    "member": "which of a method's models for an unseen domain; 0 where it has one",
+    "client": "the client; -1 the held-out domain, or of none; -2 a second held-out domain",
+    "split": "`train`, `val`, `test`, `target` (the held-out domain); empty where it is of no images",
+}
+METRIC = {
+    "metric": "`accuracy` (a fraction), `loss` (nats), `bytes_up`, `images`, `seconds` ..",
+    "value": "its value",
+    "n": "images that it is of; 0 where it is of none",
+    "time": "seconds since 1970 when it was recorded; the one column, beside the stage `machine`, that another run of the same does not repeat",
+}
+STATISTIC = {
+    "n": "samples by class",
+    "correct": "samples by class whose label has the highest logit",
+    "loss": "mean cross entropy by class in nats; 0 for a class without samples",
+    "wrong": "samples that are classified wrongly, by confidence: 20 bins of [0, 1]",
+    "right": "the same of those that are classified rightly",
+    "confidence": "sum of the confidences of the samples in a bin",
+}
+DIAGNOSTIC = {
+    "round": PLACE["round"],
+    "client": "the client that it is of; -1 of none",
+    "name": "of the tensor: `fedshift list methods` says what each method records",
+    "index": "the place among the tensor's other axes, flattened",
+    "value": "the number",
+}
+RUN = {
+    "digest": "what the run declares, 16 hexadecimals",
+    "code": "the code that computed it, 8 hexadecimals",
+    "installed": "the code that was installed when this was gathered",
+    "source": "`own`: trained here; `archive`: read from the archive",
+    "run": "its directory, below the project's folder",
+    "state": "`finished`, `failed` or `missing`",
+    "failure": "why it failed",
+    "spec": "all that it declares, as JSON",
+    "adaptation": "of an adapted row what is adapted how, as JSON; null for the run itself",
+    "evaluates": "the model that tables show: `global` or `personal`",
+    "stage": "the stage at which they show it",
+    "bn": "batch-norm statistics: `none`, `averaged`, or `local` to each client",
+    "precision": "`fp32`, `tf32` or `bf16`",
+    "hardware": "the accelerator, or the CPU's instruction set and threads",
+    "classes": "their names",
+    "clients": "of each client: `client`, `domains`, and its images by split, `train`, `val`, `test`",
+    "bytes_up": "bytes that all clients sent in the whole run",
+    "bytes_down": "bytes that they received",
+    "state_dict_bytes": "bytes of one complete model",
+    "macs_per_image": "multiply-accumulates of one forward pass of one image",
+    "seconds": "of training, evaluation included",
+    "peak_memory_mb": "highest memory, MiB",
+}
+IMAGE = {
+    "sample": "the image's place in `images.npy`",
+    "path": "its file in the raw tree, in the names used here",
+    "domain": "its domain",
+    "class": "its class by name",
+    "label": "its class by number",
+    "split": "of `index.parquet` the official split, empty where there is none; of a partition `train`, `val`, `test`, `target` or `unused`",
+    "group": "byte-identical images have the same number; -1: no duplicate is known",
+    "client": "who holds it; -1: the held-out domain, or nobody",
+}
+EVALUATED = {
+    "confusion": {
+        "classes": "names of the classes",
+        "counts": "[C * C] images by label, then by the class that has the highest logit",
+    },
+    "features": {
+        "sample": IMAGE["sample"],
+        "domain": IMAGE["domain"],
+        "label": IMAGE["label"],
+        "predicted": "the class that has the highest logit",
+        "feature": "[F] what the head sees, fp32",
+    },
+    "fdse": METRIC,
+    "fedbn": METRIC,
+}
+FRONT = {
+    "method": "the row of the experiment's tables",
+    "<axis>": "its value on each axis of the experiment, a column each: `target`, `seed`, ..",
+}
+NAMES = {"digest": RUN["digest"], "code": RUN["code"]}
+Columns = Mapping[str, Any]
+
+
+def columns() -> str:
+    """The page."""
+    index = {"sample": "int32", **INDEX_TYPES}
+    held = {"sample": "int32", "client": "int16"} | {
+        name: INDEX_TYPES[name] for name in ("domain", "class", "label", "split")
+    }
+    front = dict.fromkeys((*FRONT, *NAMES), "string")
+    run, gathered = (
+        "results/runs/<data set>/<method>/<target>/seed<k>/<digest>-<code>",
+        "results/metrics/<experiment>",
+    )
+    parts = [
+        HEAD,
+        "## A run\n",
+        _section(f"{run}/metrics.parquet", _types(SCHEMA), PLACE | METRIC),
+        _section(f"{run}/statistics.parquet", _types(STATISTICS), PLACE | STATISTIC),
+        _section(f"{run}/diagnostics.parquet", _types(DIAGNOSTICS), DIAGNOSTIC),
+        "## Evaluations\n",
+        f"`{run}/evaluated/<evaluation>-<key>.parquet`, of all runs of an experiment `{gathered}.evaluated/<label>.parquet`, with the columns of\n"
+        f"`{gathered}.parquet` up to `code` in front. Each begins with {', '.join(f'`{key}`' for key in KEYS)}, as `metrics.parquet`; then:\n",
+        *(_evaluation(name) for name in own("evaluations")),
+        "## An experiment\n",
+        _section(f"{gathered}.parquet", front | _types(SCHEMA), FRONT | NAMES | PLACE | METRIC),
+        _section(
+            f"{gathered}.statistics.parquet", front | _types(STATISTICS), FRONT | NAMES | PLACE | STATISTIC
+        ),
+        _section(
+            f"{gathered}.runs.parquet",
+            {**dict.fromkeys(FRONT, "string"), **_types(RUNS)},
+            FRONT | RUN,
+        ),
+        "## Images\n",
+        _section("data/prepared/<data set>/<px>-<recipe>/index.parquet", index, IMAGE),
+        _section("data/partitions/<data set>/<recipe>.parquet", held, IMAGE),
+    ]
+    return "\n".join(parts)
+
+
+def _types(schema: pa.Schema) -> dict[str, str]:
+    """Column -> type, lists in brackets."""
+    return {field.name: _type(field.type) for field in schema}
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"[{_type(kind.value_type)}]"
+    return (
+        "struct"
+        if pa.types.is_struct(kind)
+        else {"double": "float64", "float": "float32", "halffloat": "float16"}.get(str(kind), str(kind))
+    )
+
+
+def _evaluation(name: str) -> str:
+    types = _types(pa.schema(get("evaluations", name).columns))
+    return _section(name, types, EVALUATED[name])
+
+
+def _section(title: str, types: Columns, meanings: Columns) -> str:
+    """A table of one file. Raises KeyError for a column without a meaning."""
+    rows = [f"| `{name}` | {kind} | {meanings[name]} |" for name, kind in types.items()]
+    return "\n".join([f"### `{title}`\n", "| column | type | what |", "|---|---|---|", *rows, ""])

@@ -1,0 +1,9 @@
+"""The Python interface: five functions, which `import fedshift` offers and loads when they are first used
+(docs/python.md).
+"""
+
+from fedshift.api.finished import evaluate, results
+from fedshift.api.images import Data, load_data
+from fedshift.api.runs import Run, load_run, run
+
+__all__ = ["Data", "Run", "evaluate", "load_data", "load_run", "results", "run"]

@@ -1,0 +1,70 @@
+"""What finished runs give: `fedshift.evaluate` of one of them, `fedshift.results` of an experiment's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.quantities.select import selected
+from fedshift.api.runs import Run, Select
+from fedshift.evaluations.base import read
+from fedshift.experiments.protocols import Rule
+from fedshift.experiments.task import Images, Task
+from fedshift.training import evaluate as evaluation_of
+from fedshift.training.device import device as device_of
+from fedshift.workspace import Workspace
+
+
+def evaluate(
+    run: Run,
+    evaluation: str,
+    *,
+    select: Select = "best_first",
+    images: Images = "tested",
+    device: str = "auto",
+    **params: Any,
+) -> pd.DataFrame:
+    """Compute an evaluation (`fedshift list evaluations`) of a finished run from the weights that it kept;
+    what has been computed is only read. Returns its table, one row as docs/columns.md says.
+
+    select: of which round: "last", "best_first" or "best_later"
+    images: "tested", those that the run tests, or "full_domain", all of the held-out domain
+    params: the evaluation's own
+    Raises FedshiftError for an unknown evaluation or parameter, and for a run without weights.
+
+    >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
+    >>> features = fedshift.evaluate(run, "features", images=50)
+    >>> set(features["domain"]) == {"plain", "ink", "texture", "outline"}
+    True
+    """
+    task = Task(evaluation, params, select, images)
+    (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], device_of(device))
+    return pd.DataFrame(read(path)[0].to_pandas())
+
+
+def results(
+    experiment: str,
+    metrics: Sequence[str] = ("id", "ood"),
+    *,
+    select: Rule | None = None,
+    rerun: Literal["code", "version"] = "code",
+    root: str | Path = ".",
+) -> pd.DataFrame:
+    """One row per finished (or archived) run of an experiment: `method`, its axes, `round`, and `metrics` as
+    tables name them, in percent where they are fractions ("ece.ood": `fedshift list metrics`).
+
+    select: the rule that chooses the round, by default the protocol's
+    rerun: "version": runs of other code that were declared alike count, too
+    Nothing is trained; it gathers what is there. Raises FedshiftError for an unknown experiment or metric.
+
+    >>> frame = fedshift.results("demo")
+    >>> list(frame.columns)
+    ['method', 'target', 'seed', 'round', 'id', 'ood']
+    """
+    collected = collect(Workspace(Path(root)), experiment, rerun=rerun)
+    chosen = selected(collected, select, metrics)
+    return chosen[[*collected.keys, "round", *metrics]]

@@ -1,0 +1,73 @@
+"""Images as a run sees them: `fedshift.load_data`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedshift.data.address import address
+from fedshift.data.partition import load_partition
+from fedshift.data.prepare import load_prepared
+from fedshift.experiments.single import PROTOCOL, Single, spec_of
+from fedshift.identity import partition_name
+from fedshift.training.provide import images, provide
+from fedshift.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Data:
+    """Decoded images, and who holds them.
+
+    images: uint8 [n, px, px, 3] in RGB, a read-only memory map
+    table: one row per image, in the order of `images`: sample (its place), client (-1: of the held-out
+        domain, or of nobody), domain, class, label, split ("train", "val", "test"; "target": tested of the
+        held-out domain; "unused")
+    classes: their names; a label is a place among them
+    """
+
+    images: NDArray[np.uint8]
+    table: pd.DataFrame
+    classes: list[str]
+
+    def of(self, **values: Any) -> NDArray[np.uint8]:
+        """The images [m, px, px, 3] of the rows of `table` with these values: `of(domain="ink", label=3)`."""
+        rows = np.ones(len(self.table), dtype=bool)
+        for column, value in values.items():
+            rows &= (self.table[column] == value).to_numpy()
+        return self.images[rows]
+
+
+def load_data(
+    name: str,
+    target: str | None = None,
+    *,
+    seed: int = 0,
+    protocol: str = PROTOCOL,
+    settings: Mapping[str, Any] | None = None,
+    root: str | Path = ".",
+) -> Data:
+    """The images of data set `name` ("digits", "pacs:hfedf", "folder:PATH"), divided among clients as runs of
+    this seed see them; fetched, decoded and divided first where they are not there.
+
+    target: the held-out domain; protocol, settings: as of `fedshift.run`; root: the project's folder.
+    Raises FedshiftError for images that must be brought by hand, and says how.
+
+    >>> data = fedshift.load_data("digits", target="ink")
+    >>> data.images.shape
+    (1797, 32, 32, 3)
+    >>> data.table.groupby("domain")["client"].first().to_dict()
+    {'ink': -1, 'outline': 2, 'plain': 0, 'texture': 1}
+    """
+    workspace, where = Workspace(Path(root)), address(name, "load_data")
+    single = Single("fedavg", where, target, seed, protocol=protocol, settings=settings or {})
+    spec = spec_of(workspace, single)
+    provide(workspace, spec, where.tree)
+    prepared = load_prepared(images(workspace, spec))
+    table, _ = load_partition(workspace.partition(partition_name(spec)), prepared.index)
+    return Data(prepared.pixels, table, list(prepared.facts["classes"]))

@@ -1,0 +1,163 @@
+"""Runs: `fedshift.run` trains one, `fedshift.load_run` opens a finished one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.data.address import address
+from fedshift.errors import FedshiftError
+from fedshift.experiments.single import PROTOCOL, Single, spec_of
+from fedshift.identity import identify, run_name
+from fedshift.rundir import RunDirectory, State
+from fedshift.spec import RunSpec, parse
+from fedshift.tracking.points import points
+from fedshift.training import run as training
+from fedshift.training.bar import watched
+from fedshift.training.device import device as device_of
+from fedshift.training.provide import provide
+from fedshift.workspace import Workspace
+
+Select = Literal["last", "best_first", "best_later"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. docs/columns.md describes the columns of its tables.
+
+    workspace: the project; directory: where the run lies
+    """
+
+    workspace: Workspace
+    directory: RunDirectory
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        return self.directory.path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What it was and what it cost: digest, classes, clients, costs, environment .."""
+        return self.directory.summary() or {}
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimals that name what was declared."""
+        return self.directory.name.partition("-")[0]
+
+    @property
+    def spec(self) -> RunSpec:
+        """Everything that was declared."""
+        return parse(self.summary["spec"], str(self.directory.summary_file))
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """Every recorded value, by round, model, client and split."""
+        return pd.DataFrame(pq.read_table(self.directory.metrics).to_pandas())
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """Counts by class and confidence of every evaluated set, from which other metrics are computed."""
+        return pd.DataFrame(pq.read_table(self.directory.statistics).to_pandas())
+
+    @property
+    def diagnostics(self) -> pd.DataFrame:
+        """What the method recorded of itself. Raises FedshiftError for a method that records nothing."""
+        if not self.directory.diagnostics.is_file():
+            what = f"{self.summary['method']} records no diagnostics"
+            raise FedshiftError(self.path, what, "See: fedshift list methods.")
+        return pd.DataFrame(pq.read_table(self.directory.diagnostics).to_pandas())
+
+    def round(self, select: Select = "last") -> int:
+        """The last round, or that of the best validation accuracy: of equal ones the first or the later."""
+        best = self.summary["best_round"].get(select.removeprefix("best_"))
+        return int(self.summary["rounds"] if select == "last" or best is None else best)
+
+    def accuracy(self, select: Select = "last") -> dict[str, float]:
+        """Percent after a round: `id`, the mean over clients on their own test images by the models that
+        tables show; `ood`, on the held-out domain, where there is one.
+        """
+        records = pq.read_table(self.directory.metrics)
+        at_end = points(records.filter(pc.equal(records["round"], self.round(select))))
+        named = {"id/acc": "id", "ood/acc": "ood"}
+        return {named[point.name]: 100 * point.value for point in at_end if point.name in named}
+
+
+def run(
+    method: str,
+    data: str = "digits",
+    target: str | None = None,
+    *,
+    seed: int = 0,
+    rounds: int | None = None,
+    protocol: str = PROTOCOL,
+    settings: Mapping[str, Any] | None = None,
+    root: str | Path = ".",
+    device: str = "auto",
+    threads: int = 1,
+    say: Callable[[str], None] = print,
+) -> Run:
+    """Train `method` on `data` to the end, from its checkpoint where it was stopped, and return the run; a
+    finished one is only opened. What it needs is fetched, decoded and divided first.
+
+    data: as of `fedshift.load_data`
+    target: the held-out domain; None: no domain is held out
+    rounds: as many as the protocol's where None
+    protocol: a file below reference/protocols/, whose settings it has; over them those that the protocol has
+        for the method
+    settings: dotted key -> value, over all of these: {"local.lr": 0.1, "method.params.mu": 0.01}
+    device: "cpu", "cuda", or "auto": a GPU where there is one; threads: of the CPU
+
+    It is the run, of the same digest in the same folder, that an experiment with these settings trains.
+    Raises FedshiftError for what the user can mend.
+
+    >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
+    >>> sorted(run.accuracy())
+    ['id', 'ood']
+    """
+    workspace, where = Workspace(Path(root)), address(data, "--data")
+    spec = spec_of(workspace, Single(method, where, target, seed, rounds, protocol, settings or {}))
+    directory = workspace.run(run_name(spec, identify(spec)))
+    if directory.outcome() is not State.FINISHED:
+        provide(workspace, spec, where.tree, say)
+        training.train(workspace, spec, training.Machine(device_of(device), threads), watched)
+    return Run(workspace, directory)
+
+
+def load_run(name: str | Path, *, root: str | Path = ".") -> Run:
+    """The finished run in the folder `name`, or the one whose digest begins with `name`. Raises FedshiftError
+    where there is none, or several.
+
+    >>> trained = fedshift.run("fedavg", "digits", "ink", rounds=2)
+    >>> fedshift.load_run(trained.digest).path == trained.path
+    True
+    """
+    workspace, folder = Workspace(Path(root)), RunDirectory(Path(name))
+    if folder.outcome() is State.FINISHED:
+        return Run(workspace, folder)
+    return Run(workspace, finished(workspace, str(name)))
+
+
+def finished(workspace: Workspace, digest: str) -> RunDirectory:
+    """The finished run whose name alone begins with `digest`. Raises FedshiftError where there is none."""
+    runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
+    matching = [run for run in runs if run.name.startswith(digest)]
+    if not matching:
+        raise FedshiftError(
+            workspace.results,
+            f"no finished run is called '{digest}', nor an experiment",
+            "See: fedshift status --runs, fedshift list experiments.",
+        )
+    if len(matching) > 1:
+        names = ", ".join(run.name for run in matching)
+        raise FedshiftError(
+            workspace.results, f"'{digest}' begins several finished runs", f"One of: {names}."
+        )
+    return matching[0]

@@ -1,0 +1,96 @@
+"""`fedshift compare`: methods trained alike on one data set, from images to a table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+
+from fedshift.cli._names import complete, registered
+from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments
+from fedshift.workspace import Workspace
+
+
+@click.command
+@click.option(
+    "--data",
+    metavar="DATASET[:RELEASE]",
+    required=True,
+    shell_complete=complete(registered("datasets")),
+    help="The images: digits, pacs:hfedf, folder:PATH (a tree domain/class/image of yours).",
+)
+@click.option(
+    "--methods", default="all", show_default=True, metavar="NAME,NAME..", help="The rows of its tables."
+)
+@click.option("--seeds", metavar="N,N..", help="Seeds.  [default: the protocol's]")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds.  [default: the protocol's]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, of all methods.")
+@click.option("--protocol", default="unified", show_default=True, help="A file below reference/protocols.")
+@click.option("--name", help="Name of the experiment.  [default: compare/RELEASE, or compare/DATASET]")
+@click.option("--plan-only", is_flag=True, help="Write the experiment, say what it costs, train nothing.")
+@profile_option
+@snakemake_arguments
+@click.pass_obj
+def command(
+    workspace: Workspace,
+    data: str,
+    methods: str,
+    seeds: str | None,
+    rounds: int | None,
+    settings: tuple[str, ...],
+    protocol: str,
+    name: str | None,
+    plan_only: bool,
+    profile: str,
+    options: tuple[str, ...],
+) -> None:
+    """Train methods alike on one data set, each of its domains held out once; ends with their table.
+
+    Writes experiments/compare/NAME.yaml, plans it, and makes its results with Snakemake; the same command
+    goes on where it was stopped, and `fedshift run compare/NAME` is the same.
+
+    \b
+    fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
+    """
+    from fedshift.cli._settings import parsed
+    from fedshift.data.address import address
+    from fedshift.data.fetch import fetch
+    from fedshift.experiments import compare
+
+    where = address(data)
+    fetch(workspace, where.dataset, where.release, where.tree or (), say=click.echo)
+    declared = compare.declaration(
+        workspace,
+        where,
+        methods.replace(" ", "").split(","),
+        protocol=protocol,
+        seeds=_numbers(seeds) if seeds else None,
+        rounds=rounds,
+        settings=parsed(settings, "--set"),
+    )
+    called = where.dataset if where.release == "original" else where.release
+    name = name or f"{compare.FOLDER}/{called}"
+    click.echo(compare.write(workspace, name, declared))
+    _said(["plan", name], workspace)
+    if not plan_only:
+        if made := subprocess.run(snakemake(name, profile, options), cwd=workspace.root).returncode:
+            click.echo("Not all of it is made. The same command goes on from there.", err=True)
+            sys.exit(made)
+        _said(["table", name], workspace)
+
+
+def _said(arguments: list[str], workspace: Workspace) -> None:
+    """Call another verb; what it refuses ends this one."""
+    from fedshift.cli import main
+
+    if status := main.main(["--root", str(workspace.root), *arguments], standalone_mode=False):
+        sys.exit(status)
+
+
+def _numbers(text: str) -> list[int]:
+    """ "0,1,2" as numbers."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise click.BadParameter("numbers with commas between them", param_hint="--seeds") from None

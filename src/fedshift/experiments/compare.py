@@ -1,0 +1,95 @@
+"""Compare: the file of an experiment in which methods are trained alike on one data set, each domain held out
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedshift.data.address import Address
+from fedshift.errors import FedshiftError
+from fedshift.experiments.load import load, read
+from fedshift.experiments.load import protocol as protocol_of
+from fedshift.experiments.protocols import Partial
+from fedshift.experiments.single import entry_of
+from fedshift.files import write_text
+from fedshift.registry import get, names
+from fedshift.workspace import Workspace
+
+FOLDER = "compare"
+EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
+HEAD = "# Made by fedshift compare; docs/add-an-experiment.md says what may stand here.\n"
+
+
+def write(workspace: Workspace, name: str, declared: Partial) -> Path:
+    """Write experiments/<name>.yaml. Raises FedshiftError where another one stands there."""
+    path = workspace.experiments / f"{name}.yaml"
+    if path.exists():
+        if read(path) != declared:
+            what = "is there, and declares another comparison"
+            raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(declared, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    write_text(path, HEAD + text)
+    return path
+
+
+def declaration(
+    workspace: Workspace,
+    data: Address,
+    methods: Sequence[str],
+    *,
+    protocol: str,
+    seeds: Sequence[int] | None = None,
+    rounds: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Partial:
+    """What the experiment's file says. The raw images must be there: their folders name the domains.
+
+    methods: rows, as `rows` takes them; seeds, rounds: the protocol's where None
+    Raises FedshiftError for an unknown method, and for images of a single domain.
+    """
+    domains = get("datasets", data.dataset)().domains_and_classes(workspace.raw(data.dataset, data.release))[
+        0
+    ]
+    if len(domains) < 2:
+        what = f"has {len(domains)} domain, and one is held out"
+        raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
+    every = seeds or protocol_of(workspace, protocol).seeds or [0]
+    return {
+        "title": f"Methods beside each other on {data}",
+        "protocol": protocol,
+        "spec": {
+            "data": {"dataset": data.dataset, "release": data.release},
+            **entry_of(rounds, settings or {}),
+        },
+        "methods": rows(workspace, methods),
+        "axes": {"target": [*domains], "seed": [*every]},
+        "tables": {
+            "summary": {"title": "Accuracy (%) averaged over held-out domains"},
+            "targets": {
+                "title": "Accuracy (%) per held-out domain",
+                "columns": ["target"],
+            },
+        },
+        "figures": ["curves", "ranks"] if len(domains) > 2 else ["curves"],
+    }
+
+
+def rows(workspace: Workspace, methods: Sequence[str]) -> dict[str, Partial | None]:
+    """Row -> what differs for it. "all": the rows of the table of all methods, and a plug-in's. Raises
+    FedshiftError for an unknown method.
+    """
+    known = dict(load(workspace, EVERYBODY).methods)
+    has = {(value or {}).get("method", {}).get("name", row) for row, value in known.items()}
+    known |= dict.fromkeys(name for name in names("methods") if name not in has)
+    wanted = [*known] if "all" in methods else methods
+    for name in wanted:
+        if name not in known:
+            get("methods", name, "--methods")
+    return {name: known.get(name) for name in wanted}

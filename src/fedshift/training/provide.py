@@ -1,0 +1,49 @@
+"""Provide: what a run needs before it can be trained - images, partition, published weights - brought or made
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedshift.data.fetch import fetch
+from fedshift.data.partition import partition
+from fedshift.data.prepare import prepare
+from fedshift.identity import prepared_name
+from fedshift.planning.lacking import needed_weights
+from fedshift.registry import get
+from fedshift.spec import RunSpec
+from fedshift.weights import fetch_weights
+from fedshift.workspace import Workspace
+
+
+def provide(
+    workspace: Workspace, spec: RunSpec, tree: Path | None = None, say: Callable[[str], None] = print
+) -> None:
+    """Fetch, verify, decode and divide the images of a resolved spec, and fetch the weights that it starts
+    from; what is there is left alone.
+
+    tree: the user's own folder that the data set's release is to be.
+    Raises FedshiftError, which says what to put where, for what has no public address.
+    """
+    images(workspace, spec, tree, say)
+    partition(workspace, spec)
+    owners = [file.owner for file in needed_weights(workspace, spec) if not file.path.is_file()]
+    if owners:
+        fetch_weights(dict.fromkeys(owners), say=say)
+
+
+def images(
+    workspace: Workspace, spec: RunSpec, tree: Path | None = None, say: Callable[[str], None] = print
+) -> Path:
+    """The folder of a spec's decoded images, made where it is absent."""
+    data = spec.data
+    folder = workspace.prepared(prepared_name(data))
+    raw = workspace.raw(data.dataset, data.release)
+    absent = not get("datasets", data.dataset).embedded and not (folder.exists() or raw.exists())
+    if tree or absent:
+        fetch(workspace, data.dataset, data.release, tree or (), say=say)
+    if not folder.exists():
+        prepare(workspace, data.dataset, data.release, data.prepare)
+    return folder

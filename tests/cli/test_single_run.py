@@ -1,0 +1,108 @@
+"""`fedshift run METHOD`: one run, on a terminal as a user sees it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+import fedshift
+from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.quantities.select import selected
+from fedshift.rundir import State
+from fedshift.workspace import Workspace
+from tests.data.conftest import plant
+from tests.verbs import done, refused
+from tests.verbs import fedshift as called
+
+SETTINGS = ["--protocol", "digits", "--set", "local.lr=0.1", "--set", "local.epochs=1"]
+ASKED = ["run", "fedbn", "--data", "digits", "--target", "ink", "--rounds", "3", *SETTINGS]
+DECLARED = """\
+title: "The same"
+protocol: digits
+spec: {federation: {rounds: 3}, local: {lr: 0.1, epochs: 1}}
+methods: {fedbn: }
+axes: {target: [ink], seed: [0]}
+tables: {main: {}}
+"""
+
+
+def on_a_terminal(root: Path, arguments: list[str], after: str = "") -> tuple[int, str]:
+    """Exit status and all that `fedshift ARGUMENTS` writes; Ctrl-C as soon as `after` has been written."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedshift", "--root", str(root), *arguments],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    output, interrupted = "", False
+    while True:
+        try:
+            part = os.read(ours, 4096).decode(errors="replace")
+        except OSError:  # the other end is closed
+            break
+        output += part
+        if after and not interrupted and re.search(after, output):
+            interrupted = True
+            os.kill(process.pid, signal.SIGINT)
+    os.close(ours)
+    return process.wait(), output
+
+
+def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> None:
+    status, output = on_a_terminal(project, ASKED, after=r"round 2 of 3")
+    assert status != 0 and "the same command goes on from there" in output, output
+    assert "Ctrl-C again: at once" in output and "Traceback" not in output
+    (run,) = Workspace(project).runs()
+    assert run.outcome() is State.MISSING and run.checkpoint.exists()
+    status, output = on_a_terminal(project, ASKED)
+    assert status == 0, output
+    assert "left" in output  # the bar's estimate
+    assert f"run:  {run.path}" in output and "see:" in output
+    shown = re.search(r"id ([\d.]+), ood ([\d.]+) % in round 3 of 3", output)
+    assert shown
+    (project / "experiments" / "same.yaml").write_text(DECLARED)
+    collected = collect(Workspace(project), "same")
+    assert list(collected.runs["run"]) == [run.path.relative_to(project).as_posix()]
+    (row,) = selected(collected).to_dict("records")
+    assert [float(number) for number in shown.groups()] == pytest.approx([row["id"], row["ood"]], abs=0.051)
+    assert fedshift.load_run(run.name[:8], root=project).accuracy()["ood"] == pytest.approx(row["ood"])
+    again = done(called(project, *ASKED))  # a finished run is only read
+    assert f"run:  {run.path}" in again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["fedavg"], ["is a method", "fedshift run fedavg --data digits"]),
+        (["fedavg", "--rounds", "3"], ["--rounds", "needs --data"]),
+        (["fedavg", "--data", "digits", "--target", "mnist"], ["unknown domain of digits 'mnist'"]),
+        (["fedavg", "--data", "digits", "--set", "lr"], ["--set lr", "has no '='"]),
+        (["demo", "--data", "digits"], ["unknown method 'demo'"]),
+        (["fedavg", "--data", "digits", "--", "-n"], ["for Snakemake"]),
+        (["fedavg", "--data", "pacs"], ["Then: fedshift fetch pacs"]),
+    ],
+)
+def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:
+    refused(called(project, "run", *arguments), *parts)
+
+
+def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "my clinics", ("a", "b", "c"), ("ill", "well"), each=12)
+    asked = ["run", "fedavg", "--data", f"folder:{tree}", "--target", "b", "--rounds", "1"]
+    output = done(called(project, *asked))
+    (run,) = Workspace(project).runs()
+    assert run.summary() and "held out b" in output and "licence: the user's" in output
+    assert (project / "data" / "raw" / "folder" / "my-clinics").is_symlink()
+    assert "licence" not in done(called(project, *asked))  # finished: nothing is fetched again
+    other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
+    asked = ["run", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
+    refused(called(project, *asked), "exists already and is not")

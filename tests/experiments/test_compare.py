@@ -1,0 +1,77 @@
+"""The experiment that `fedshift compare` writes of a tree of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedshift.data.address import Address, address
+from fedshift.data.fetch import fetch
+from fedshift.errors import FedshiftError
+from fedshift.experiments.compare import declaration, rows, write
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.registry import names
+from fedshift.workspace import Workspace
+from tests.conftest import ROOT
+from tests.data.conftest import plant
+from tests.verbs import done, fedshift, refused
+
+
+@pytest.fixture
+def clinics(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Address:
+    """Three clinics with two classes, fetched."""
+    tree = plant(tmp_path_factory.mktemp("tree") / "clinics", ("a", "b", "c"), ("ill", "well"), each=8)
+    where = address(f"folder:{tree}")
+    fetch(Workspace(project), *where, say=lambda _: None)
+    return where
+
+
+def test_each_domain_is_held_out_for_each_method_and_seed(project: Path, clinics: Address) -> None:
+    workspace = Workspace(project)
+    declared = declaration(
+        workspace, clinics, ["fedavg", "ccst-rgb"], protocol="unified", rounds=2, settings={"local.lr": 0.1}
+    )
+    path = write(workspace, "compare/clinics", declared)
+    cells = expand(workspace, load(workspace, "compare/clinics"))
+    assert {(cell.label, cell.axes["target"], cell.axes["seed"]) for cell in cells} == {
+        (label, target, seed)
+        for label in ("fedavg", "ccst-rgb")
+        for target in "abc"
+        for seed in (0, 1, 2)  # the protocol's
+    }
+    assert {(cell.spec.federation.rounds, cell.spec.local.lr) for cell in cells} == {(2, 0.1)}
+    assert {cell.spec.data.release for cell in cells} == {"clinics"}
+    before = path.read_bytes()
+    write(workspace, "compare/clinics", declared)  # the same again
+    assert path.read_bytes() == before
+    with pytest.raises(FedshiftError, match="declares another comparison"):
+        write(workspace, "compare/clinics", {**declared, "protocol": "digits"})
+
+
+def test_all_are_all() -> None:
+    workspace = Workspace(ROOT)
+    methods = {
+        (value or {}).get("method", {}).get("name", row) for row, value in rows(workspace, ["all"]).items()
+    }
+    assert methods == {*names("methods")}
+    with pytest.raises(FedshiftError, match="Did you mean 'fedavg'"):
+        rows(workspace, ["fedvag"])
+
+
+def test_a_single_domain_is_refused(project: Path, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "clinic", ("a",), ("ill", "well"), each=8)
+    where = address(f"folder:{tree}")
+    fetch(Workspace(project), *where, say=lambda _: None)
+    with pytest.raises(FedshiftError, match="has 1 domain, and one is held out"):
+        declaration(Workspace(project), where, ["fedavg"], protocol="unified")
+
+
+def test_the_verb_says_what_it_costs(project: Path, clinics: Address) -> None:
+    asked = ["--methods", "fedavg,fedbn", "--seeds", "0", "--rounds", "1", "--plan-only"]
+    output = done(fedshift(project, "compare", "--data", f"folder:{clinics.tree}", *asked))
+    assert "experiments/compare/clinics.yaml" in output
+    assert "compare/clinics" in output and " 6 " in output  # runs
+    asked = ["--methods", "fedavg", "--set", "local.lrr=1", "--name", "wrong", "--plan-only"]
+    refused(fedshift(project, "compare", "--data", "folder:clinics", *asked), "unknown key 'local.lrr'")

@@ -1,0 +1,55 @@
+"""The notebooks of docs/notebooks run from the first cell to the last, in a copy of the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import ROOT
+from tests.test_skeletons import copied
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # a minute of a quiet core
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = copied(tmp_path / "checkout")
+    (root / "data" / "prepared").mkdir(parents=True)
+    (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    monkeypatch.setenv("FEDSHIFT_ROOT", str(root))
+    monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": root}}
+    ).execute()
+    text = "\n".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if cell.cell_type == "code"
+    )
+    assert "error:" not in text and "failed" not in text and "Traceback" not in text, text
+    pictures = sum(
+        "image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())
+    )
+    if path.stem == "domain_shift":
+        assert pictures == 3
+    else:
+        assert "1 passed" in text and "mine" in text
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_kept_without_outputs(path: Path) -> None:
+    """So that no number in it is older than the code."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert cells and all(not cell.outputs and cell.execution_count is None for cell in cells)
+
+
+def test_there_are_two() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["domain_shift", "your_method"]
