@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -43,12 +44,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
             check()
         os.replace(temporary, path)
     except OSError as error:
-        raise FedshiftError(
-            path,
-            f"cannot be written: {error.strerror or error}",
-            "Free space or mend the folder's permissions, then run the same command again.",
-            retry=True,
-        ) from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        cure = "Free space there" if full else "Mend the folder: its permissions, or how it is mounted"
+        what = f"cannot be written: {error.strerror or error}"
+        raise FedshiftError(path, what, f"{cure}; then run the same command again.", retry=True) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -133,14 +132,18 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file. Raises FedshiftError for a torn file."""
+def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
+    """The JSON object in a file, None where there is no file. Raises FedshiftError with `cure` for a torn
+    file.
+    """
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise FedshiftError(path, f"is not whole: {error}", "Remove it; it is then made anew.") from None
+    except (ValueError, RecursionError) as error:
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+    if not isinstance(value, dict):
+        raise FedshiftError(path, "is not whole: it holds no keys", cure)
     return value
 
 

@@ -41,7 +41,10 @@ def load(workspace: Workspace, name: str) -> Experiment:
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown(workspace.experiments, "experiment", name, available(workspace))
     path = workspace.experiments / f"{name}.yaml"
-    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(workspace.root).as_posix())
+    declared, where = read(path), path.relative_to(workspace.root).as_posix()
+    if "name" in declared:
+        raise FedshiftError(where, "'name' is no key of the file", "Rename the file: its path is its name.")
+    return closed(Experiment, {**declared, "name": name}, where)
 
 
 def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
@@ -135,6 +138,8 @@ def read(path: Path) -> Partial:
         value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
+    except (RecursionError, ValueError) as error:  # YAML's words that Python has no value for: 2001-02-30
+        raise FedshiftError(path, f"cannot be read: {error}", "Mend it: is it nested too deeply?") from None
     if not isinstance(value, dict | None):
         raise FedshiftError(path, "holds no keys", "Write lines `key: value`; see docs/add-an-experiment.md.")
     return value or {}
