@@ -20,7 +20,7 @@ VERBS = {
     "partition": "Give every sample to a client, and to train, validation or test.",
     "plan": "Expand experiments to runs: what there is to do and what it costs.",
     "run": "Make all results of one experiment with Snakemake, and what they need.",
-    "status": "Count finished, running, failed and missing runs.",
+    "status": "Count finished, running, failed, interrupted and missing runs.",
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",

@@ -26,14 +26,16 @@ from fedshift.workspace import Workspace
 @rerun_option
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None) -> None:
-    """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
+    """Count finished, running, failed, interrupted and missing runs of experiments (default: those of
+    params.yaml).
+    """
     request = read_request(workspace, names, rerun=rerun)
     path = ready(workspace, request)
     waiting = planfile.waiting(path)
     names_of = {name: [stage_of(name), name] for name, *_ in planfile.choices(path)}
     listed = [part for name in request.experiments for part in names_of.get(name, [name])]
     width = max(map(len, listed))
-    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in State))
     lines: dict[str, tuple[State, str]] = {}
     for name in listed:
         if name in waiting:
@@ -41,14 +43,14 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, rerun: st
             continue
         states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in states.values())
-        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:8}" for kind in State))
+        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:11}" for kind in State))
         lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
     for directory, (kind, why) in lines.items():
         if every or kind in (State.FAILED, State.RUNNING):
-            click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))
+            click.echo(f"{kind:11} {directory}" + (f"  {why}" if why else ""))
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:

@@ -108,7 +108,8 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         client[left_out], split[left_out] = -1, "unused"
     words, group = index["split"].to_numpy(), index["group"].to_numpy()
     held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
-    for (holder, domain), part in held.indices.items():
+    parts: dict[Any, NDArray[np.intp]] = {**held.indices}
+    for (holder, domain), part in parts.items():
         if holder >= 0:
             rng = generator(seed, "split", domain, holder)
             split[part] = _split(words[part], group[part], spec, rng, where)

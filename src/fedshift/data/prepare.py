@@ -185,7 +185,9 @@ def _pixels(
         ) from error
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
-        raise FedshiftError(raw, what, "Replace them and verify, or fetch the data set anew.")
+        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
+        cure = f"Replace them and verify, or fetch the data set anew; of your own tree leave them out: {skip}"
+        raise FedshiftError(raw, what, cure)
 
 
 def _room(images: Path, needed: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedshift.data.scheme import Modifier, permutation
 from fedshift.errors import FedshiftError
@@ -48,9 +50,11 @@ class LabelShift(Modifier):
     Params = Params
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
-        classes, few_shot, unused = np.unique(table["label"]), list[list[int]](), [np.empty(0, np.intp)]
+        classes, few_shot = np.unique(table["label"]), list[list[int]]()
+        unused = [np.empty(0, np.intp)]
         trained = table["label"].where(table["split"] == "train")
-        held = trained.groupby([table["client"], table["domain"], trained]).indices
+        groups = trained.groupby([table["client"], table["domain"], trained])
+        held: dict[Any, NDArray[np.intp]] = {**groups.indices}
         for client in range(int(table["client"].max()) + 1):
             shifted = set[int]()
             drawn = classes[permutation(rng, len(classes))][: round(self.params.share * len(classes))]
