@@ -23,7 +23,24 @@ def _umask() -> int:
 
 
 MODE = 0o666 & ~_umask()
+PERMISSIONS, SPACE = "Mend its permissions", "Free space there"
+CURES = {
+    errno.EACCES: PERMISSIONS,
+    errno.EPERM: PERMISSIONS,
+    errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
+    errno.ENOSPC: SPACE,
+    errno.EDQUOT: SPACE,
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.ENOTDIR: "Remove the file that is where a folder must be",
+    errno.EEXIST: "Remove the file that is where a folder must be",
+}
 _fences: list[Callable[[], None]] = []
+
+
+def cure_of(error: OSError) -> str | None:
+    """What to do about an error of the file system; None where nobody knows."""
+    known = errno.ENOSPC if "No space left" in str(error) else error.errno  # a library's error has no number
+    return f"{CURES[known]}, then run the same command again." if known in CURES else None
 
 
 @contextlib.contextmanager
@@ -44,10 +61,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
             check()
         os.replace(temporary, path)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        cure = "Free space there" if full else "Mend the folder: its permissions, or how it is mounted"
         what = f"cannot be written: {error.strerror or error}"
-        raise FedshiftError(path, what, f"{cure}; then run the same command again.", retry=True) from error
+        raise FedshiftError(
+            path, what, cure_of(error) or "Mend the folder, then run the same command again.", retry=True
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

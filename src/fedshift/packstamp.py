@@ -57,10 +57,12 @@ class PackStamp:
 
 
 def stamp_finished(packs: Iterable[tuple[PackStamp, list[RunDirectory]]]) -> None:
-    """Write the stamps of packs whose runs are all finished."""
+    """Write the stamps of packs whose runs are all finished; delete those of packs with a torn summary."""
     for stamp, runs in packs:
         if all(run.outcome() is State.FINISHED for run in runs):
             stamp.write(runs)
+        elif any(run.torn for run in runs):
+            stamp.delete()
 
 
 def forget_failures(runs: Iterable[RunDirectory], stamps: Iterable[PackStamp]) -> int:

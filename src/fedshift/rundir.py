@@ -163,6 +163,11 @@ class RunDirectory:
         return failure is not None and not failure["retry"]
 
     @property
+    def torn(self) -> bool:
+        """Whether a crash of the machine tore the summary: the run is then trained again."""
+        return self.summary_file.exists() and not is_whole(self.summary_file)
+
+    @property
     def lacked_memory(self) -> bool:
         """Whether the last failure was that memory was short, the machine's or the GPU's."""
         failure = self.failure() if self.outcome() is State.FAILED else None

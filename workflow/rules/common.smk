@@ -72,10 +72,16 @@ def take(path):
     PACKS.clear()
     for run in RUNS:
         PACKS[run.pack].append(run)
-    if workflow.is_main_process:  # no job is spent on a stamp that was deleted
-        packs = ((WORKSPACE.pack(pack), runs) for pack, runs in PACKS.items())
-        lacking = ((stamp, runs) for stamp, runs in packs if not stamp.path.exists())
-        stamp_finished((stamp, [WORKSPACE.run_at(run.directory) for run in runs]) for stamp, runs in lacking)
+    if (
+        workflow.is_main_process
+    ):  # no job is spent on a stamp that was deleted, and one is on a run that was torn
+        packs = (
+            (WORKSPACE.pack(pack), [WORKSPACE.run_at(run.directory) for run in runs])
+            for pack, runs in PACKS.items()
+        )
+        stamp_finished(
+            (stamp, runs) for stamp, runs in packs if not stamp.path.exists() or any(run.torn for run in runs)
+        )
 
 
 try:

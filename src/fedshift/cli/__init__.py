@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 from pathlib import Path
 
@@ -39,16 +38,6 @@ VERBS = {
     "scorecard": "Count printed numbers and claims by verdict, for every table of every paper, on one page.",
 }
 
-PERMISSIONS, SPACE = "Mend its permissions", "Free space there"
-CURES = {
-    errno.EACCES: PERMISSIONS,
-    errno.EPERM: PERMISSIONS,
-    errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
-    errno.ENOSPC: SPACE,
-    errno.EDQUOT: SPACE,
-    errno.ENAMETOOLONG: "Choose a shorter name",
-}
-
 
 class Verbs(click.Group):
     """Lists its verbs without importing them; shows mistakes of the user without a traceback."""
@@ -80,10 +69,11 @@ class Verbs(click.Group):
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
         except OSError as error:
-            if error.errno not in CURES:
+            from fedshift.files import cure_of
+
+            if not (mend := cure_of(error)):
                 raise
-            cure = f"{CURES[error.errno]}, then run the same command again."
-            click.echo(f"error: {error.filename or 'the disk'}: {error.strerror}\n  {cure}", err=True)
+            click.echo(f"error: {error.filename or 'the disk'}: {error.strerror}\n  {mend}", err=True)
             ctx.exit(2)
 
 

@@ -30,7 +30,16 @@ from fedshift.data.dataset import Dataset
 from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.errors import FedshiftError
-from fedshift.files import built_once, canonical_json, read_json, read_whole, sha256, sha256_file, write_json
+from fedshift.files import (
+    built_once,
+    canonical_json,
+    cure_of,
+    read_json,
+    read_whole,
+    sha256,
+    sha256_file,
+    write_json,
+)
 from fedshift.identity import prepared_name
 from fedshift.registry import get
 from fedshift.spec import Prepare, Source
@@ -180,9 +189,8 @@ def _pixels(
                 if not broken:
                     progress.reached(done, file.fileno(), done == len(paths))
     except OSError as error:
-        raise FedshiftError(
-            images, f"cannot be written: {error}", "Free space, then run it again.", retry=True
-        ) from error
+        mend = cure_of(error) or "Free space, then run it again."
+        raise FedshiftError(images, f"cannot be written: {error}", mend, retry=True) from error
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
         skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
