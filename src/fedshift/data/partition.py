@@ -108,7 +108,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         client[left_out], split[left_out] = -1, "unused"
     words, group = index["split"].to_numpy(), index["group"].to_numpy()
     held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
-    parts: dict[Any, NDArray[np.intp]] = {**held.indices}
+    parts: dict[Any, Any] = dict(held.indices)
     for (holder, domain), part in parts.items():
         if holder >= 0:
             rng = generator(seed, "split", domain, holder)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedshift.data.scheme import Modifier, permutation
 from fedshift.errors import FedshiftError
@@ -54,7 +53,7 @@ class LabelShift(Modifier):
         unused = [np.empty(0, np.intp)]
         trained = table["label"].where(table["split"] == "train")
         groups = trained.groupby([table["client"], table["domain"], trained])
-        held: dict[Any, NDArray[np.intp]] = {**groups.indices}
+        held: dict[Any, Any] = dict(groups.indices)
         for client in range(int(table["client"].max()) + 1):
             shifted = set[int]()
             drawn = classes[permutation(rng, len(classes))][: round(self.params.share * len(classes))]
