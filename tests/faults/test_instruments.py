@@ -46,6 +46,15 @@ def test_full_disk_is_full(tmp_path: Path) -> None:
         assert (disk.folder / "file").read_text() == "text"
 
 
+def test_read_only_disk_is_read_only(tmp_path: Path) -> None:
+    if reason := why_none(tmp_path / "disk"):
+        pytest.skip(reason)
+    with mounted(tmp_path / "disk") as disk:
+        with disk.read_only(), pytest.raises(FedshiftError, match="Read-only file system"):
+            write_text(disk.folder / "file", "text")
+        write_text(disk.folder / "file", "text")
+
+
 def test_processes_of_a_folder_are_found_and_ended(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     inside = subprocess.Popen(sleep, cwd=tmp_path)
