@@ -91,7 +91,8 @@ CONTENTS = st.sampled_from(["image", "image", "image", "same", "cut", "empty", "
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, Any]:
     """A folder with files of all sorts at all depths, and how it is fetched."""
-    folders = draw(st.lists(st.lists(NAMES, max_size=3), min_size=1, max_size=4))
+    right, odd = st.lists(NAMES, min_size=2, max_size=2), st.lists(NAMES, max_size=3)
+    folders = draw(st.lists(right | right | odd, min_size=1, max_size=4))
     entry = st.tuples(st.sampled_from(folders), FILES, CONTENTS)
     return {
         "entries": [[*parts, name, content] for parts, name, content in draw(st.lists(entry, max_size=8))],
