@@ -12,7 +12,6 @@ import json
 import tempfile
 import time
 import traceback
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +91,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", choices=sorted(PLAYS), default=list(PLAYS))
     chosen = parser.parse_args()
-    warnings.simplefilter("ignore")  # of zipfile, about the members that it is made to write
     total, failed = sum(SHARES[kind] for kind in chosen.kinds), 0
     print(f"{'kind':12} {'cases':>6} {'accepted':>9} {'refused':>8} {'found':>6} {'seconds':>8}")
     for kind in chosen.kinds:

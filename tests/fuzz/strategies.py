@@ -6,6 +6,7 @@ import base64
 import io
 import stat
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,8 @@ def archives(draw: st.DrawFn) -> str:
 
 def _zip(members: list[tuple[str, str, bytes]]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        warnings.simplefilter("ignore")  # a name twice
         for name, kind, content in members:
             if kind == "folder":
                 name = f"{name}/"

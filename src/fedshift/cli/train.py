@@ -16,7 +16,6 @@ from fedshift.planning import planfile
 from fedshift.planning.attempts import Attempt, attempt
 from fedshift.planning.planfile import Run
 from fedshift.rundir import State
-from fedshift.training.device import gpus
 from fedshift.training.gpus import claim
 from fedshift.training.pack import at_once, in_turn
 from fedshift.workspace import Workspace
@@ -90,7 +89,10 @@ def command(
         program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root)]
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
-    claim(device, gpus())
+    if todo and device != "cpu":
+        from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
+
+        claim(device, gpus())
     counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
     with counted as present:
         if parallel == 1 or len(todo) < 2:
