@@ -27,9 +27,9 @@ def back(cluster: Cluster) -> None:
 
 
 def waiting(root: Path) -> set[int]:
-    """Processes that submit a job."""
-    wrapper = str(root / "workflow" / "slurm" / "sbatch")
-    return {pid for pid, command in of_folder(root).items() if wrapper in command}
+    """Processes that ask for the partitions, and submit a job."""
+    folder = str(root / "workflow" / "slurm")
+    return {pid for pid, command in of_folder(root).items() if command.startswith(f"/bin/sh {folder}/s")}
 
 
 def test_jobs_are_submitted_once_the_controller_is_back(cluster: Cluster, tmp_path: Path) -> None:
