@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 LONG := slurm or chromium or faults or slow
 
-.PHONY: help setup demo test test-all test-isa ui faults gpu-check mutants miniatures docs lint constraints clean
+.PHONY: help setup demo test test-all test-isa ui faults fuzz gpu-check mutants miniatures docs lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 	exec $(PYTHON) -m mlflow server \
 	  --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}" --workers 1 --host 127.0.0.1 --port $${PORT:-5000}
 
-faults: $(INSTALLED) ## play 32 faults over a running experiment, here and on a Slurm of its own (SEED=0); tens of minutes
+faults: $(INSTALLED) ## play 111 faults over a running experiment, here and on a Slurm of its own (SEED=0); an hour or two
 	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0}
+
+fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives, answers and partitions (SEED=0): none may end in a traceback
+	@PYTHONPATH=src $(PYTHON) -m tests.fuzz.campaign --count $${COUNT:-10000} --seed $${SEED:-0}
 
 gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps beside a bare loop, runs at once; some 40 minutes
 	@$(PYTHON) benchmarks/gpu_check.py

@@ -117,6 +117,44 @@ def test_what_may_not_be_read_or_written_is_named(tmp_path: Path, closed: str) -
     assert "Mend its permissions" in told.stderr
 
 
+def test_a_read_only_file_system_is_named(project: Path, tmp_path: Path) -> None:
+    plant(tmp_path / "tree", ["day", "night"], ["cat"], each=4)
+    place = project / "data" / "raw"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(place)]
+    if (mounted := subprocess.run(mount, capture_output=True, check=False)).returncode:
+        pytest.skip(f"cannot mount a file system here: {mounted.stderr!r}")
+    result = fedshift(project, "fetch", "folder", "--release", "mine", "--from", str(tmp_path / "tree"))
+    subprocess.run(["umount", str(place)], check=True)
+    refused(result, "data/raw/folder", "Read-only file system", "Mount its file system for writing")
+
+
+def test_a_release_of_three_hundred_letters_is_refused(project: Path, tree: Path) -> None:
+    result = fedshift(project, "fetch", "folder", "--from", str(tree), "--release", "x" * 300)
+    refused(result, "cannot name a folder", "at most 100")
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"dataset": "dig', b"[1, 2]", b"\x80", b"[" * 5000])
+def test_a_torn_description_of_prepared_images_is_named(project: Path, digits: Path, torn: bytes) -> None:
+    source, place = digits / "data" / "prepared" / "digits", project / "data" / "prepared" / "digits"
+    place.unlink()
+    shutil.copytree(source, place)
+    (facts,) = place.glob("*/prepared.json")
+    facts.write_bytes(torn)
+    refused(
+        fedshift(project, "prepare", "digits"), "prepared.json", "is not whole", "fedshift prepare digits"
+    )
+    assert "digits" in done(fedshift(project, "list", "datasets"))
+
+
+@pytest.mark.parametrize("torn", [b"", b"\x1f\x8b\x08\0torn", b"path,size\n"])
+def test_a_torn_list_of_files_is_named(project: Path, tree: Path, torn: bytes) -> None:
+    fetched(project, tree)
+    (list_of_files,) = (project / "data" / "raw" / "folder").glob("*.manifest.csv.gz")
+    list_of_files.write_bytes(torn)
+    refused(fedshift(project, "verify", "folder", "--release", "mine"), "manifest.csv.gz", "write-manifest")
+
+
 @pytest.fixture
 def tiny_disk(project: Path) -> Iterator[Path]:
     """A folder on a file system of 256 kB."""

@@ -12,6 +12,8 @@ import yaml
 
 from fedshift.experiments.protocols import merge
 from fedshift.planning import planfile
+from fedshift.registry import get
+from fedshift.resolve import params
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {
@@ -68,6 +70,32 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"partition": {"fractions": [0.9, 0.2, 0.1]}}}, ("partition", "must sum to 1")),
     ({"spec": {"local": {"lr": -1}}}, ("'local.lr'", "greater than or equal to 0", "-1")),
     ({"spec": {"local": {"optimizer": "adam", "momentum": 0.9}}}, ("momentum belongs to optimizer 'sgd'",)),
+    ({"axes": {"seed": [2**64]}}, ("'seed'", "less than 9223372036854775808")),
+    ({"axes": {"seed": [True]}}, ("'seed'", "must be a number, not true or false")),
+    ({"spec": {"local": {"epochs": 2**64}}}, ("'local.epochs'", "less than or equal to 1000000")),
+    ({"spec": {"local": {"batch": 2**64}}}, ("'local.batch'", "less than or equal to 1000000")),
+    ({"spec": {"federation": {"rounds": 2**40}}}, ("'federation.rounds'", "less than or equal to 1000000")),
+    ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
+    ({"expect": {"id": -5}}, ("'expect.id'", "greater than or equal to 0")),
+    ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
+    ({"tables": {"a/b": {"columns": ["target"]}}}, ("'tables'", "'a/b' is no name")),
+    ({"name": "../../other"}, ("'name' is no key of the file", "Rename the file")),
+    (
+        {"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}},
+        ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1"),
+    ),
+    (
+        {"methods": {"fedprox": {"method": {"params": {"mu": True}}}}},
+        ("method.params: 'mu' of fedprox is a number",),
+    ),
+    (
+        {"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}},
+        ("partition.params: 40,000 clients", "32,767 or less"),
+    ),
+    (
+        {"spec": {"partition": {"scheme": "domains_per_client", "params": {"clients": 10**9}}}},
+        ("'clients' of domains_per_client must be from 0 to 1,000,000",),
+    ),
     ({"only": {"fedpro": {"seed": [0]}}}, ("only", "unknown method of this experiment 'fedpro'")),
 ]
 
@@ -83,6 +111,15 @@ def test_mistakes_in_an_experiment(project: Path, mistake: dict[str, Any], parts
 def test_an_experiment_that_is_not_yaml(project: Path) -> None:
     (project / "experiments" / "tiny.yaml").write_text("title: [unclosed\n")
     refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "is not YAML", "line")
+
+
+def test_an_experiment_nested_too_deeply(project: Path) -> None:
+    (project / "experiments" / "tiny.yaml").write_text("title: " + "[" * 3000 + "]" * 3000 + "\n")
+    refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "cannot be read", "nested too deeply")
+
+
+def test_a_parameter_may_be_negative_where_its_type_says_so() -> None:
+    assert params(get("methods", "hfedf"), {"gradalign_sign": -1}).gradalign_sign == -1
 
 
 def test_an_experiment_that_is_not_there(project: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedshift.packstamp import forget_failures
+from fedshift.packstamp import forget_failures, stamp_finished
 from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
 
@@ -44,6 +44,20 @@ def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
     assert stamp.write([good]) and stamp.path.stat().st_ino == before
     good.finish({"name": "other"})
     assert stamp.write([good]) and stamp.finished() == {"a": {"name": "other"}}
+
+
+def test_a_torn_summary_takes_the_stamp_with_it(tmp_path: Path) -> None:
+    """The stamp said that there was nothing to do, for ever."""
+    workspace = Workspace(tmp_path)
+    run = finished(workspace, "a")
+    stamp = workspace.pack("p")
+    stamp_finished([(stamp, [run])])
+    assert set(stamp.names()) == {run.name}
+    run.summary_file.write_bytes(b"")
+    stamp_finished([(stamp, [run])])
+    assert not stamp.path.exists()
+    stamp_finished([(stamp, [workspace.run("never")])])
+    assert not stamp.path.exists()
 
 
 def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:

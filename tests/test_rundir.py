@@ -37,7 +37,7 @@ def test_a_run_is_missing_until_something_is_left_of_it(run: RunDirectory) -> No
     assert run.state() is run.outcome() is State.MISSING
     run.path.mkdir(parents=True)
     run.checkpoint.touch()  # interrupted
-    assert run.state() is State.MISSING
+    assert run.state() is State.INTERRUPTED and run.outcome() is State.MISSING
     assert run.summary() is None and run.failure() is None and run.writer() is None
     assert not run.failed_for_good
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from urllib3 import Retry
 
 from fedshift.errors import FedshiftError
-from fedshift.files import locked, read_whole, sha256_file, write_json
+from fedshift.files import cure_of, locked, read_whole, sha256_file, write_json
 
 BLOCK = 1 << 14  # what a broken connection loses at most
 RETRIES = 3  # in a row without a byte gained
@@ -117,8 +117,8 @@ def _download(url: str, path: Path, sha256: str | None, pause: float) -> None:
             reason = error
             barren = 0 if part.size > before else barren + 1
         except OSError as error:
-            cure = f"Free space or mend the folder's permissions. {AGAIN}"
-            raise FedshiftError(path, f"cannot be written: {error.strerror}", cure, retry=True) from error
+            what = f"cannot be written: {error.strerror}"
+            raise FedshiftError(path, what, cure_of(error) or AGAIN, retry=True) from error
     else:
         raise FedshiftError(url, f"cannot be downloaded: {reason}", AGAIN, retry=True)
     if sha256 and not (actual := sha256_file(part.path)).startswith(sha256):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -22,7 +23,24 @@ def _umask() -> int:
 
 
 MODE = 0o666 & ~_umask()
+PERMISSIONS, SPACE = "Mend its permissions", "Free space there"
+CURES = {
+    errno.EACCES: PERMISSIONS,
+    errno.EPERM: PERMISSIONS,
+    errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
+    errno.ENOSPC: SPACE,
+    errno.EDQUOT: SPACE,
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.ENOTDIR: "Remove the file that is where a folder must be",
+    errno.EEXIST: "Remove the file that is where a folder must be",
+}
 _fences: list[Callable[[], None]] = []
+
+
+def cure_of(error: OSError) -> str | None:
+    """What to do about an error of the file system; None where nobody knows."""
+    known = errno.ENOSPC if "No space left" in str(error) else error.errno  # a library's error has no number
+    return f"{CURES[known]}, then run the same command again." if known in CURES else None
 
 
 @contextlib.contextmanager
@@ -43,11 +61,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
             check()
         os.replace(temporary, path)
     except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
         raise FedshiftError(
-            path,
-            f"cannot be written: {error.strerror or error}",
-            "Free space or mend the folder's permissions, then run the same command again.",
-            retry=True,
+            path, what, cure_of(error) or "Mend the folder, then run the same command again.", retry=True
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -133,14 +149,18 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file. Raises FedshiftError for a torn file."""
+def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
+    """The JSON object in a file, None where there is no file. Raises FedshiftError with `cure` for a torn
+    file.
+    """
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise FedshiftError(path, f"is not whole: {error}", "Remove it; it is then made anew.") from None
+    except (ValueError, RecursionError) as error:
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+    if not isinstance(value, dict):
+        raise FedshiftError(path, "is not whole: it holds no keys", cure)
     return value
 
 

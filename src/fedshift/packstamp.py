@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.files import read_whole, write_json
-from fedshift.rundir import Failure, RunDirectory, Summary
+from fedshift.rundir import Failure, RunDirectory, State, Summary
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,15 @@ class PackStamp:
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def stamp_finished(packs: Iterable[tuple[PackStamp, list[RunDirectory]]]) -> None:
+    """Write the stamps of packs whose runs are all finished; delete those of packs with a torn summary."""
+    for stamp, runs in packs:
+        if all(run.outcome() is State.FINISHED for run in runs):
+            stamp.write(runs)
+        elif any(run.torn for run in runs):
+            stamp.delete()
 
 
 def forget_failures(runs: Iterable[RunDirectory], stamps: Iterable[PackStamp]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, TypeVar
+import typing
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,8 +14,10 @@ from fedshift.errors import FedshiftError, nearest, unknown
 from fedshift.files import canonical_json
 from fedshift.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
+from fedshift.spec.block import MOST
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
+CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
 
 
 def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
@@ -76,14 +79,26 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
         for name, change in changes.items()
     }
     scheme_params = _overrides(scheme, spec.partition.params, f"{where}: partition.params")
+    _check_clients(scheme(params(scheme, scheme_params)), f"{where}: partition.params")
     if dataset.domains:
         sources = len(dataset.domains) - len(spec.data.held_out)
+        if sources < 1:
+            what = "no source domain is left to train on"
+            raise FedshiftError(
+                f"{where}: data.target", what, "Hold out fewer domains, or none: target: null."
+            )
         params(scheme, scheme_params).check(sources, f"{where}: partition.params")
         for name, change in changes.items():
             hp = params(change, modify[name])
             hp.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
     partition = spec.partition.model_copy(update={"params": scheme_params, "modify": modify})
     return spec.model_copy(update={"partition": partition})
+
+
+def _check_clients(scheme: Any, where: str) -> None:
+    """Refuse more clients than a partition has numbers for."""
+    if (clients := scheme.clients(1)) > CLIENTS:
+        raise FedshiftError(where, f"{clients:,} clients", f"Set clients to {CLIENTS:,} or less.")
 
 
 def check_weights(spec: RunSpec, where: str) -> None:
@@ -105,7 +120,11 @@ def check_weights(spec: RunSpec, where: str) -> None:
 
 
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
-    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types."""
+    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
+
+    Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
+    is 0 or more, unless its type says which it may be.
+    """
     valid = [field.name for field in dataclasses.fields(plugin.Params)]
     for key in overrides:
         if key not in valid:
@@ -124,7 +143,25 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
         value = getattr(filled, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             raise FedshiftError(where, f"'{field.name}' of {plugin.name} is not finite", f"Got {value!r}.")
+        if isinstance(overrides.get(field.name), bool) and not isinstance(value, bool):
+            raise FedshiftError(where, f"'{field.name}' of {plugin.name} is a number", f"Got {value!r}.")
+        if _is_number(value) and not _bounds_itself(plugin.Params, field.name) and not 0 <= value <= MOST:
+            what = f"'{field.name}' of {plugin.name} must be from 0 to {MOST:,}"
+            raise FedshiftError(where, what, f"Got {value!r}.")
     return filled
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@functools.cache
+def _bounds_itself(kind: type, name: str) -> bool:
+    """Whether the declared type of a parameter says by itself which numbers it may be: `Literal[1, -1]`,
+    `Annotated[float, Field(ge=-1)]`.
+    """
+    hint = typing.get_type_hints(kind, include_extras=True)[name]
+    return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
 
 
 @functools.cache

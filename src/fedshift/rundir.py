@@ -18,11 +18,12 @@ Failure = dict[str, Any]
 
 
 class State(StrEnum):
-    """How far a run is. One that was interrupted is MISSING: it goes on from its checkpoint."""
+    """How far a run is. INTERRUPTED: it goes on from its checkpoint; as an outcome it is MISSING."""
 
     FINISHED = "finished"
     RUNNING = "running"
     FAILED = "failed"
+    INTERRUPTED = "interrupted"
     MISSING = "missing"
 
 
@@ -143,7 +144,9 @@ class RunDirectory:
     def state(self) -> State:
         """How far the run is. May ask Slurm whether the process that holds the lock lives."""
         outcome = self.outcome()
-        return State.RUNNING if outcome is not State.FINISHED and self.writer() else outcome
+        if outcome is not State.FINISHED and self.writer():
+            return State.RUNNING
+        return State.INTERRUPTED if outcome is State.MISSING and self.checkpoint.exists() else outcome
 
     def outcome(self) -> State:
         """What the run has come to, FINISHED, FAILED or MISSING, whether or not it is being trained again. A
@@ -158,6 +161,17 @@ class RunDirectory:
         """Whether the run failed in a way that trying again does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
+
+    @property
+    def torn(self) -> bool:
+        """Whether a crash of the machine tore the summary: the run is then trained again."""
+        return self.summary_file.exists() and not is_whole(self.summary_file)
+
+    @property
+    def lacked_memory(self) -> bool:
+        """Whether the last failure was that memory was short, the machine's or the GPU's."""
+        failure = self.failure() if self.outcome() is State.FAILED else None
+        return failure is not None and failure["kind"] in ("MemoryError", "OutOfMemoryError")
 
     def reuse(self, rerun: str) -> RunDirectory:
         """The directory to take for this run under `rerun`.

@@ -114,6 +114,10 @@ class Workspace:
     def pack(self, pack: str) -> PackStamp:
         return PackStamp(self.results / "packs" / f"{pack}.json")
 
+    def attempts(self, pack: str) -> Path:
+        """How the jobs of a pack have ended (`fedshift.planning.attempts`)."""
+        return self.results / "attempts" / f"{pack}.json"
+
     def packs(self) -> list[PackStamp]:
         """The stamps that exist."""
         return [PackStamp(path) for path in sorted((self.results / "packs").glob("*.json"))]

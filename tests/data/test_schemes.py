@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,42 @@ def test_dirichlet_gives_everyone_the_minimum(seed: int) -> None:
     assert len(counts) == 30
     assert counts.min() >= 70
     assert counts.sum() == 2048 + 2344 + 3929
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e-5, 1e-300])
+def test_dirichlet_by_vanishing_proportions_is_refused(alpha: float) -> None:
+    with pytest.raises(FedshiftError, match=r"no draw of 1000 gave .*\n.*raise alpha"):
+        division(SMALL, "dirichlet", {"clients": 5, "alpha": alpha, "min_size": 2}, target="D")
+
+
+@pytest.mark.parametrize("clients", [4, 5, 7])
+def test_heterogeneous_without_mixing_gives_a_client_one_domain(clients: int) -> None:
+    """What rounding leaves over went to client 0, whatever its domain."""
+    table = division(PACS, "heterogeneous", {"clients": clients, "lam": 0.0})
+    assert (table[table["client"] >= 0].groupby("client")["domain"].nunique() == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "params"),
+    [
+        ("clients_per_domain", {"clients": 10_002}),
+        ("domains_per_client", {"clients": 10_000, "d": 2}),
+        ("heterogeneous", {"clients": 10_000, "lam": 0.3}),
+    ],
+)
+def test_ten_thousand_clients_take_seconds(scheme: str, params: dict[str, Any], tmp_path: Path) -> None:
+    """By a look at all samples for each client it took minutes; a picture of each took as long."""
+    began = time.process_time()
+    table = division(dict.fromkeys("ABCD", 50000), scheme, params, target="D")
+    plot_partition(table, tmp_path / "picture.png")
+    assert time.process_time() - began < 40
+    assert held(table).size == params["clients"] and held(table).min() >= 2
+    assert Image.open(tmp_path / "picture.png").size[0] <= 1680
+
+
+def test_no_domain_is_left() -> None:
+    with pytest.raises(FedshiftError, match="no source domain is left"):
+        division({"D": 40}, "clients_per_domain", {"clients": 2}, target="D")
 
 
 def test_dirichlet_is_uneven_and_follows_alpha() -> None:

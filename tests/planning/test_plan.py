@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from itertools import groupby
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.cli.status import describe
-from fedshift.files import sha256, write_json
+from fedshift.files import sha256, write_bytes, write_json
 from fedshift.packstamp import forget_failures
 from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
@@ -165,7 +166,7 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:
     runs = planfile.runs(plan(workspace, Request(("one",))))
-    finished, running, failed, dead, missing = runs[:5]
+    finished, running, failed, dead, missing, begun = runs[:6]
     finish(workspace, finished)
     writer = {"host": socket.gethostname(), "pid": os.getpid(), "job": None}
     write_json(workspace.root / running.directory / "lock.json", writer)
@@ -181,9 +182,24 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
     assert describe(workspace, failed) == ("failed", "diverged: loss is NaN (a retry does not help)")
     assert describe(workspace, dead) == ("missing", "")
     assert describe(workspace, missing) == ("missing", "")
+    write_bytes(workspace.run_at(begun.directory).checkpoint, b"")
+    assert describe(workspace, begun) == ("interrupted", "")
     shown = CliRunner().invoke(main, ["--root", str(workspace.root), "status", "one"]).output.splitlines()
-    assert shown[1].split() == ["one", "12", "1", "1", "1", "9"]
+    assert shown[1].split() == ["one", "12", "1", "1", "1", "1", "8"]
     assert any(failed.directory in line and "loss is NaN" in line for line in shown)
+
+
+def test_plans_of_long_ago_are_removed(workspace: Workspace) -> None:
+    """Each edit left one for ever."""
+    folder = plan(workspace, Request(("one",))).parent
+    days = {f"{age:02}": age for age in (1, 5, 31, 32, *range(40, 60))}
+    for name, age in days.items():
+        (folder / f"{name}.db").touch()
+        os.utime(folder / f"{name}.db", (time.time() - age * 86400,) * 2)
+    newest = plan(workspace, Request(("one",), pack=2))
+    left = sorted(path.stem for path in folder.glob("*.db"))
+    assert newest.stem in left and len(left) == 10
+    assert {"01", "05", "31"} < {*left}
 
 
 def test_plan_prints_what_there_is_to_do(workspace: Workspace) -> None:

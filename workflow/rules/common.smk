@@ -1,5 +1,6 @@
 # What the plan says, and the functions that rules ask. It decides everything: which runs, in which packs, on which data,
 # for which experiments.
+import functools
 import os
 import re
 import shlex
@@ -14,8 +15,10 @@ SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
 from fedshift.files import sha256
+from fedshift.packstamp import stamp_finished
 from fedshift.planning import hashes, job, planfile
-from fedshift.planning.cluster import Cluster
+from fedshift.planning.attempts import Attempts
+from fedshift.planning.cluster import Cluster, most_minutes
 from fedshift.planning.request import Request
 from fedshift.workspace import TUNING, Workspace
 
@@ -23,8 +26,10 @@ WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in whi
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
 # re-runs nothing.
 BIN = str(Path(sys.executable).parent)
+# Before all: sinfo, sbatch and srun that wait for a controller that is away.
+PATIENT = str(Path(workflow.basedir) / "workflow" / "slurm")
 os.environ.update(
-    PATH=os.pathsep.join([BIN, *filter(None, [os.environ.get("PATH")])]),
+    PATH=os.pathsep.join([PATIENT, BIN, *filter(None, [os.environ.get("PATH")])]),
     PYTHONPATH=os.pathsep.join([SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])]),
 )
 
@@ -68,6 +73,16 @@ def take(path):
     PACKS.clear()
     for run in RUNS:
         PACKS[run.pack].append(run)
+    if (
+        workflow.is_main_process
+    ):  # no job is spent on a stamp that was deleted, and one is on a run that was torn
+        packs = (
+            (WORKSPACE.pack(pack), [WORKSPACE.run_at(run.directory) for run in runs])
+            for pack, runs in PACKS.items()
+        )
+        stamp_finished(
+            (stamp, runs) for stamp, runs in packs if not stamp.path.exists() or any(run.torn for run in runs)
+        )
 
 
 try:
@@ -105,12 +120,27 @@ def at_once(wildcards):
     return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
 
 
+@functools.cache
+def partition_minutes():
+    """The partition's limit, asked once, where jobs go to Slurm."""
+    on_slurm = workflow.non_local_exec and not workflow.dryrun
+    return most_minutes(CLUSTER.get("slurm_partition")) if on_slurm else None
+
+
+def ended(pack, attempt):
+    """How the pack's jobs have ended; on the first attempt of this start none is counted."""
+    counts = Attempts.read(WORKSPACE.attempts(pack))
+    return min(attempt - 1, counts.late), min(attempt - 1, counts.lacked_memory)
+
+
 def runtime(wildcards, attempt):
-    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, REQUEST.hours, attempt)
+    late, _ = ended(wildcards.pack, attempt)
+    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, REQUEST.hours, late, partition_minutes())
 
 
 def mem_mb(wildcards, attempt):
-    return job.mem_mb(PACKS[wildcards.pack], REQUEST.parallel, attempt)
+    _, starved = ended(wildcards.pack, attempt)
+    return job.mem_mb(PACKS[wildcards.pack], REQUEST.parallel, starved)
 
 
 def results_of(experiment):

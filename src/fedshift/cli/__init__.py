@@ -20,7 +20,7 @@ VERBS = {
     "plan": "Expand experiments to runs: what there is to do and what it costs.",
     "run": "Make all results of one experiment with Snakemake, or train one run of a method.",
     "compare": "Train methods alike on one data set, your own too; ends with their table.",
-    "status": "Count finished, running, failed and missing runs.",
+    "status": "Count finished, running, failed, interrupted and missing runs.",
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
     "collect": "Gather the metrics of an experiment's runs.",
@@ -70,9 +70,12 @@ class Verbs(click.Group):
         except FedshiftError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
-        except PermissionError as error:
-            cure = "Mend its permissions, then run the same command again."
-            click.echo(f"error: {error.filename}: {error.strerror}\n  {cure}", err=True)
+        except OSError as error:
+            from fedshift.files import cure_of
+
+            if not (mend := cure_of(error)):
+                raise
+            click.echo(f"error: {error.filename or 'the disk'}: {error.strerror}\n  {mend}", err=True)
             ctx.exit(2)
 
 

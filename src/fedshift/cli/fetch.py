@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Official lists <domain>_train.txt, <domain>_test.txt, where the project has none.",
 )
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="GLOB",
+    help="Files that do not belong to the tree, by path in it or by name: '*.txt'; several: once for each.",
+)
+@click.option(
+    "--skip-broken", is_flag=True, help="Read every image now; leave out those that cannot be, and name them."
+)
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -41,6 +50,8 @@ def command(
     release: str | None,
     sources: tuple[Path, ...],
     lists: Path | None,
+    ignore: tuple[str, ...],
+    skip_broken: bool,
 ) -> None:
     """Get the raw images of data set NAME into data/raw/NAME/RELEASE.
 
@@ -60,13 +71,16 @@ def command(
     A download that broke off goes on where it stopped when the same command is run again.
     """
     if name == "weights":
+        if ignore or skip_broken:
+            raise click.UsageError("--ignore and --skip-broken are for data sets.")
         _weights(workspace, models, release, sources, lists)
         return
     if models:
         raise click.UsageError(f"One data set at a time: {name}, then {', '.join(models)}.")
     from fedshift.data.fetch import fetch
 
-    click.echo(fetch(workspace, name, release or "original", sources, lists, say=click.echo))
+    raw = fetch(workspace, name, release or "original", sources, lists, ignore, skip_broken, click.echo)
+    click.echo(raw)
 
 
 def _weights(

@@ -33,7 +33,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
     its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
-    from fedshift.data.partition import partition, twins
+    from fedshift.data.partition import partition, sizes, twins
     from fedshift.errors import FedshiftError
 
     if file is not None and names:
@@ -50,6 +50,9 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             click.echo(
                 f"byte-identical to tested images of the held-out domain: {count} images, {fate}", err=True
             )
+        images = sizes(path)
+        spread = f"{images.min():,} to {images.max():,} training images, {images.median():,.0f} the median"
+        click.echo(f"{len(images):,} clients of {spread}", err=True)
         click.echo(path)
 
 

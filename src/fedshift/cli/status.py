@@ -32,7 +32,9 @@ from fedshift.workspace import Workspace
 def command(
     workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None, as_json: bool
 ) -> None:
-    """Count finished, running, failed and missing runs of experiments (default: those of params.yaml)."""
+    """Count finished, running, failed, interrupted and missing runs of experiments (default: those of
+    params.yaml).
+    """
     request = read_request(workspace, names, rerun=rerun)
     path = ready(workspace, request)
     waiting = planfile.waiting(path)
@@ -42,7 +44,7 @@ def command(
         echo_json([_json(workspace, path, name, waiting.get(name, [])) for name in listed])
         return
     width = max(map(len, listed))
-    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>8}" for name in State))
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in State))
     lines: dict[str, tuple[State, str]] = {}
     for name in listed:
         if name in waiting:
@@ -50,14 +52,14 @@ def command(
             continue
         states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in states.values())
-        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:8}" for kind in State))
+        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:11}" for kind in State))
         lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
     for directory, (kind, why) in lines.items():
         if every or kind in (State.FAILED, State.RUNNING):
-            click.echo(f"{kind:8} {directory}" + (f"  {why}" if why else ""))
+            click.echo(f"{kind:11} {directory}" + (f"  {why}" if why else ""))
 
 
 def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> dict[str, object]:

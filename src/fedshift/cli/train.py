@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -12,8 +13,10 @@ import click
 from fedshift.cli._planned import device_option, threads_option, unchanged
 from fedshift.errors import FedshiftError, unknown
 from fedshift.planning import planfile
+from fedshift.planning.attempts import Attempt, attempt
 from fedshift.planning.planfile import Run
 from fedshift.rundir import State
+from fedshift.training.gpus import claim
 from fedshift.training.pack import at_once, in_turn
 from fedshift.workspace import Workspace
 
@@ -86,12 +89,21 @@ def command(
         program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root)]
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
-    if parallel == 1 or len(todo) < 2:
-        in_turn(workspace, todo, in_this_process)
-    else:
-        at_once(workspace, todo, parallel, in_its_own_process)
-    failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
+    if todo and device != "cpu":
+        from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
+
+        claim(device, gpus())
+    counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
+    with counted as present:
+        if parallel == 1 or len(todo) < 2:
+            in_turn(workspace, todo, in_this_process)
+        else:
+            present.starved = at_once(workspace, todo, parallel, in_its_own_process)
+        failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
+        present.starved |= any(directories[run].lacked_memory for run in failed)
     stamped = pack is not None and workspace.pack(pack).write(directories.values())
+    if pack and stamped:
+        workspace.attempts(pack).unlink(missing_ok=True)
     for run in failed:
         log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
     if failed and not stamped:

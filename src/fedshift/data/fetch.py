@@ -6,15 +6,18 @@ By download, from archives or a tree on this machine, or made from another tree.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
 from fedshift.data.duplicates import name_warnings
+from fedshift.data.left_out import LeftOut, left_out, unreadable
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
 from fedshift.data.verify import entries, manifest_path, write_manifest
@@ -33,13 +36,17 @@ def fetch(
     release: str = "original",
     source: Path | Sequence[Path] = (),
     lists: Path | None = None,
+    ignore: Sequence[str] = (),
+    skip_broken: bool = False,
     say: Say = print,
 ) -> Path:
     """Make the raw tree present and return its path; a tree that is present is left alone, its manifest
     too.
 
     `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a
-        folder of official lists.
+        folder of official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`:
+        images that cannot be read do not either; every one is read for that. Which ones these are is noted
+        beside the tree, and holds until either is given again.
     Raises FedshiftError that tells exactly what to put where if the release has no public address, and where
     a tree lacks folders or images; nothing is left behind then but what was downloaded.
     """
@@ -54,18 +61,24 @@ def fetch(
         raw.unlink()
     if lists is not None:
         _own_lists(dataset, facts, lists, raw)
-    present = raw.exists()
+    present, other = raw.exists(), bool(ignore) or skip_broken
+    if other:
+        _leave_out(facts, raw, ignore)
     if sources := [source] if isinstance(source, Path) else list(source):
-        _take(dataset, facts, sources, raw)
+        _take(dataset, facts, sources, raw, skip_broken)
     elif present:
         say(f"present: {raw}")
         _openable(raw)
+        if skip_broken:
+            _skip_broken(dataset, raw)
     else:
-        _download(dataset, facts, raw, say)
+        _download(dataset, facts, raw, say, skip_broken)
+    for path, reason in left_out(raw).broken.items():
+        say(f"left out: {path}: {reason}")
     if facts.manifest is None:
         own = manifest_path(workspace, name, release)
         # Written anew it would take a tree that changed meanwhile for right.
-        keep = present and lists is None and own.exists()
+        keep = present and lists is None and not other and own.exists()
         say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
     if dataset.open_releases:
         domains, classes = dataset.domains_and_classes(raw)
@@ -83,7 +96,22 @@ def _own_lists(dataset: Dataset, facts: Release, folder: Path, raw: Path) -> Non
     write_lists(own_lists(raw), gather(folder, dataset.canonical))
 
 
-def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) -> None:
+def _leave_out(facts: Release, raw: Path, ignore: Sequence[str]) -> None:
+    """Note what to ignore, before the tree is looked at."""
+    if facts.manifest is not None:
+        what, cure = "its files are published, each with its hash", "Leave out --ignore and --skip-broken."
+        raise FedshiftError(f"{raw.parent.name} {raw.name}", what, cure)
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    LeftOut(tuple(ignore)).write(raw)
+
+
+def _skip_broken(dataset: Dataset, raw: Path) -> None:
+    """Read every image, and leave out those that cannot be."""
+    broken = unreadable(dataset.paths(raw), functools.partial(dataset.image, raw))
+    replace(left_out(raw), broken=broken).write(raw)
+
+
+def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
     """Link a tree, or unpack archives, or make the release of them."""
     if len(sources) > 1 and any(source.is_dir() for source in sources):
         raise FedshiftError(
@@ -104,7 +132,7 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path) 
         elif not raw.exists():
             raw.symlink_to(tree, target_is_directory=True)
     with _naming(origin):
-        _checked(dataset, raw)
+        _checked(dataset, raw, skip_broken)
 
 
 @contextlib.contextmanager
@@ -124,11 +152,14 @@ def _make(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source:
         (Path(temporary) / raw.name).rename(raw)
 
 
-def _checked(dataset: Dataset, raw: Path) -> None:
+def _checked(dataset: Dataset, raw: Path, skip_broken: bool) -> None:
     try:
         _openable(raw)
+        if skip_broken:
+            _skip_broken(dataset, raw)
         dataset.index(raw)
     except FedshiftError:
+        LeftOut().write(raw)
         raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
         raise
 
@@ -151,7 +182,7 @@ def _openable(raw: Path) -> None:
         raise FedshiftError(raw, what, "Mend these and run the same command again.")
 
 
-def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
+def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken: bool) -> None:
     """Bring a release's archives and unpack them."""
     if facts.listed_only and lists_file(raw, facts.lists) is None:
         raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
@@ -179,7 +210,7 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say) -> None:
     with _unpacked(archives, raw) as folder, _naming(loaded, by_hand):
         dataset.root(folder).rename(raw)
     with _naming(loaded, by_hand):
-        _checked(dataset, raw)
+        _checked(dataset, raw, skip_broken)
     shutil.rmtree(loaded)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,8 +41,11 @@ def read_lists(path: Path) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, time: int) -> dict[str, str]:
-    table = pd.read_csv(path, dtype="str", keep_default_na=False)
-    return dict(zip(table["path"], table["split"], strict=True))
+    try:
+        table = pd.read_csv(path, dtype="str", keep_default_na=False)
+        return dict(zip(table["path"], table["split"], strict=True))
+    except (EOFError, KeyError, OSError, ValueError, zlib.error) as error:
+        raise FedshiftError(path, f"is not whole: {error}", "Restore it, or give the lists anew.") from None
 
 
 def write_lists(path: Path, words: dict[str, str]) -> None:
@@ -63,13 +67,20 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
         (match["word"] or "", path) for path in folder.rglob("*.txt") if (match := NAME.fullmatch(path.name))
     ]
     for word, path in sorted(files, key=lambda file: ([*WORDS, ""].index(file[0]), file[1])):
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
+        for number, line in enumerate(_lines(path), start=1):
             if line.strip():
                 splits.setdefault(canonical(_path(line, f"{path}:{number}")), word)
     if not splits:
         cure = "Give the folder that holds <domain>_train.txt, <domain>_test.txt and so on."
         raise FedshiftError(folder, "holds no lists", cure)
     return splits
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise FedshiftError(path, f"is no list: {error}", "Save it as UTF-8.") from None
 
 
 def _path(line: str, where: str) -> str:

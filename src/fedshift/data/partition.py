@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +75,12 @@ def twins(path: Path) -> int:
     return int(read_columns(path, CURE)[1]["twins"])
 
 
+def sizes(path: Path) -> pd.Series[int]:
+    """Training images of every client, in the order of their numbers."""
+    table = read_columns(path, CURE)[0]
+    return table.loc[table["split"] == "train", "client"].value_counts().sort_index()
+
+
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
 
@@ -89,6 +94,9 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         if target not in domains:
             raise unknown(f"{where}: target", "domain", target, domains)
     sources = [domain for domain in domains if domain not in held_out]
+    if not sources:
+        what = "no source domain is left"
+        raise FedshiftError(f"{where}: target", what, "Hold out fewer domains, or none: target: null.")
     scheme.params.check(len(sources), f"{where}: params")
     client = scheme.assign(index, sources, generator(seed, scheme.name))
     split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
@@ -98,9 +106,13 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         client = _reunited(client, index)
         left_out = _twins(split, index, held_out)
         client[left_out], split[left_out] = -1, "unused"
-    for holder, domain in itertools.product(range(scheme.clients(len(sources))), sources):
-        part = np.flatnonzero((client == holder) & (index["domain"] == domain))
-        split[part] = _split(index.iloc[part], spec, generator(seed, "split", domain, holder), where)
+    words, group = index["split"].to_numpy(), index["group"].to_numpy()
+    held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
+    parts: dict[Any, Any] = dict(held.indices)
+    for (holder, domain), part in parts.items():
+        if holder >= 0:
+            rng = generator(seed, "split", domain, holder)
+            split[part] = _split(words[part], group[part], spec, rng, where)
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
     for name, overrides in spec.partition.modify.items():
@@ -159,17 +171,19 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
     return divide(index, spec.model_copy(update=everybody))["split"]
 
 
-def _split(part: pd.DataFrame, spec: Division, rng: np.random.PCG64, where: str) -> Words:
+def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:
+    """The split of a client's samples of one domain: their official `words` [n], or drawn."""
     if spec.partition.split == "official":
-        return official_split(part["split"].to_numpy(), where)
-    group = part["group"].to_numpy() if spec.partition.groups == "together" else None
-    return random_split(len(part), spec.partition.fractions, rng, group)
+        return official_split(words, where)
+    together = group if spec.partition.groups == "together" else None
+    return random_split(len(words), spec.partition.fractions, rng, together)
 
 
 def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, where: str) -> None:
-    for number in range(clients):
-        held, trained = int((client == number).sum()), int((split[client == number] == "train").sum())
-        if trained < MINIMUM:
-            what = f"has {trained} training of {held} samples" if held else "is empty"
-            cure = "Use fewer clients, or a larger share for training."
-            raise FedshiftError(where, f"client {number} {what}; {MINIMUM} are the least", cure)
+    held = np.bincount(client[client >= 0], minlength=clients)
+    trained = np.bincount(client[(client >= 0) & (split == "train")], minlength=clients)
+    if (poor := np.flatnonzero(trained < MINIMUM)).size:
+        first = int(poor[0])
+        what = f"has {trained[first]} training of {held[first]} samples" if held[first] else "is empty"
+        cure = "Use fewer clients, or a larger share for training."
+        raise FedshiftError(where, f"client {first} {what}; {MINIMUM} are the least", cure)

@@ -14,6 +14,7 @@ from fedshift.files import atomic_path
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart
 SHOWN = 10  # classes in a picture of domains
+BARS = 1000  # more are thinner than a pixel
 NAMED_CLASSES = 70  # names that can be read below a map
 
 
@@ -48,27 +49,34 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own."""
+    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own.
+
+    Of more than BARS clients, several that follow one another are a bar, their mean.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
-    clients = [str(client) for client in range(table["client"].max() + 1)]
+    number = int(table["client"].max()) + 1
+    block = -(-number // BARS) or 1
+    holder = (table["client"] // block).astype(str).where(table["client"] >= 0, table["split"])
+    clients = [str(place) for place in range(-(-number // block))]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
     panels = [names for names in (clients, rest) if names]
     figure = Figure(figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6), layout="constrained")
     FigureCanvasAgg(figure)
-    widths = [max(len(clients), 3 * len(rest)), len(rest)][: len(panels)]
+    widths = [min(max(len(clients), 3 * len(rest)), 12 * len(rest or [0])), len(rest)][: len(panels)]
     grid = figure.subplots(3, len(panels), squeeze=False, sharex="col", width_ratios=widths)
     for row, (column, order) in zip(grid, _orders(table).items(), strict=True):
         counts = pd.crosstab(holder, table[column]).reindex(columns=order)
         for axes, names in zip(row, panels, strict=True):
-            _bars(axes, counts.reindex(index=names).to_numpy(), order)
+            shares = block if names is clients else 1
+            _bars(axes, counts.reindex(index=names).to_numpy() / shares, order)
         row[0].set(ylabel="samples", title=f"samples by {column}")
         if len(order) <= NAMED:
             row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
-    grid[-1][0].set(xlabel="client")
+    grid[-1][0].set(xlabel="client" if block == 1 else f"clients, the mean of {block} a bar")
     grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
+    grid[-1][0].xaxis.set_major_formatter(lambda place, _: f"{place * block:.0f}")
     for axes in grid[-1][1:]:
         axes.set_xticks(range(len(rest)), rest)
     with atomic_path(path) as temporary:

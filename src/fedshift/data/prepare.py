@@ -12,7 +12,6 @@ many images have reached the disk, so that a killed `prepare` goes on from there
 from __future__ import annotations
 
 import functools
-import json
 import os
 import shutil
 import time
@@ -31,7 +30,16 @@ from fedshift.data.dataset import Dataset
 from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.errors import FedshiftError
-from fedshift.files import built_once, canonical_json, sha256, sha256_file, write_json
+from fedshift.files import (
+    built_once,
+    canonical_json,
+    cure_of,
+    read_json,
+    read_whole,
+    sha256,
+    sha256_file,
+    write_json,
+)
 from fedshift.identity import prepared_name
 from fedshift.registry import get
 from fedshift.spec import Prepare, Source
@@ -119,10 +127,9 @@ def load_index(folder: Path) -> pd.DataFrame:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    path = folder / "prepared.json"
-    if not path.is_file():
+    facts = read_json(folder / "prepared.json", _cure(folder))
+    if facts is None:
         raise FedshiftError(folder, "is not prepared", _cure(folder))
-    facts: dict[str, Any] = json.loads(path.read_text())
     return facts
 
 
@@ -182,12 +189,13 @@ def _pixels(
                 if not broken:
                     progress.reached(done, file.fileno(), done == len(paths))
     except OSError as error:
-        raise FedshiftError(
-            images, f"cannot be written: {error}", "Free space, then run it again.", retry=True
-        ) from error
+        mend = cure_of(error) or "Free space, then run it again."
+        raise FedshiftError(images, f"cannot be written: {error}", mend, retry=True) from error
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
-        raise FedshiftError(raw, what, "Replace them and verify, or fetch the data set anew.")
+        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
+        cure = f"Replace them and verify, or fetch the data set anew; of your own tree leave them out: {skip}"
+        raise FedshiftError(raw, what, cure)
 
 
 def _room(images: Path, needed: int) -> None:
@@ -204,7 +212,7 @@ class Progress:
 
     def __init__(self, part: Path, work: dict[str, Any]) -> None:
         self._path, self._work = part / PROGRESS, sha256(canonical_json(work))
-        noted = json.loads(self._path.read_text()) if self._path.exists() else {}
+        noted = read_whole(self._path) or {}
         self.done: int = noted["done"] if noted.get("work") == self._work else 0
         self._saved = time.monotonic()
 

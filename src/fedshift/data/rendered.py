@@ -7,7 +7,6 @@ test images are as they were.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tqdm import tqdm
 
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.errors import FedshiftError
-from fedshift.files import built_once, sha256, sha256_file, write_json
+from fedshift.files import built_once, read_json, sha256, sha256_file, write_json
 from fedshift.rendering import Rendering
 
 
@@ -63,8 +62,8 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     """
     cure = f"Remove {folder}; the run makes it again."
     table, index = read_columns(folder / "index.parquet", cure)
-    facts, images = json.loads((folder / "rendered.json").read_text()), folder / "images.npy"
-    if facts["index"] != index["hash"] or facts["images"] != sha256_file(images):
+    facts, images = read_json(folder / "rendered.json", cure) or {}, folder / "images.npy"
+    if not facts or facts["index"] != index["hash"] or facts["images"] != sha256_file(images):
         raise FedshiftError(folder, "does not match its rendered.json", cure)
     pixels = np.load(images, mmap_mode="c", allow_pickle=False)
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])

@@ -11,6 +11,7 @@ from typing import Literal
 
 from fedshift.data.verify import stamped
 from fedshift.errors import FedshiftError
+from fedshift.files import read_whole
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 
@@ -46,8 +47,8 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
     dataset = get("datasets", name)
     sizes: dict[str, set[int]] = {}
     for path in sorted((workspace.root / "data" / "prepared" / name).glob("*/prepared.json")):
-        facts = json.loads(path.read_text())
-        sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
+        if facts := read_whole(path):
+            sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
     result = {}
     for release in dict.fromkeys([*dataset.releases, *_raw(workspace.root / "data" / "raw" / name), *sizes]):
         prepared = tuple(sorted(sizes.get(release, ())))

@@ -15,6 +15,7 @@ from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
 from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.data.dataset import Dataset, missing_tree
+from fedshift.data.left_out import left_out
 from fedshift.data.lists import WORDS, lists_file, read_lists
 from fedshift.errors import FedshiftError
 
@@ -24,6 +25,7 @@ SUFFIXES = frozenset(
 # Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
 LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
+PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 SHOWN = 20
 DEPTH = 3  # folders around the tree in an archive
@@ -83,6 +85,8 @@ class ImageTree(Dataset):
 
     def image(self, raw: Path, path: str) -> Image.Image:
         with Image.open(self._locate(raw, path), formats=FORMATS) as file:
+            if file.width * file.height > PIXELS:
+                raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
             if file.mode in SIXTEEN_BIT:
                 raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
             return ImageOps.exif_transpose(file).convert("RGB")
@@ -128,6 +132,7 @@ class ImageTree(Dataset):
         problems = self._strangers(raw, domains, classes) + [f"no images in {name}" for name in lacking]
         if self.facts(raw).listed_only:
             stems = {path.removesuffix(".jpg") for path in self._files(raw)}
+            stems |= {path.removesuffix(".jpg") for path in left_out(raw).broken}
             absent = [path for path in self._listed(raw) if path.removesuffix(".jpg") not in stems]
             problems += [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
         if not cells:
@@ -139,14 +144,18 @@ class ImageTree(Dataset):
 
     def _strangers(self, raw: Path, domains: tuple[str, ...], classes: tuple[str, ...]) -> list[str]:
         """Lines that name the folders and files that do not belong in the tree."""
-        known = self._ignored(raw)
+        known, apart = self._ignored(raw), left_out(raw)
 
         def unexpected(path: Path, valid: tuple[str, ...]) -> str | None:
             if path.is_dir():
                 return None if self._name(path) in known | set(valid) else "unexpected folder"
+            if apart.ignores(_relative(path, raw)):
+                return None
             return "image outside a class folder" if path.suffix.lower() in SUFFIXES else None
 
         def foreign(path: Path) -> str | None:
+            if self._cell(path, raw) in apart.broken or apart.ignores(_relative(path, raw)):
+                return None
             if path.is_dir():
                 return "unexpected folder"
             if path.suffix.lower() not in SUFFIXES:
@@ -178,7 +187,7 @@ class ImageTree(Dataset):
             raise missing_tree(self, raw, raw.name)
         files: dict[str, Path] = {}
         folders: dict[str, Path] = {}
-        ignored = self._ignored(raw)
+        ignored, apart = self._ignored(raw), left_out(raw)
         for domain in within(raw):
             for split, folder in self._inside(domain):
                 if ignored & {self._name(domain), self._name(folder)}:
@@ -188,9 +197,17 @@ class ImageTree(Dataset):
                     what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
                     raise FedshiftError(raw, what, "Keep one of the two folders.")
                 for path in within(folder):
-                    if path.suffix.lower() in SUFFIXES and path.is_file():
-                        files[f"{cell}/{path.name}"] = path
+                    name = f"{cell}/{path.name}"
+                    image = path.suffix.lower() in SUFFIXES and path.is_file()
+                    if image and name not in apart.broken and not apart.ignores(_relative(path, raw)):
+                        files[name] = path
         return files
+
+    def _cell(self, path: Path, raw: Path) -> str:
+        """The path `domain/class/[split/]file` of a file, as `_files` has it."""
+        *folders, file = _relative(path, raw).parts
+        names = [self._name(Path(folder)) for folder in folders if folder not in self.levels]
+        return "/".join([*names, *(folder for folder in folders if folder in WORDS), file])
 
     def _locate(self, raw: Path, path: str) -> Path:
         domain, label, *split, file = path.split("/")
@@ -215,6 +232,10 @@ class ImageTree(Dataset):
     def _names(self) -> dict[str, str]:
         ours = {_plain(name): name for name in (*self.domains, *self.classes, *self.passed_over)}
         return ours | {_plain(other): name for other, name in self.spellings.items()}
+
+
+def _relative(path: Path, raw: Path) -> PurePosixPath:
+    return PurePosixPath(path.relative_to(raw).as_posix())
 
 
 def within(folder: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fedshift.data.file_table import tabulate, tree_hash
 from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
 from fedshift.errors import FedshiftError
-from fedshift.files import write_bytes, write_json
+from fedshift.files import read_json, read_whole, write_bytes, write_json
 from fedshift.registry import get
 from fedshift.workspace import Workspace
 
@@ -83,7 +83,7 @@ def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | N
     Raises FedshiftError where there is no manifest.
     """
     stamp, present = stamp_path(workspace, name, release), manifest(workspace, name, release)
-    return present if stamp.is_file() and json.loads(stamp.read_text())["hash"] == present["hash"] else None
+    return present if (read_whole(stamp) or {}).get("hash") == present["hash"] else None
 
 
 def _touched(raw: Path) -> int:
@@ -122,9 +122,10 @@ def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
     """
     own = manifest_path(workspace, name, release)
     path = own if own.exists() else CHECKOUT / "reference" / "datasets" / own.name
-    if not path.exists():
+    facts = read_json(path, f"Restore it, or remove it and {_take_as_is(name, release)}")
+    if facts is None:
         raise FedshiftError(own, "no such manifest", f"Run: fedshift fetch {name} --release {release}")
-    return {**json.loads(path.read_text()), "list": path.with_suffix(".csv.gz")}
+    return {**facts, "list": path.with_suffix(".csv.gz")}
 
 
 def write_manifest(workspace: Workspace, name: str, release: str = "original", accept: bool = False) -> Path:
@@ -163,4 +164,8 @@ def _listed(declared: dict[str, Any]) -> pd.DataFrame:
     if not path.exists():
         cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
         raise FedshiftError(path, "no such list of files", cure)
-    return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)
+    try:
+        return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)
+    except (EOFError, OSError, ValueError, zlib.error) as error:
+        cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None

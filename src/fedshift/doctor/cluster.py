@@ -13,7 +13,7 @@ import yaml
 
 from fedshift.doctor.finding import Finding, output_of
 from fedshift.planning import job, planfile
-from fedshift.planning.cluster import PATH, Cluster
+from fedshift.planning.cluster import PATH, Cluster, parsed_minutes
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
 
@@ -104,19 +104,11 @@ def _partitions(output: str) -> tuple[dict[str, Partition], str]:
         partitions[name] = Partition(
             name,
             state == "up",
-            _minutes(limit),
+            parsed_minutes(limit),
             max(int(memory.rstrip("+")), known.memory if known else 0),
             "gpu" in gres or bool(known and known.gpus),
         )
     return partitions, default or next(iter(partitions), "")
-
-
-def _minutes(limit: str) -> int | None:
-    """Slurm's [days-]hours:minutes:seconds or minutes:seconds."""
-    if not (parts := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)):
-        return None
-    days, hours, minutes, _ = (int(part or 0) for part in parts.groups())
-    return (days * 24 + hours) * 60 + minutes
 
 
 def _profile(root: Path) -> dict[str, Any]:

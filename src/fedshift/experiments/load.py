@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedshift.experiments.space import Space
 from fedshift.experiments.tuning import Trial
 from fedshift.registry import names
 from fedshift.spec import closed
+from fedshift.spec.block import MOST
 from fedshift.workspace import TUNING, Workspace
 
 
@@ -41,7 +43,10 @@ def load(workspace: Workspace, name: str) -> Experiment:
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown(workspace.experiments, "experiment", name, available(workspace))
     path = workspace.experiments / f"{name}.yaml"
-    return closed(Experiment, {"name": name, **read(path)}, path.relative_to(workspace.root).as_posix())
+    declared, where = read(path), path.relative_to(workspace.root).as_posix()
+    if "name" in declared:
+        raise FedshiftError(where, "'name' is no key of the file", "Rename the file: its path is its name.")
+    return closed(Experiment, {**declared, "name": name}, where)
 
 
 def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
@@ -129,12 +134,39 @@ def _parsed(text: str) -> Any:
     return yaml.load(text, _Once)
 
 
+def _check_plain(value: Any, path: Path) -> None:
+    """Raise FedshiftError for what JSON has no word for - a key that is no text, a date, an infinite number -
+    and where aliases make a small file large.
+    """
+    waiting, seen = [value], 0
+    while waiting:
+        part, seen = waiting.pop(), seen + 1
+        cure = ""
+        if isinstance(part, dict):
+            waiting += part.values()
+            if odd := [key for key in part if not isinstance(key, str)]:
+                what, cure = f"the key {odd[0]!r} is no text", "Write it in quotes."
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, float) and not math.isfinite(part):
+            what, cure = f"{part} is no number", "Write a finite one."
+        elif not isinstance(part, str | int | float | None):
+            what, cure = f"{part!r} is neither text nor number", "Write it in quotes."
+        if seen + len(waiting) > MOST:
+            what, cure = f"holds more than {MOST:,} values", "Are its aliases a circle?"
+        if cure:
+            raise FedshiftError(path, what, cure)
+
+
 def read(path: Path) -> Partial:
     """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
     try:
         value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8")))
+        _check_plain(value, path)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
+    except (RecursionError, ValueError) as error:  # YAML's words that Python has no value for: 2001-02-30
+        raise FedshiftError(path, f"cannot be read: {error}", "Mend it: is it nested too deeply?") from None
     if not isinstance(value, dict | None):
         raise FedshiftError(path, "holds no keys", "Write lines `key: value`; see docs/add-an-experiment.md.")
     return value or {}

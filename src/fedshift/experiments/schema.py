@@ -11,6 +11,7 @@ from fedshift.experiments.protocols import Partial, Rule
 from fedshift.experiments.space import Space
 from fedshift.spec import Closed
 
+NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of what files are named by
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 METRIC = "metric"  # among the columns of a table: where its metrics stand
 LAYER = "layer"  # the field of a template that is a printed layer
@@ -59,6 +60,7 @@ class Table(Closed):
     )
     metrics: list[str] = Field(
         ["id", "ood"],
+        min_length=1,
         description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
         "is of "
         "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
@@ -88,8 +90,10 @@ class Expect(Closed):
     otherwise.
     """
 
-    id: float = Field(0.0, description="The least in-distribution accuracy, in multiples of chance.")
-    ood: float = Field(0.0, description="The least accuracy on the held-out domain, in multiples of chance.")
+    id: float = Field(0.0, ge=0, description="The least in-distribution accuracy, in multiples of chance.")
+    ood: float = Field(
+        0.0, ge=0, description="The least accuracy on the held-out domain, in multiples of chance."
+    )
     exempt: list[str] = Field([], description="Rows that need not reach `ood`.")
 
 
@@ -263,6 +267,15 @@ class Experiment(Closed):
             else {"key": HELD_OUT if name == "target" else name, "values": value}
             for name, value in axes.items()
         }
+
+    @field_validator("methods", "axes", "adapt", "tables", mode="before")
+    @classmethod
+    def _names(cls, named: Any) -> Any:
+        """Rows and tables name files."""
+        for name in named if isinstance(named, dict) else ():
+            if isinstance(name, str) and not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
+        return named
 
     def templates(self, row: str) -> list[str]:
         """What `published` has for a row, none where it has nothing."""

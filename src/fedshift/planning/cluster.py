@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from fedshift.errors import FedshiftError
 from fedshift.planning.keys import check, key
 
 PATH = Path("slurm", "cluster.yaml")
+PATIENCE = 15  # seconds for an answer of the controller
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Cluster:
         path = root / PATH
         try:
             config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
             raise FedshiftError(PATH, f"is not YAML: {error}", "Mend the line that it names.") from None
         if not isinstance(config, dict):
             raise FedshiftError(
@@ -56,3 +59,30 @@ class Cluster:
     def resources(self) -> dict[str, str]:
         """The keys that are set."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+
+def most_minutes(partition: str | None) -> int | None:
+    """How long a job of a partition (None: the default one) may take; None where nothing limits it, or
+    nobody answers.
+    """
+    try:
+        reply = subprocess.run(
+            ["sinfo", "-h", "-o", "%P|%l"], capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    for line in reply.stdout.splitlines() if reply.returncode == 0 else ():
+        name, _, limit = line.partition("|")
+        if name.rstrip("*") == partition or (partition is None and name.endswith("*")):
+            return parsed_minutes(limit)
+    return None
+
+
+def parsed_minutes(limit: str) -> int | None:
+    """Slurm's [days-]hours:minutes:seconds or minutes:seconds in minutes; None for any other word
+    (infinite).
+    """
+    if not (parts := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)):
+        return None
+    days, hours, minutes, _ = (int(part or 0) for part in parts.groups())
+    return (days * 24 + hours) * 60 + minutes

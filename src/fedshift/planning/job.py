@@ -11,9 +11,12 @@ from fedshift.planning.planfile import Run
 SPARE_MINUTES, SPARE = 5, 2  # what a job asks for beside and over the estimate
 
 
-def minutes(members: Sequence[Run], parallel: int, hours: int, attempt: int = 1) -> int:
-    """Twice the estimate of what is planned, more on each further attempt; never more than `hours`."""
-    return min(60 * hours, round(SPARE_MINUTES + SPARE * attempt * _estimate(members, parallel)))
+def minutes(members: Sequence[Run], parallel: int, hours: int, late: int = 0, most: int | None = None) -> int:
+    """Twice the estimate of what is planned, as much again for each job that its time limit ended (`late`);
+    never more than `hours`, nor than `most` minutes, the partition's limit.
+    """
+    wanted = round(SPARE_MINUTES + SPARE * (1 + late) * _estimate(members, parallel))
+    return min(60 * hours, wanted, most or wanted)
 
 
 def longer(members: Sequence[Run], parallel: int, hours: int) -> bool:
@@ -34,11 +37,11 @@ def _estimate(members: Sequence[Run], parallel: int) -> float:
     return max(max(estimates), sum(estimates) / min(parallel, len(members)))
 
 
-def mem_mb(members: Sequence[Run], parallel: int, attempt: int = 1) -> int:
+def mem_mb(members: Sequence[Run], parallel: int, starved: int = 0) -> int:
     """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job
-    carries.
+    carries; as much again for each job that seems to have lacked memory.
     """
-    return 500 + attempt * min(parallel, len(members)) * max(run.mem_mb for run in members)
+    return 500 + (1 + starved) * min(parallel, len(members)) * max(run.mem_mb for run in members)
 
 
 def disk_mb(members: Sequence[Run], parallel: int) -> int:
@@ -47,9 +50,10 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
     return sum(run.kept_mb for run in members) + sum(passing[:parallel])
 
 
-def evaluating(runs: Sequence[Run], hours: int, attempt: int = 1) -> int:
+def evaluating(runs: Sequence[Run], hours: int, attempt: int = 1, most: int | None = None) -> int:
     """Minutes for evaluations of these runs, one after the other: a minute and ten rounds of its run for
     each; what was done before is kept.
     """
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
-    return min(60 * hours, round(SPARE_MINUTES + attempt * estimate))
+    wanted = round(SPARE_MINUTES + attempt * estimate)
+    return min(60 * hours, wanted, most or wanted)

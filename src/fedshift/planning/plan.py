@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -17,14 +18,16 @@ from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import check_places
 from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify, partition_name, prepared_name, run_name
+from fedshift.packstamp import stamp_finished
 from fedshift.planning import job, planfile
 from fedshift.planning.compared import compared
 from fedshift.planning.costs import cost
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
-from fedshift.rundir import State
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
+
+NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may wait with
 
 
 def plan(workspace: Workspace, request: Request) -> Path:
@@ -44,11 +47,21 @@ def plan(workspace: Workspace, request: Request) -> Path:
         images = list(parts.images.values())
         others = (parts.evaluated, parts.choices, waiting, compared(workspace, experiments))
         planfile.write(temporary, meta, packed, parts.cells, images, *others)
-    for pack, members in itertools.groupby(packed, key=lambda run: run.pack):
-        directories = [workspace.run_at(run.directory) for run in members]
-        if all(run.outcome() is State.FINISHED for run in directories):
-            workspace.pack(pack).write(directories)
+    groups = itertools.groupby(packed, key=lambda run: run.pack)
+    stamp_finished(
+        (workspace.pack(pack), [workspace.run_at(run.directory) for run in members])
+        for pack, members in groups
+    )
+    _forget_old(where.parent)
     return where
+
+
+def _forget_old(folder: Path) -> None:
+    """Each edit makes another plan: remove those that no job waits with any more."""
+    plans = sorted(folder.glob("*.db"), key=lambda path: path.stat().st_mtime)
+    for path in plans[:-NEWEST]:
+        if time.time() - path.stat().st_mtime > DAYS * 86400:
+            path.unlink(missing_ok=True)
 
 
 class _Parts:

@@ -49,22 +49,27 @@ class Request:
         """
         check(cls, config, where)
         names = config.get("experiments") or []
-        if not isinstance(names, list | tuple) or not names:
+        if not names or not _are_names(names):
             raise FedshiftError(
                 where, "'experiments' names no experiment", "List names of files below experiments/."
             )
         sets = config.get("sets") or {}
-        if not isinstance(sets, dict) or not all(isinstance(members, list) for members in sets.values()):
+        if not isinstance(sets, dict) or not all(map(_are_names, sets.values())):
             raise FedshiftError(
                 where, "'sets' is no list of experiments by name", "Write `sets: {night: [demo]}`."
             )
-        members = [member for name in map(str, names) for member in sets.get(name, [name])]
+        members = [member for name in names for member in sets.get(name, [name])]
         files = {file for name in members for file in _experiments(root, name)}
         return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 
 DEVICES = choices(Request, "device")
 RERUN = choices(Request, "rerun")
+LONGEST = 100  # letters of a name that a file can have
+
+
+def _are_names(members: object) -> bool:
+    return isinstance(members, list | tuple) and all(isinstance(name, str) for name in members)
 
 
 def _experiments(root: Path, name: str) -> list[str]:
@@ -72,6 +77,8 @@ def _experiments(root: Path, name: str) -> list[str]:
     neither is refused by who reads it.
     """
     folder = root / "experiments"
+    if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
+        return [name]
     if "*" in name:
         return [
             path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{name}.yaml")

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from fedshift.errors import FedshiftError, nearest
 
 Block = TypeVar("Block", bound=BaseModel)
+MOST = 1_000_000  # of anything that is counted: beyond it is a slip of the pen, and sums leave 64 bits
 
 
 class Closed(BaseModel):
     """A frozen block of options that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+        """`true` is no number, though Python takes it for 1."""
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and {int, float} & {kind, *get_args(kind)}:
+            raise ValueError("must be a number, not true or false")
+        return value
 
 
 def closed(block: type[Block], value: object, where: str) -> Block:

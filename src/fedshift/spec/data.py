@@ -124,5 +124,8 @@ class Division(Closed):
     data: Source = Field(description="Which images, and which domain is held out.")
     partition: Partition = Field(Partition(), description="Who holds which sample.")
     seed: int = Field(
-        0, ge=0, description="Decides every draw: split, start, batches, augmentation, participation."
+        0,
+        ge=0,
+        lt=2**63,
+        description="Decides every draw: split, start, batches, augmentation, participation.",
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fedshift.spec.block import Closed
+from fedshift.spec.block import MOST, Closed
 
 
 class Model(Closed):
@@ -43,13 +43,13 @@ class Schedule(Closed):
         "round", description="What u counts: rounds, or local epochs over all rounds."
     )
     gamma: float = Field(1.0, gt=0, le=1, description="Decay factor of `exponential` and `step`.")
-    step: int = Field(1, ge=1, description="Units between two decays of `step`.")
+    step: int = Field(1, ge=1, le=MOST, description="Units between two decays of `step`.")
 
 
 class Local(Closed):
     """A client's training in one round."""
 
-    batch: int = Field(ge=1, description="Images in a batch; a client with fewer takes all it has.")
+    batch: int = Field(ge=1, le=MOST, description="Images in a batch; a client with fewer takes all it has.")
     batch_rule: Literal["wrap", "drop_last", "keep_last"] = Field(
         "keep_last",
         description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the "
@@ -57,7 +57,9 @@ class Local(Closed):
         "image before batch normalisation), `drop_last` leaves them out, `wrap` fills the batch "
         "from the next shuffled pass.",
     )
-    epochs: int = Field(1, ge=1, description="Passes over the client's training images in one round.")
+    epochs: int = Field(
+        1, ge=1, le=MOST, description="Passes over the client's training images in one round."
+    )
     optimizer: Literal["sgd", "adam"] = Field("sgd", description="The clients' optimiser, torch's.")
     lr: float = Field(ge=0, description="Learning rate before its schedule.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of `sgd`; adam has its own.")
@@ -92,7 +94,7 @@ class Local(Closed):
 class Federation(Closed):
     """Rounds, who takes part in them, and the weights of the average."""
 
-    rounds: int = Field(ge=0, description="Communication rounds.")
+    rounds: int = Field(ge=0, le=MOST, description="Communication rounds.")
     participation: float = Field(
         1.0,
         gt=0,
@@ -108,6 +110,7 @@ class Federation(Closed):
     patience: int | None = Field(
         None,
         ge=1,
+        le=MOST,
         description="Stop after so many rounds without a higher validation accuracy (of the reported models, "
         "clients weighted by training images); null: never. The round that ends it is an evaluated one.",
     )
@@ -117,7 +120,7 @@ class Evaluation(Closed):
     """When to evaluate, and which weights to keep."""
 
     every: int = Field(
-        1, ge=1, description="Rounds between two evaluations; the last round is always evaluated."
+        1, ge=1, le=MOST, description="Rounds between two evaluations; the last round is always evaluated."
     )
     keep: Literal["none", "post_agg", "slots", "clients"] = Field(
         "post_agg",

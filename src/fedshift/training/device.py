@@ -19,6 +19,11 @@ def device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def gpus() -> int:
+    """How many GPUs of this machine CUDA can use."""
+    return torch.cuda.device_count()  # asked of the driver: CUDA itself would no longer hear of a choice
+
+
 def require(wanted: torch.device) -> None:
     """Raise FedshiftError for a GPU that does not work here; another machine may have one."""
     if wanted.type == "cuda" and not torch.cuda.is_available():

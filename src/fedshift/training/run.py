@@ -167,7 +167,7 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, FedshiftError):
         retry = error.retry
     else:
-        retry = isinstance(error, OSError | torch.OutOfMemoryError)
+        retry = isinstance(error, OSError | MemoryError | torch.OutOfMemoryError)
     return {
         "kind": type(error).__name__,
         "text": str(error),

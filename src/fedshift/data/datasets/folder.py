@@ -8,6 +8,8 @@ from fedshift.data.dataset import Release, missing_tree
 from fedshift.data.tree import DEPTH, SUFFIXES, ImageTree, below, within
 from fedshift.errors import FedshiftError
 
+LONGEST = 100  # bytes: file names of 255 begin with it
+
 
 class Folder(ImageTree):
     """The release is the user's name for the tree; domains and classes are its folders, sorted.
@@ -21,10 +23,10 @@ class Folder(ImageTree):
     every_class = False
 
     def release(self, name: str) -> Release:
-        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
-            raise FedshiftError(
-                f"{self.name}: release", f"'{name}' cannot name a folder", "Use letters, digits, - and _."
-            )
+        plain = name.replace("-", "").replace("_", "").replace(".", "").isalnum()
+        if not plain or name.startswith(".") or len(name.encode(errors="replace")) > LONGEST:
+            cure = f"Use letters, digits, - and _, at most {LONGEST}."
+            raise FedshiftError(f"{self.name}: release", f"'{name}' cannot name a folder", cure)
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:

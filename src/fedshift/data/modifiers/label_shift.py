@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,17 +50,22 @@ class LabelShift(Modifier):
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
         classes, few_shot = np.unique(table["label"]), list[list[int]]()
+        unused = [np.empty(0, np.intp)]
+        trained = table["label"].where(table["split"] == "train")
+        groups = trained.groupby([table["client"], table["domain"], trained])
+        held: dict[Any, Any] = dict(groups.indices)
         for client in range(int(table["client"].max()) + 1):
             shifted = set[int]()
             drawn = classes[permutation(rng, len(classes))][: round(self.params.share * len(classes))]
             for domain in table["domain"].unique():
                 rare = self.params.classes.get(domain, drawn)
-                mine = (table["client"] == client) & (table["domain"] == domain) & (table["split"] == "train")
                 for label in rare:
-                    rows = np.flatnonzero(mine & (table["label"] == label))
+                    rows = held.get((client, domain, label), unused[0])
                     gone = rows[permutation(rng, len(rows))][round(self.params.keep * len(rows)) :]
-                    table.loc[gone, "client"], table.loc[gone, "split"] = -1, "unused"
+                    unused.append(gone)
                     if len(gone):
                         shifted.add(int(label))
             few_shot.append(sorted(shifted))
+        left_out = table.index[np.concatenate(unused)]
+        table.loc[left_out, "client"], table.loc[left_out, "split"] = -1, "unused"
         table.attrs["few_shot"] = few_shot

@@ -31,8 +31,8 @@ class Params:
 
 
 class Heterogeneous(Scheme):
-    """Client k holds of domain i: lam n_i / N + (1 - lam) [k in C_i] n_i / |C_i| samples, rounded down; the
-    first clients take what is left.
+    """Client k holds of domain i: lam n_i / N + (1 - lam) [k in C_i] n_i / |C_i| samples, rounded down; what
+    is left goes to the first clients that have a share: with lam = 0 to the domain's own.
 
     C_i, the domain's own clients (released code of Bai et al., "Benchmarking Algorithms for Federated Domain
     Generalization", ICLR 2024): with fewer clients than domains, each domain, largest first, goes to the
@@ -41,6 +41,7 @@ class Heterogeneous(Scheme):
     """
 
     name = "heterogeneous"
+    version = 2
     Params = Params
 
     def clients(self, sources: int) -> int:
@@ -55,7 +56,7 @@ class Heterogeneous(Scheme):
             share = np.full(clients, self.params.lam / clients)
             share[own] += (1 - self.params.lam) / len(own)
             counts = np.floor(share * len(part) + 1e-9).astype(np.int64)
-            counts[: len(part) - counts.sum()] += 1
+            counts[np.flatnonzero(share)[: len(part) - counts.sum()]] += 1
             assigned[part[permutation(rng, len(part))]] = np.repeat(np.arange(clients), counts)
         return assigned
 
