@@ -143,7 +143,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     drawn.
     """
     colour, lap = panels.colour(series.label), panels.lap(series.label)
-    value = "%{x:.2f}" if panel.y.ticks else "%{y:.2f}"
+    value = "%{x:.4~g}" if panel.y.ticks else "%{y:.4~g}"
     common = {
         "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
     }  # fmt: skip
@@ -155,7 +155,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[lap])
     trace = go.Scatter(
         x=series.x,
-        y=[round(y, 2) for y in series.y],
+        y=[_short(y) for y in series.y],
         mode=mode,
         opacity=0.45 if series.style == "thin" else None,
         line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
@@ -165,13 +165,18 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     return [*_around(series, colour, panel), trace]
 
 
+def _short(value: float) -> float:
+    """Four digits: a hundredth of a percentage point, and as much of what is small."""
+    return float(f"{value:.4g}")
+
+
 def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
     """The band or the bars of a series; bars along x that exceed its limits end there, with an arrow."""
     spread, quiet = series.spread, {"legendgroup": series.label, "hoverinfo": "skip"}
     if spread is None or not any(high > low for low, high in zip(spread.low, spread.high, strict=True)):
         return []
     if spread.kind == "band":
-        edge = [round(y, 2) for y in (*spread.high, *reversed(spread.low))]
+        edge = [_short(y) for y in (*spread.high, *reversed(spread.low))]
         fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
         return [
             go.Scatter(
