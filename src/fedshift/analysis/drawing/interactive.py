@@ -69,7 +69,9 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         shared_yaxes=True,
         horizontal_spacing=min(0.03, 0.12 / columns),
         vertical_spacing=0.12 / len(rows),
-        column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
+        column_titles=[
+            panel.title.removeprefix("held out: ").replace("\n", "<br>") for panel in rows[0].panels
+        ],
     )
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
     labels: set[str] = set()
