@@ -60,6 +60,7 @@ def saved(run: RunSpec, folder: Path) -> tuple[int, int]:
         ("local", {}),
         ("hfedf", {}),
         ("hfedf", {"evaluation": {"keep": "slots"}}),
+        ("fedbn", {"evaluation": {"keep": "clients"}}),
     ],
 )  # fmt: skip
 def test_checkpoint_is_as_large_as_told(name: str, blocks: dict[str, Any], tmp_path: Path) -> None:

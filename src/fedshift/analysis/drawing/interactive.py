@@ -74,7 +74,9 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         shared_yaxes=not polar,
         horizontal_spacing=0.3 / columns if polar else min(0.03, 0.12 / columns),
         vertical_spacing=0.12 / len(rows),
-        column_titles=[panel.title.removeprefix("held out: ") for panel in rows[0].panels],
+        column_titles=[
+            panel.title.removeprefix("held out: ").replace("\n", "<br>") for panel in rows[0].panels
+        ],
         **specs,
     )
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
@@ -186,7 +188,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     """
     colour, lap = panels.colour(series.label), panels.lap(series.label)
     place = panels.place(series.label)
-    value = "%{x:.2f}" if panel.y.ticks else "%{y:.2f}"
+    value = "%{x:.4~g}" if panel.y.ticks else "%{y:.4~g}"
     common = {
         "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
     }  # fmt: skip
@@ -211,7 +213,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[place % len(SYMBOLS)])
     trace = go.Scatter(
         x=series.x,
-        y=[round(y, 2) for y in series.y],
+        y=[_short(y) for y in series.y],
         mode=mode,
         opacity=0.45 if series.style == "thin" else None,
         line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
@@ -221,13 +223,18 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     return [*_around(series, colour, panel), trace]
 
 
+def _short(value: float) -> float:
+    """Four digits: a hundredth of a percentage point, and as much of what is small."""
+    return float(f"{value:.4g}")
+
+
 def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
     """The band or the bars of a series; bars along x that exceed its limits end there, with an arrow."""
     spread, quiet = series.spread, {"legendgroup": series.label, "hoverinfo": "skip"}
     if spread is None or not any(high > low for low, high in zip(spread.low, spread.high, strict=True)):
         return []
     if spread.kind == "band":
-        edge = [round(y, 2) for y in (*spread.high, *reversed(spread.low))]
+        edge = [_short(y) for y in (*spread.high, *reversed(spread.low))]
         fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
         return [
             go.Scatter(

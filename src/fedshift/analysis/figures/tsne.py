@@ -71,10 +71,10 @@ class TSNE(Figure):
 
 
 def _filling(frame: pd.DataFrame) -> pd.DataFrame:
-    """A map between 0 and 1 on its longer side."""
+    """A map in the middle of its panel, between 0 and 1 on its longer side."""
     places = frame[["x", "y"]].astype(float)
-    side = (places.max() - places.min()).max() or 1.0
-    return frame.assign(**(places - places.min()) / side)
+    low, high = places.min(), places.max()
+    return frame.assign(**0.5 + (places - (low + high) / 2) / ((high - low).max() or 1.0))
 
 
 def _title(method: str, numbers: pd.Series[Any]) -> str:
