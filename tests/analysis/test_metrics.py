@@ -61,12 +61,15 @@ def test_each_is_what_it_says_of_the_samples() -> None:
         * abs(np.mean((y == predicted)[bins == place]) - np.mean(confidence[bins == place]))
         for place in sorted({*bins})
     ]
+    of_bin = np.array([np.mean(confidence[bins == place]) for place in bins])
     expected = {
         "accuracy": sklearn.accuracy_score(y, predicted),
         "balanced_accuracy": np.mean(recalls),
         "macro_recall": sklearn.recall_score(y, predicted, labels=every, average="macro", zero_division=0),
         "worst_class": min(recalls),
         "confidence": np.mean(confidence),
+        "confidence_right": np.mean(of_bin[y == predicted]),
+        "confidence_wrong": np.mean(of_bin[y != predicted]),
         "ece": sum(gaps),
         "loss": 0.5,
     }
