@@ -200,7 +200,7 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
         pattern["fillmode"] = "overlay"  # else the stripes are in the bar's colour, on nothing
         bar = go.Bar(
             x=series.x,
-            y=[round(y, 2) for y in series.y],
+            y=[_short(y) for y in series.y],
             width=series.width,
             marker={"color": colour, "pattern": pattern, "line": {"width": 0}},
             **common,
