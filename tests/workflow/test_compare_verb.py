@@ -12,7 +12,7 @@ import pytest
 from tests.data.conftest import plant
 from tests.workflow.checkout import REPOSITORY, Checkout, tiny
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 def test_it_ends_with_the_table(tmp_path: Path) -> None:
