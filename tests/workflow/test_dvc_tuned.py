@@ -1,4 +1,4 @@
-"""A tuned experiment through the stages of dvc.yaml, and on a second clone."""
+"""A tuned experiment through the stages of dvc.yaml."""
 
 from __future__ import annotations
 
@@ -53,17 +53,3 @@ def test_the_second_time_lists_the_final_runs_and_the_third_is_quiet(first: Chec
         "plan"
     }  # always made anew
     assert trained(first.root) == before and first.choices() == choices
-
-
-def test_a_clone_chooses_again_and_trains_nothing(first: Checkout, tmp_path: Path) -> None:
-    git(first.root, "add", "--all")
-    git(first.root, "commit", "--quiet", "--message", "results")
-    run(first.root, "dvc", "push")
-    second = Checkout(tmp_path / "clone")
-    git(first.root, "clone", "--quiet", str(first.root), str(second.root))
-    run(second.root, "fedshift", "pull")
-    run(second.root, "snakemake", "--profile", "profiles/ci", "all")
-    assert second.choices() == first.choices()
-    assert not list(second.root.glob("results/runs/**/weights"))  # nothing was trained
-    tables = [(root / "results/tables/tuned/table.csv").read_text() for root in (first.root, second.root)]
-    assert tables[0] == tables[1]
