@@ -80,7 +80,43 @@ IMAGE = {
     "group": "byte-identical images have the same number; -1: no duplicate is known",
     "client": "who holds it; -1: the held-out domain, or nobody",
 }
+SHOWN = {name: IMAGE[name] for name in ("sample", "domain", "label")} | {
+    "class": IMAGE["class"],
+    "predicted": "the class that has the highest logit",
+}
+LAYER = {"layer": "its name", "place": "its number, from 1"}
+COUNTED = {"images": "how many images"}
 EVALUATED = {
+    "activations": LAYER
+    | COUNTED
+    | {"mean": "[C] of each filter's responses", "variance": "[C] of each filter's responses"},
+    "attention": SHOWN
+    | {
+        "side": "positions along a side of the map",
+        "scores": "[side * side] row by row",
+        "px": "side of the image",
+        "pixels": "[px * px * 3] bytes, RGB, row by row",
+    },
+    "cka": COUNTED | {"other": "the second client", "cka": "linear CKA of the two networks' features"},
+    "distances": COUNTED
+    | {
+        "inter": "mean distance of features of two classes",
+        "intra": "of one class",
+        "domains": "of one class, from two domains",
+    },
+    "filters": LAYER
+    | SHOWN
+    | {
+        "filter": "its number in the layer",
+        "rank": "of the patch, from 1, the highest response",
+        "response": "the filter's highest value on the image",
+        "px": "side of the patch",
+        "patch": "[px * px * 3] bytes, RGB, row by row",
+        "gradient": "the same of guided backpropagation: 128 is 0, the largest is 1 or 255",
+    },
+    "spread": LAYER
+    | {"entries": "its weights", "deviation": "mean of their standard deviations over clients"},
+    "tsne": SHOWN | {"x": "place on the map, without a unit", "y": "the same"},
     "confusion": {
         "classes": "names of the classes",
         "counts": "[C * C] images by label, then by the class that has the highest logit",
