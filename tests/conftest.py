@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.data.server import Server, serving
 from tests.once import once
 
 ROOT = Path(__file__).parents[1]
@@ -71,3 +73,10 @@ def clone(digits: Path, root: Path) -> Path:
     (root / "data" / "prepared").mkdir(parents=True)
     (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
     return root
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A web server on this machine."""
+    with serving() as state:
+        yield state

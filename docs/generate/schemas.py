@@ -14,14 +14,14 @@ from typing import Any
 from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
-from fedshift.experiments.column import COSTS, PARTS, REACHED, RELATIVE
+from fedshift.experiments.column import COSTS, NUMBERS, OF_NAME, PARTS, REACHED, RELATIVE
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.quantity import AGGREGATIONS
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
-from fedshift.registry import get, own
+from fedshift.registry import get, names, own
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
@@ -154,6 +154,8 @@ def _experiment() -> Schema:
 def _columns() -> list[Schema]:
     """What a column may show besides a quantity (fedshift.experiments.column)."""
     costs, ways = "|".join(COSTS), "|".join(AGGREGATIONS)
+    kinds = {name: get("evaluations", name) for name in names("evaluations")}
+    evaluated = [f"evaluated.{name}.{number}" for name, kind in kinds.items() for number in kind.quantities]
     measured = rf"(\w+\.)?({ways})|cost\.({costs})"
     reached = rf"({'|'.join(REACHED)})\.(\w+\.)?({ways})=\d+(\.\d+)?"
     return [
@@ -161,6 +163,10 @@ def _columns() -> list[Schema]:
         {"enum": [f"setting.{key}" for key in settings()]},
         {"pattern": rf"^setting\.{OPEN_KEYS.removeprefix('^')}"},
         {"pattern": rf"^layer\.({'|'.join(PARTS)})\.[1-9]\d*$"},
+        {"pattern": rf"^recorded\.\w+\.({'|'.join(name for name in NUMBERS if name not in OF_NAME)})$"},
+        {"pattern": rf"^recorded\.\w+\.({'|'.join(OF_NAME)})=\w+$"},
+        {"enum": [f"leads.{name}" for name in names("metrics")]},
+        {"enum": evaluated},
         {"pattern": rf"^({'|'.join(RELATIVE)})\.({measured}|{reached})$"},
         {"pattern": rf"^{reached}$"},
     ]

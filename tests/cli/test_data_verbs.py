@@ -40,10 +40,10 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     chosen = {"scheme": "domains_per_client", "params": {"d": 2}, "fractions": [0.9, 0.1, 0]}
     result = by_hand(tmp_path, data={"dataset": "digits", "target": "plain"}, partition=chosen)
     assert result.exit_code == 0, result.output
-    table = pd.read_parquet(result.output.strip())
+    table = pd.read_parquet(result.stdout.strip())
     assert table.groupby("client").size()[-1] == 454
     assert set(table["split"]) == {"train", "val", "target"}
-    _, facts = read_columns(Path(result.output.strip()), "")
+    _, facts = read_columns(Path(result.stdout.strip()), "")
     assert set(facts["data"]) == {
         "dataset",
         "release",
@@ -84,7 +84,7 @@ def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_targe
         path = Path(done.stdout.strip())
         assert (pd.read_parquet(path)["client"] >= 0).sum() == held
         assert read_columns(path, "")[1]["twins"] == 4
-    assert "images, " not in by_hand(root, data=data | {"target": "C"}).output
+    assert "4 images, " not in by_hand(root, data=data | {"target": "C"}).output
 
 
 def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     result = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
     assert result.output.strip() == str(project / images.prepared) and result.exit_code == 0
     assert (project / images.prepared).with_suffix(".png").is_file()  # its domains side by side
-    assert call(project, "partition", first, *plan).output.strip() == str(project / partitions[0])
+    assert call(project, "partition", first, *plan).stdout.strip() == str(project / partitions[0])
     assert not (project / partitions[1]).exists()
     result = call(project, "partition", *plan)
     assert sorted(result.stdout.splitlines()) == [str(project / name) for name in partitions]

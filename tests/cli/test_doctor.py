@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.doctor import cluster, data, machine, services
+from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
@@ -102,7 +103,7 @@ def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
 
 @pytest.mark.parametrize(("given", "minutes"), [("infinite", None), ("30:00", 30), ("2-01:30:00", 2970)])
 def test_time_limits_as_slurm_writes_them(given: str, minutes: int | None) -> None:
-    assert cluster._minutes(given) == minutes
+    assert parsed_minutes(given) == minutes
 
 
 def test_server_that_does_not_answer_is_wrong(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

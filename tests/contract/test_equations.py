@@ -100,7 +100,9 @@ def users(function: Function) -> list[tuple[str, str]]:
 
     What the round loop itself calls, FedAvg calls: it adds nothing.
     """
-    able = [(kind, name) for kind, name in PLUGINS if kind in RUNS]
+    able = [
+        (kind, name) for kind, name in PLUGINS if kind in RUNS and getattr(get(kind, name), "adapts", True)
+    ]
     direct = [plugin for plugin in able if any(function in held(part) for part in parts(*plugin))]
     if function.__module__.startswith("fedshift.federation."):
         direct.append(("methods", "fedavg"))

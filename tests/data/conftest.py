@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +10,12 @@ import pytest
 from PIL import Image
 
 from fedshift.workspace import Workspace
-from tests.data.server import Server, serving
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     """An empty project folder."""
     return Workspace(tmp_path / "project")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A web server on this machine."""
-    with serving() as state:
-        yield state
 
 
 def draw(path: Path, seed: int = 0, size: tuple[int, int] = (12, 10)) -> Path:

@@ -99,7 +99,7 @@ def features_of(run: Trained, kept: Kept, positions: list[int]) -> Tensor:
     return torch.stack(rows)
 
 
-def tested(run: Trained) -> dict[int, tuple[Kept, list[int]]]:
+def of_each_client(run: Trained) -> dict[int, tuple[Kept, list[int]]]:
     """Each client's model after training and its test images."""
     found = {}
     for kept in run.models():
@@ -113,7 +113,7 @@ def tested(run: Trained) -> dict[int, tuple[Kept, list[int]]]:
 def retold_distances(run: Trained) -> list[float]:
     points = []
     domains = run.domains()
-    for kept, positions in tested(run).values():
+    for kept, positions in of_each_client(run).values():
         for at, feature in zip(positions, features_of(run, kept, positions), strict=True):
             points.append((feature / feature.norm(), int(run.samples.labels[at]), domains[at]))
     gaps: dict[str, list[float]] = {"inter": [], "intra": [], "domains": []}
@@ -126,14 +126,14 @@ def retold_distances(run: Trained) -> list[float]:
 
 
 def retold_cka(run: Trained) -> list[float]:
-    every = tested(run)
+    every = of_each_client(run)
     images = [at for _, positions in every.values() for at in positions]
     features = {k: features_of(run, kept, images) for k, (kept, _) in every.items()}
     return [linear_cka(features[i], features[j]) for i, j in itertools.combinations(features, 2)]
 
 
 def retold_spread(run: Trained) -> list[float]:
-    rows = [dict(run.layout.named(kept.row)) for kept, _ in tested(run).values()]
+    rows = [dict(run.layout.named(kept.row)) for kept, _ in of_each_client(run).values()]
     layers: dict[str, list[float]] = {}
     for entry in run.layout.entries:
         if entry.kind not in ("bn_statistic", "statistic"):
@@ -145,7 +145,7 @@ def retold_spread(run: Trained) -> list[float]:
 def retold_activations(run: Trained) -> list[float]:
     """The mean responses of stage 1, client by client."""
     means = []
-    for kept in (kept for kept, _ in tested(run).values()):
+    for kept in (kept for kept, _ in of_each_client(run).values()):
         model = run.network.bind(kept.row).model.eval()
         (client,) = {client for client, *_ in kept.sets}
         positions = sorted(
@@ -235,7 +235,7 @@ def relabelled(samples: Samples, labels: Tensor) -> Samples:
 def test_a_map_has_every_image_once_and_keeps_neighbours(of_clients: Trained) -> None:
     """Every test image; one's nearest on the map is nearer than most in the features it was made of."""
     frame = table("tsne", of_clients, stage="post_train").to_pandas()
-    found = tested(of_clients)
+    found = of_each_client(of_clients)
     assert sorted(frame["sample"]) == sorted(at for _, positions in found.values() for at in positions)
     unit = torch.cat([features_of(of_clients, kept, positions) for kept, positions in found.values()])
     apart = torch.cdist(unit / unit.norm(dim=1, keepdim=True), unit / unit.norm(dim=1, keepdim=True))

@@ -110,5 +110,5 @@ def test_a_run_multiplies_so_in_bf16_without_instructions_alone(
 
 def test_the_record_says_how_bf16_is_multiplied() -> None:
     with arithmetic("bf16", CPU):
-        said = environment(CPU, 1)["bf16"]
+        said = environment(CPU, 1, "")["bf16"]
     assert said == ("instructions" if has_bf16(CPU) else "products in fp32, rounded")

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError
+from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.load import load, read
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial
@@ -91,5 +91,5 @@ def rows(workspace: Workspace, methods: Sequence[str]) -> dict[str, Partial | No
     wanted = [*known] if "all" in methods else methods
     for name in wanted:
         if name not in known:
-            get("methods", name, "--methods")
+            raise unknown("--methods", "method", name, names("methods"))
     return {name: known.get(name) for name in wanted}

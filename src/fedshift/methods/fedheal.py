@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from fedshift.equations import equation
@@ -31,7 +33,7 @@ class Params:
     weights.
     """
 
-    tau: float = 0.2
+    tau: Annotated[float, Field(ge=-1)] = 0.2
     beta: float = 0.4
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import Field
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
@@ -32,7 +33,7 @@ class Params:
 
     at: tuple[str, ...] = ()
     images: int = 6
-    client: int = -1
+    client: Annotated[int, Field(ge=-1)] = -1
 
 
 class Attention(Figure):
