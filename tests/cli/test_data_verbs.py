@@ -151,7 +151,7 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     assert facts["seed"] == run.seed and facts["partition"]["modify"] == {"few_shot_target": {"each": 3}}
     text = complete(RunSpec.model_validate_json(run.spec)).model_dump_json()
     (project / "spec.json").write_text(text)  # of a whole run, its defaults written out
-    assert call(project, "partition", "--spec", str(project / "spec.json")).output.strip() == (
+    assert call(project, "partition", "--spec", str(project / "spec.json")).stdout.strip() == (
         str(project / partitions[0])
     )
 
