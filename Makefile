@@ -68,7 +68,7 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 	exec $(PYTHON) -m mlflow server \
 	  --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}" --workers 1 --host 127.0.0.1 --port $${PORT:-5000}
 
-faults: $(INSTALLED) ## play 111 faults over a running experiment, here and on a Slurm of its own (SEED=0); an hour or two
+faults: $(INSTALLED) ## play 32 faults over a running experiment, here and on a Slurm of its own (SEED=0); tens of minutes
 	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0}
 
 fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives, answers and partitions (SEED=0): none may end in a traceback

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,22 +38,6 @@ class Disk:
             yield
         finally:
             filler.unlink()
-
-    @contextlib.contextmanager
-    def read_only(self) -> Iterator[None]:
-        """Writes fail with EROFS inside the block. While a file is open for writing, Linux lets it wait."""
-        for _ in range(200):
-            try:
-                _call("mount", "-o", "remount,ro", str(self.folder))
-                break
-            except subprocess.CalledProcessError:
-                time.sleep(0.05)
-        else:
-            raise TimeoutError(self.folder)
-        try:
-            yield
-        finally:
-            _call("mount", "-o", "remount,rw", str(self.folder))
 
 
 @contextlib.contextmanager

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.files import write_text
 from fedshift.lock import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
@@ -77,130 +73,6 @@ def fill_disk(scene: Scene) -> None:
 def _told(scene: Scene, text: str, since: float) -> bool:
     logs = (scene.checkout.root / "logs" / "train").glob("*.log")
     return any(log.stat().st_mtime >= since and text in log.read_text() for log in logs)
-
-
-def read_only(scene: Scene) -> None:
-    """Nothing can be written until a run has failed of it."""
-    assert scene.disk is not None
-    scene.victim()
-    began = time.time()
-    try:
-        with scene.disk.read_only():
-            scene.until(lambda: _told(scene, "Read-only file system", began))
-    except TimeoutError:
-        raise Missed from None
-
-
-def skew_clock(scene: Scene) -> None:
-    """Files of a machine whose clock is hours ahead, or behind: what is old looks new."""
-    hours = scene.dice.choice([-30, -1, 1, 30])
-    root = scene.checkout.root
-    folders = ("data", "results/packs", "results/plan", "results/runs", "experiments", "src/fedshift/methods")
-    paths = [path for folder in folders for path in sorted((root / folder).rglob("*")) if path.is_file()]
-    if not paths:
-        raise Missed
-    for path in scene.dice.sample(paths, min(40, len(paths))):
-        with contextlib.suppress(FileNotFoundError):
-            os.utime(path, (time.time() + 3600 * hours,) * 2)
-
-
-def edit_code(scene: Scene) -> None:
-    """Somebody edits a method while it is trained, and takes it back some seconds later."""
-    victim = scene.victim()
-    method = victim.path.relative_to(scene.checkout.root).parts[3]
-    path = f"src/fedshift/methods/{method}.py"
-    before = scene.checkout.append(path, "\nCHANGED = 1\n")
-    try:
-        time.sleep(scene.dice.uniform(1, 4))
-    finally:
-        write_text(scene.checkout.root / path, before)
-
-
-def _tear(scene: Scene, paths: list[Path]) -> None:
-    """Leave one of the files as a crash of the machine would: empty, cut off, or filled with zeros."""
-    if not (paths := [path for path in sorted(paths) if path.is_file()]):
-        raise Missed
-    path = scene.dice.choice(paths)
-    try:
-        data = path.read_bytes()
-        torn = scene.dice.choice([b"", data[: len(data) // 2], bytes(len(data))])
-        path.write_bytes(torn)
-    except FileNotFoundError:
-        raise Missed from None
-    scene.note(f"torn: {path.relative_to(scene.checkout.root)}, {len(torn)} of {len(data)} bytes")
-
-
-def _crash(scene: Scene) -> None:
-    """The machine goes down: all that trains, and Snakemake with it."""
-    for victim in scene.victims():
-        for pid in (_pack(victim.pid), victim.pid):
-            with contextlib.suppress(Missed):
-                _kill(pid, signal.SIGKILL)
-    kill = scene.snakemake
-    assert kill is not None
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(kill.pid, signal.SIGKILL)
-    kill.wait()
-
-
-def _crash_and_tear(scene: Scene, folder: str, name: str) -> None:
-    """Tear one of the files of this name below results/, once there is one."""
-    results = scene.checkout.root / "results" / folder
-    if not any(results.rglob(name)):
-        raise Missed
-    _crash(scene)
-    _tear(scene, [*results.rglob(name)])
-
-
-def tear_summary(scene: Scene) -> None:
-    _crash_and_tear(scene, "runs", "summary.json")
-
-
-def tear_stamp(scene: Scene) -> None:
-    _crash_and_tear(scene, "packs", "*.json")
-
-
-def tear_lock(scene: Scene) -> None:
-    _crash_and_tear(scene, "runs", "lock.json")
-
-
-def tear_attempts(scene: Scene) -> None:
-    _crash_and_tear(scene, "attempts", "*.json")
-
-
-def tear_failure(scene: Scene) -> None:
-    """A failure that was being written when the machine went down."""
-    victim = scene.victim()
-    _crash(scene)
-    (victim.path.parent / "failure.json").write_text('{"kind": "Fedshift')
-
-
-def tear_checkpoint(scene: Scene) -> None:
-    """The message names the file and says to delete it; the user does."""
-    victim = scene.victim()
-    _crash(scene)
-    checkpoint = victim.path.with_name("checkpoint.safetensors")
-    _tear(scene, [checkpoint])
-    command = [
-        sys.executable,
-        "-m",
-        "fedshift",
-        "train",
-        "--plan",
-        str(scene.checkout.plan),
-        victim.path.parent.name[:16],
-    ]
-    environment = os.environ | {"PYTHONPATH": str(scene.checkout.root / "src")}
-    told = subprocess.run(
-        command, cwd=scene.checkout.root, env=environment, text=True, capture_output=True, check=False
-    )
-    if "checkpoint.safetensors" not in told.stdout + told.stderr:
-        raise Missed  # it was written anew by a run that outlived the crash
-    assert "Delete it" in told.stdout + told.stderr
-    checkpoint.unlink()
-    shutil.rmtree(victim.path.with_name("segments"), ignore_errors=True)
-    command = [sys.executable, "-m", "fedshift", "plan", "--retry-failed"]
-    subprocess.run(command, cwd=scene.checkout.root, env=environment, check=True, capture_output=True)
 
 
 def kill_server(scene: Scene) -> None:
@@ -290,8 +162,5 @@ def _start_again(scene: Scene, job: str) -> None:
 
 
 ANYWHERE: tuple[Fault, ...] = (kill_run, kill_pack, kill_snakemake, kill_server, fill_disk)
-TORN: tuple[Fault, ...] = (tear_summary, tear_stamp, tear_lock, tear_attempts, tear_failure, tear_checkpoint)
-LOCAL: tuple[Fault, ...] = (
-    *ANYWHERE, term_pack, interrupt_snakemake, read_only, skew_clock, edit_code, *TORN
-)  # fmt: skip
+LOCAL: tuple[Fault, ...] = (*ANYWHERE, term_pack, interrupt_snakemake)
 SLURM: tuple[Fault, ...] = (*ANYWHERE, cancel, term_job, time_limit, requeue, node_down, lose_node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 import time
 from pathlib import Path
 
@@ -46,28 +45,6 @@ def test_jobs_are_submitted_once_the_controller_is_back(cluster: Cluster, tmp_pa
     output, _ = job.communicate(timeout=500)
     assert job.returncode == 0, output
     assert len(finished(there.root)) == 3
-
-
-def test_a_step_waits_for_the_controller_and_then_is_srun_itself(cluster: Cluster) -> None:
-    srun = REPOSITORY / "workflow" / "slurm" / "srun"
-    environment = os.environ | cluster.environment
-    environment["PATH"] = f"{srun.parent}:{environment['PATH']}"
-    cluster.stop_daemon("slurmctld")
-    began = time.monotonic()
-    command = [
-        "srun",
-        "-n1",
-        "--mem=100",
-        "sh",
-        "-c",
-        "trap 'echo ended; exit 3' TERM; echo begun; sleep 60 & wait",
-    ]
-    step = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
-    threading.Timer(8, back, [cluster]).start()
-    assert step.stdout is not None and step.stdout.readline() == "begun\n"
-    assert time.monotonic() - began > 8
-    step.terminate()
-    assert step.communicate(timeout=60)[0] == "ended\n"
 
 
 def test_what_sbatch_refuses_for_another_reason_it_refuses_at_once(cluster: Cluster) -> None:
