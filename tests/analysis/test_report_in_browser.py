@@ -105,7 +105,7 @@ def test_every_chart_has_words(opened: Opened) -> None:
     )
     assert (
         words[1]
-        == "Accuracy against target. y: out-of-distribution accuracy (%). x: target. lines: fedavg; local"
+        == "Accuracy against held-out domain. y: out-of-distribution accuracy (%). x: held-out domain. lines: fedavg; local"
     )
 
 
