@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Row, Series, table
+from fedshift.analysis.drawing.legends import label_ends, legend, legend_beside
+from fedshift.analysis.drawing.marks import angle, draw_series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, table
 from fedshift.analysis.layout.page import csv
 from fedshift.experiments.figures import figures
 from fedshift.files import atomic_path, write_text
@@ -23,28 +22,6 @@ from fedshift.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
-DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; published levels have shorter ones
-FAINT = 0.45
-DARK = "#24292f"  # what lies on filled bars
-DRAWN: dict[str, dict[str, Any]] = {
-    "line": {"linewidth": 1.3},
-    "marked": {"linewidth": 1.3, "markersize": 3.5},
-    "thin": {"linewidth": 0.6, "alpha": FAINT},
-    "dot": {"linestyle": "", "markersize": 4.5},
-    "ring": {
-        "linestyle": "",
-        "marker": "o",
-        "markerfacecolor": "white",
-        "markersize": 3.5,
-        "markeredgewidth": 0.8,
-    },
-    "square": {"linestyle": "", "marker": "s", "markersize": 5},
-    "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
-}
-MARKERS = ["o", "s", "^", "v", "P", "X", "*"]  # of dots, by the label's place, so that they differ in grey
-HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----", "++++"]  # of bars, the same
-BELOW = 1.9  # the place of bars, below the lines and marks of a panel
-BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
 STYLE: Any = {
     "font.size": 8.5,
     "axes.titlesize": 9.5,
@@ -108,10 +85,10 @@ def draw(panels: Panels, title: str) -> Figure:
         words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
         line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
         if panels.names == "ends":
-            _label(line[-1])
-            _legend(line)
+            label_ends(line[-1])
+            legend(line)
     if panels.names == "beside":
-        _beside(figure, panels)
+        legend_beside(figure, panels)
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
@@ -157,7 +134,7 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
         else:
             axes.axhline(value, color="#d0d7de", linewidth=0.8)
     for series in panel.series:
-        _series(axes, panels, panel, series)
+        draw_series(axes, panels, panel, series)
     if panel.inside:
         axes.text(0.97, 0.04, panel.inside, transform=axes.transAxes, ha="right", fontsize=8)
     for place, text, label in panel.notes:
@@ -194,123 +171,9 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
     """Directions of a radar, from the top clockwise, with their names; the ends of its radius."""
     if name == "x" and axis.ticks:
         axes.set(theta_zero_location="N", theta_direction=-1)
-        axes.set_xticks([_angle(place, axis) for place in axis.ticks], [*axis.ticks.values()])
+        axes.set_xticks([angle(place, axis) for place in axis.ticks], [*axis.ticks.values()])
     elif name == "y" and axis.limits is not None:
         axes.set_ylim(*axis.limits)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_rlabel_position(180 / 7)
         axes.tick_params(axis="y", labelsize=6.5)
-
-
-def _angle(place: float, axis: Axis) -> float:
-    return 2 * math.pi * place / len(axis.ticks or [0])
-
-
-def _series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> None:
-    """Draw a series with what lies around it; what lies beyond the limits of x is cut there, with an
-    arrow.
-    """
-    colour, spread = panels.colour(series.label), series.spread
-    if series.style == "level":
-        for value in series.y:
-            axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
-        return
-    place, lap = panels.place(series.label), panels.lap(series.label)
-    name = series.label if series.style in LABELLED else f"_{series.mark}"
-    if series.style == "filled":
-        look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
-        axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
-    elif panel.polar:
-        turns = [*(_angle(x, panel.x) for x in series.x)]
-        look = {"linestyle": DASHES[lap], "marker": MARKERS[place % len(MARKERS)], **DRAWN["marked"]}
-        axes.plot([*turns, *turns[:1]], [*series.y, *series.y[:1]], color=colour, label=name, **look)
-    else:
-        marker = MARKERS[place % len(MARKERS)] if series.style in ("marked", "dot") else ""
-        look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
-        dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
-        points = _cut(axes, panel, series.x, series.y), series.y
-        axes.plot(*points, color=DARK if dark else colour, label=name, **look)
-    if spread is None:
-        return
-    if spread.kind == "band":
-        axes.fill_between(
-            np.asarray(series.x), spread.low, spread.high, color=colour, alpha=0.13, linewidth=0
-        )
-        return
-    for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
-        xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
-        on_bar = series.style == "filled"
-        around: dict[str, Any] = {"color": DARK if on_bar else colour, "zorder": 3 if on_bar else BELOW}
-        axes.plot(xs, ys, label="_interval", **around, **BARS[spread.kind])
-
-
-def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
-    """Positions on x within its limits; an arrow of this colour at each that was beyond."""
-    if panel.x.limits is None:
-        return xs
-    low, high = panel.x.limits
-    for x, y in zip(xs, ys, strict=True):
-        if colour and not low <= x <= high:
-            marker, end = ("<", low) if x < low else (">", high)
-            axes.plot(end, y, marker, color=colour, markersize=4, clip_on=False, label="_beyond")
-    return np.clip(xs, low, high)
-
-
-def _named(axes: Axes) -> list[Line2D]:
-    return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
-
-
-def _beside(figure: Figure, panels: Panels) -> None:
-    """A legend at the right of all panels, each label once, in the order of the panels' labels."""
-    known: dict[str, Any] = {}
-    for axes in figure.axes:
-        handles, names = axes.get_legend_handles_labels()
-        for handle, name in zip(handles, names, strict=True):
-            known.setdefault(name, handle)
-    names = [label for label in panels.labels if label in known]
-    handles = [known[name] for name in names]
-    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
-
-
-def _legend(row: Any) -> None:
-    """Names, in the panel where they are first drawn, of lines that the row's last panel lacks."""
-    known = {line.get_label() for line in _named(row[-1])}
-    for axes in row[:-1]:
-        lacking = [line for line in _named(axes) if line.get_label() not in known]
-        known |= {line.get_label() for line in lacking}
-        if lacking:
-            axes.legend(handles=lacking, fontsize=7, frameon=False)
-
-
-def _label(axes: Axes) -> None:
-    """Name the lines at their right ends, pushed apart where they would overlap."""
-    lines = _named(axes)
-    ends = sorted(((float(np.asarray(line.get_ydata())[-1]), line) for line in lines), key=lambda end: end[0])
-    low, high = axes.get_ylim()
-    gap = 0.085 * (high - low)
-    places: list[float] = []
-    for end, _ in ends:
-        places.append(max(end, places[-1] + gap) if places else end)
-    pushed = (
-        float(np.mean([place - end for place, (end, _) in zip(places, ends, strict=True)])) if places else 0.0
-    )
-    for place, (end, line) in zip(places, ends, strict=True):
-        axes.annotate(
-            str(line.get_label()),
-            xy=(1, end),
-            xytext=(1.08, place - pushed),
-            xycoords=("axes fraction", "data"),
-            textcoords=("axes fraction", "data"),
-            color=line.get_color(),
-            va="center",
-            fontsize=8,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": line.get_color(),
-                "linewidth": 0.6,
-                "shrinkA": 1,
-                "shrinkB": 0,
-                "relpos": (0, 0.5),
-            },
-        )

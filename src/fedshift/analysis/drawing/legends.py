@@ -1,0 +1,72 @@
+"""Legends: what names the lines of a figure in files, at their ends, inside a panel or beside all panels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fedshift.analysis.drawing.panels import Panels
+
+
+def _named(axes: Axes) -> list[Line2D]:
+    return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+
+
+def legend_beside(figure: Figure, panels: Panels) -> None:
+    """A legend at the right of all panels, each label once, in the order of the panels' labels."""
+    known: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        for handle, name in zip(handles, names, strict=True):
+            known.setdefault(name, handle)
+    names = [label for label in panels.labels if label in known]
+    handles = [known[name] for name in names]
+    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
+
+
+def legend(row: Any) -> None:
+    """Names, in the panel where they are first drawn, of lines that the row's last panel lacks."""
+    known = {line.get_label() for line in _named(row[-1])}
+    for axes in row[:-1]:
+        lacking = [line for line in _named(axes) if line.get_label() not in known]
+        known |= {line.get_label() for line in lacking}
+        if lacking:
+            axes.legend(handles=lacking, fontsize=7, frameon=False)
+
+
+def label_ends(axes: Axes) -> None:
+    """Name the lines at their right ends, pushed apart where they would overlap."""
+    lines = _named(axes)
+    ends = sorted(((float(np.asarray(line.get_ydata())[-1]), line) for line in lines), key=lambda end: end[0])
+    low, high = axes.get_ylim()
+    gap = 0.085 * (high - low)
+    places: list[float] = []
+    for end, _ in ends:
+        places.append(max(end, places[-1] + gap) if places else end)
+    pushed = (
+        float(np.mean([place - end for place, (end, _) in zip(places, ends, strict=True)])) if places else 0.0
+    )
+    for place, (end, line) in zip(places, ends, strict=True):
+        axes.annotate(
+            str(line.get_label()),
+            xy=(1, end),
+            xytext=(1.08, place - pushed),
+            xycoords=("axes fraction", "data"),
+            textcoords=("axes fraction", "data"),
+            color=line.get_color(),
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )
