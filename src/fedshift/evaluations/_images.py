@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -10,8 +11,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.errors import FedshiftError
-from fedshift.evaluations.base import Kept, Trained
+from fedshift.evaluations.base import Kept, Split, Stage, Trained
 from fedshift.federation.rng import generator
+
+
+@dataclass(frozen=True)
+class OfClients:
+    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
+    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    """
+
+    images: int = 100
+    seed: int = 0
+    splits: tuple[Split, ...] = ()
+    stage: Stage = "reported"
 
 
 def drawn(index: Tensor, images: int, seed: int, client: int, split: str) -> Tensor:

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pandas as pd
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from fedshift.evaluations._images import of_client
-from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
-
-
-@dataclass(frozen=True)
-class Params:
-    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
-    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
-    """
-
-    images: int = 100
-    seed: int = 0
-    splits: tuple[Split, ...] = ()
-    stage: Stage = "reported"
+from fedshift.evaluations._images import OfClients, of_client
+from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
 def linear_cka(x: Tensor, y: Tensor) -> float:
@@ -43,7 +30,7 @@ class CKA(Evaluation):
     """A row for each pair of clients, client < other. images: how many; cka: their similarity."""
 
     name = "cka"
-    Params = Params
+    Params = OfClients
     columns = {"other": pa.int16(), "images": pa.int32(), "cka": pa.float64()}
     quantities = {"mean": "CKA of clients", "least": "least CKA of two clients"}
 

@@ -17,20 +17,15 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from fedshift.evaluations._images import pooled
-from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+from fedshift.evaluations._images import OfClients, pooled
+from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
 @dataclass(frozen=True)
-class Params:
-    """images: at most so many of a client's split; seed: which; splits: "val", "test", none: the one
-    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
-    """
+class Params(OfClients):
+    """More images than others look at: a pair costs little."""
 
     images: int = 200
-    seed: int = 0
-    splits: tuple[Split, ...] = ()
-    stage: Stage = "reported"
 
 
 class Distances(NamedTuple):

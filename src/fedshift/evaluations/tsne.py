@@ -13,21 +13,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fedshift.errors import FedshiftError
-from fedshift.evaluations._images import pooled
-from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+from fedshift.evaluations._images import OfClients, pooled
+from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
 @dataclass(frozen=True)
-class Params:
-    """images: at most so many of a client's split; seed: which, and of the map; splits: "val", "test", none:
-    the one that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
-    perplexity: about how many neighbours an image has, a third of all images at most.
+class Params(OfClients):
+    """seed: which images, and of the map; perplexity: about how many neighbours an image has, a third of all
+    images at most.
     """
 
-    images: int = 100
-    seed: int = 0
-    splits: tuple[Split, ...] = ()
-    stage: Stage = "reported"
     perplexity: float = 30.0
 
 

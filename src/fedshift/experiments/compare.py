@@ -11,13 +11,13 @@ from typing import Any
 import yaml
 
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError, unknown
+from fedshift.errors import FedshiftError
 from fedshift.experiments.load import load, read
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.single import entry_of
 from fedshift.files import write_text
-from fedshift.registry import get, names
+from fedshift.registry import get, module, names
 from fedshift.workspace import Workspace
 
 FOLDER = "compare"
@@ -91,5 +91,5 @@ def rows(workspace: Workspace, methods: Sequence[str]) -> dict[str, Partial | No
     wanted = [*known] if "all" in methods else methods
     for name in wanted:
         if name not in known:
-            raise unknown("--methods", "method", name, names("methods"))
+            module("methods", name, "--methods")
     return {name: known.get(name) for name in wanted}

@@ -42,10 +42,6 @@ class Single:
     protocol: str = PROTOCOL
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def entry(self) -> Partial:
-        """What an experiment's file would say of it below `methods`."""
-        return entry_of(self.rounds, self.settings)
-
     def experiment(self) -> Experiment:
         """The experiment that has this run alone."""
         declared = {
@@ -53,7 +49,7 @@ class Single:
             "title": f"{self.method} on {self.data}",
             "protocol": self.protocol,
             "spec": {"data": {"dataset": self.data.dataset, "release": self.data.release}},
-            "methods": {self.method: self.entry()},
+            "methods": {self.method: entry_of(self.rounds, self.settings)},
             "axes": {"target": [self.target], "seed": [self.seed]},
         }
         return closed(Experiment, declared, "fedshift run")

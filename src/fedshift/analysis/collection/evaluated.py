@@ -13,9 +13,11 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.records import by_run
@@ -121,3 +123,8 @@ def _results(path: Path) -> Iterator[tuple[base.Row, pa.Table]]:
     stamps = json.loads(pq.read_schema(path).metadata[b"made"])
     for owner, table in by_run(path):
         yield stamps[f"{owner['digest']}-{owner['code']}"], table
+
+
+def pixels(data: bytes, px: int) -> NDArray[np.uint8]:
+    """An image that an evaluation's table holds as bytes, RGB row by row: [px, px, 3]."""
+    return np.frombuffer(data, np.uint8).reshape(px, px, 3)

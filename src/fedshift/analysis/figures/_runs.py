@@ -10,17 +10,22 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.figures.base import Figure
 from fedshift.errors import unknown
+from fedshift.experiments.schema import Experiment
 
 HELD_OUT = {"target": "held out: {}", "seed": "seed {}"}
 
 
-def check_at(at: Sequence[str], axes: Mapping[str, Sequence[Any]], where: str) -> None:
-    """Raises FedshiftError at `where` for a name that is no value of an axis (their values by axis)."""
-    known = [str(value) for values in axes.values() for value in values]
-    for name in at:
-        if name not in known:
-            raise unknown(f"{where}.at", "value of an axis", name, known)
+class OfRuns(Figure):
+    """A figure whose parameter `at` names values on axes: of each row it shows one run at these."""
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """Raises FedshiftError at `where` for a name that is no value of an axis (their values by axis)."""
+        known = [str(value) for values in axes.values() for value in values]
+        for name in self.params.at:
+            if name not in known:
+                raise unknown(f"{where}.at", "value of an axis", name, known)
 
 
 def shown(frame: pd.DataFrame, collected: Collected, at: Sequence[str]) -> tuple[pd.DataFrame, str]:

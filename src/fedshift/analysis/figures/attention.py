@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.figures._runs import check_at, rows_of, shown
-from fedshift.analysis.figures.base import Figure
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
 from fedshift.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
@@ -36,7 +32,7 @@ class Params:
     client: Annotated[int, Field(ge=-1)] = -1
 
 
-class Attention(Figure):
+class Attention(OfRuns):
     """A column for each image: itself, then its map for each row of the experiment, over the image in grey,
     from the least to the highest score. Above it, of a single row: its highest score, in shares of a uniform
     map's.
@@ -45,9 +41,6 @@ class Attention(Figure):
     name = "attention"
     evaluations = ("attention",)
     Params = Params
-
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        check_at(self.params.at, axes, where)
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""
@@ -71,7 +64,13 @@ class Attention(Figure):
 def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
     values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
     peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} x uniform" if alone else ""
-    return Panel([], Axis(), Axis("image"), row["class"] + peak, picture=Picture(_pixels(row), values))
+    return Panel(
+        [],
+        Axis(),
+        Axis("image"),
+        row["class"] + peak,
+        picture=Picture(pixels(row["pixels"], row["px"]), values),
+    )
 
 
 def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
@@ -82,12 +81,8 @@ def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
     levels = Image.fromarray(((scores - scores.min()) / span).reshape(side, side).astype(np.float32))
     enlarged = np.clip(np.asarray(levels.resize((row["px"], row["px"]), Image.Resampling.BILINEAR)), 0, 1)
     coloured = matplotlib.colormaps[COLOURS](enlarged)[..., :3] * 255
-    grey = _pixels(row).mean(2, keepdims=True)
+    grey = pixels(row["pixels"], row["px"]).mean(2, keepdims=True)
     mixed = (BLEND * coloured + (1 - BLEND) * grey).astype(np.uint8)
     mark = f"share of image {sample}"
     values = [(row["class"], mark, float(i % side), float(share)) for i, share in enumerate(relative)]
     return Panel([], Axis("position"), Axis(name), row["class"], picture=Picture(mixed, values))
-
-
-def _pixels(row: pd.Series[Any]) -> NDArray[np.uint8]:
-    return np.frombuffer(row["pixels"], np.uint8).reshape(row["px"], row["px"], 3)

@@ -4,20 +4,16 @@ backpropagation leaves of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.figures._runs import check_at, rows_of, shown
-from fedshift.analysis.figures.base import Figure
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
 from fedshift.workspace import Workspace
 
 GAP = 2  # pixels of white between patches
@@ -34,7 +30,7 @@ class Params:
     clients: int = 4
 
 
-class Filters(Figure):
+class Filters(OfRuns):
     """A row of panels for each stage, a column for each client; in a panel a line for each filter: its
     patches by falling response, then their gradients in the same order (grey is 0).
     """
@@ -42,9 +38,6 @@ class Filters(Figure):
     name = "filters"
     evaluations = ("filters",)
     Params = Params
-
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        check_at(self.params.at, axes, where)
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""
@@ -81,10 +74,6 @@ def _line(frame: pd.DataFrame) -> NDArray[np.uint8]:
     tiles = []
     for name in ("patch", "gradient"):
         for data, px in zip(frame[name], frame["px"], strict=True):
-            tiles.append(np.pad(_tile(data, px), ((0, 0), (0, GAP), (0, 0)), constant_values=255))
+            tiles.append(np.pad(pixels(data, px), ((0, 0), (0, GAP), (0, 0)), constant_values=255))
         tiles.append(np.full((tiles[0].shape[0], 2 * GAP, 3), 255, np.uint8))
     return np.concatenate(tiles[:-1], axis=1)
-
-
-def _tile(data: bytes, px: int) -> NDArray[np.uint8]:
-    return np.frombuffer(data, np.uint8).reshape(px, px, 3)

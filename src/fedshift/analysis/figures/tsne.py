@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._runs import check_at, rows_of, shown
-from fedshift.analysis.figures.base import Figure
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
 from fedshift.workspace import Workspace
 
 PLAIN = Axis(ticks={}, limits=(-0.05, 1.05))
@@ -29,7 +27,7 @@ class Params:
     at: tuple[str, ...] = ()
 
 
-class TSNE(Figure):
+class TSNE(OfRuns):
     """A panel for each row of the experiment, an image a dot; above it the mean distance between images of
     two classes and of one. A map has no unit: each fills its panel.
     """
@@ -37,9 +35,6 @@ class TSNE(Figure):
     name = "tsne"
     evaluations = ("tsne", "distances")
     Params = Params
-
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        check_at(self.params.at, axes, where)
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""
