@@ -24,6 +24,7 @@ from fedshift.identity import identify, partition_name, run_name
 from fedshift.training.run import Machine, train
 from fedshift.workspace import Workspace
 from tests.data.conftest import plant
+from tests.faults.disk import mounted, why_none
 from tests.training.test_run import MACHINE, spec_of
 from tests.verbs import done, fedshift, refused
 
@@ -121,11 +122,10 @@ def test_a_read_only_file_system_is_named(project: Path, tmp_path: Path) -> None
     plant(tmp_path / "tree", ["day", "night"], ["cat"], each=4)
     place = project / "data" / "raw"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(place)]
-    if (mounted := subprocess.run(mount, capture_output=True, check=False)).returncode:
-        pytest.skip(f"cannot mount a file system here: {mounted.stderr!r}")
-    result = fedshift(project, "fetch", "folder", "--release", "mine", "--from", str(tmp_path / "tree"))
-    subprocess.run(["umount", str(place)], check=True)
+    if reason := why_none(place):
+        pytest.skip(reason)
+    with mounted(place, "ro"):
+        result = fedshift(project, "fetch", "folder", "--release", "mine", "--from", str(tmp_path / "tree"))
     refused(result, "data/raw/folder", "Read-only file system", "Mount its file system for writing")
 
 
@@ -160,13 +160,10 @@ def tiny_disk(project: Path) -> Iterator[Path]:
     """A folder on a file system of 256 kB."""
     folder = project / "results"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small file system here: {mounted.stderr!r}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    if reason := why_none(folder):
+        pytest.skip(reason)
+    with mounted(folder, "size=256k"):
+        yield folder
 
 
 def test_a_full_disk_loses_nothing(project: Path, tiny_disk: Path) -> None:

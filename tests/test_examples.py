@@ -46,6 +46,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def tests(installed: Path, *arguments: str) -> str:
+    """What pytest writes; its temporary folders are its own: what another pytest left behind would warn."""
+    own_folder = f"--basetemp={installed.parent / 'basetemp'}"
+    return python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", own_folder, *arguments)
+
+
 def python(installed: Path, *arguments: str) -> str:
     """What `python ARGUMENTS` says in the project's root, where the package is installed."""
     environment = os.environ | {"PYTHONPATH": str(installed)}
@@ -85,7 +91,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
         "tests/evaluations/test_contract.py",
     )
     chosen = "-k", "fedavgm or convmixer or hardest"
-    said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *suites, *chosen)
+    said = tests(installed, *suites, *chosen)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
@@ -100,7 +106,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
 @pytest.mark.slow
 def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> None:
     own = "examples/test_fedavgm.py"
-    said = python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", own)
+    said = tests(installed, own)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed in ", said, re.MULTILINE), said
     tested = {name.partition("::")[2].partition("[")[0].removeprefix("TestFedAvgM::") for name in passed}

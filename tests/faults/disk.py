@@ -41,13 +41,16 @@ class Disk:
 
 
 @contextlib.contextmanager
-def mounted(folder: Path) -> Iterator[Disk]:
-    """Mount a disk at `folder` for the block. Raises CalledProcessError where this user may not."""
-    _call("mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(folder))
+def mounted(folder: Path, options: str = f"size={MEGABYTES}m") -> Iterator[Disk]:
+    """Mount a disk at `folder` for the block: `mount -o options`. What still uses it at the end does not keep it.
+
+    Raises CalledProcessError where this user may not.
+    """
+    _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
     try:
         yield Disk(folder)
     finally:
-        _call("umount", str(folder))
+        _call("umount", "--lazy", str(folder))
 
 
 def _call(*command: str) -> None:
