@@ -64,7 +64,7 @@ class Project:
         stage: str = "post_agg",
         model: str = "global",
         bn: str = "averaged",
-        loss: float = 1.0,
+        loss: float | Mapping[int, float] = 1.0,
         extra: list[dict[str, Any]] | None = None,
         statistics: Statistics | None = None,
         spec: RunSpec | None = None,
@@ -72,7 +72,7 @@ class Project:
     ) -> Path:
         """One run: accuracy by round, client and split (client -1 with split "target"); None for a run that has not finished.
 
-        spec: of a run that is to be compared with a printed one; statistics: arrays whose first axis are the sets in order; None for a
+        loss: the same in all rounds, or by round; spec: of a run that is to be compared with a printed one; statistics: arrays whose first axis are the sets in order; None for a
         run of before there were any.
         """
         spec = spec or RunSpec.model_validate(
@@ -128,7 +128,10 @@ class Project:
             }
             for r, values in accuracies.items()
             for (client, split), accuracy in values.items()
-            for metric, value in (("accuracy", accuracy), ("loss", loss))
+            for metric, value in (
+                ("accuracy", accuracy),
+                ("loss", loss[r] if isinstance(loss, Mapping) else loss),
+            )
         ]
         records += [{**records[0], **changed} for changed in extra or []]
         pq.write_table(pa.Table.from_pylist(records), directory / "metrics.parquet")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
@@ -45,7 +47,7 @@ def test_panels_and_lines(project: Project) -> None:
     assert [axes.get_title() for axes in figure.axes[:3]] == ["held out: a", "held out: b", "average"]
     assert len(figure.axes) == 6
     lines = {line.get_label(): line for line in figure.axes[2].get_lines()}
-    assert list(lines) == ["fedavg", "local"]
+    assert [label for label in lines if label[0] != "_"] == ["fedavg", "local"]
     assert lines["fedavg"].get_xdata().tolist() == [0, 5]
     assert lines["fedavg"].get_ydata().tolist() == pytest.approx([10, 65])  # targets 55 and 75
     assert [text.get_text() for text in figure.axes[2].texts] == ["fedavg", "local"]
@@ -86,9 +88,9 @@ def test_published_values_of_the_same_experiment_are_dashed(
 @pytest.mark.parametrize(
     ("seeds", "low", "high", "words"),
     [
-        ([0, 1, 2], 60.0, 70.0, "band: ± one standard deviation over seeds"),
-        ([0, 1], 60.0, 65.0, "band of two seeds: from the lower to the higher"),
-        ([0], None, None, "no band: one seed"),
+        ([0, 1, 2], 60.0, 70.0, "(band: ± one standard deviation over seeds)"),
+        ([0, 1], None, None, "(thin lines: single seeds)"),
+        ([0], None, None, ""),
     ],
 )
 def test_few_seeds_have_no_standard_deviation(
@@ -100,12 +102,55 @@ def test_few_seeds_have_no_standard_deviation(
         project.add("fedavg", {1: accuracy((value, value)), 2: accuracy((value, value))}, seed=seed)
     collected = project.collect()
     figure = drawn(project, collected)
-    assert f"({words})" in figure.get_supxlabel()
+    assert figure.get_supxlabel() == "    ".join(filter(None, ["round", words]))
     bands = [band.get_paths()[0].vertices[:, 1] for band in figure.axes[0].collections]
     assert [(band.min(), band.max()) for band in bands] == [pytest.approx((low, high))] * (low is not None)
     shown = interactive.draw(curves(project, collected))
     filled = [trace.y for trace in shown[""].data if trace.fill]
     assert [(min(band), max(band)) for band in filled] == [pytest.approx((low, high))] * (low is not None)
+    thin = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_linewidth() < 1]
+    assert thin == ([pytest.approx(60), pytest.approx(65)] if len(seeds) == 2 else [])
+
+
+LOSSES = {"fedavg": {1: 2.3, 2: 1.5, 3: 0.9}, "local": {1: 2.4, 2: 1.8, 3: 1.4}}
+
+
+def losses(project: Project, of: Mapping[str, Mapping[int, float]]) -> dict[str, list[tuple[float, float]]]:
+    """The points of each method's mean line; the second seed loses 0.2 more."""
+    project.declare(methods=dict.fromkeys(of), axes={"seed": [0, 1]})
+    for method, values in of.items():
+        for seed in (0, 1):
+            rounds = dict.fromkeys(values, accuracy((0.5, 0.5)))
+            loss = {number: value + 0.2 * seed for number, value in values.items()}
+            project.add(method, rounds, loss=loss, seed=seed)
+    panels = Curves(Curves.Params(metrics=("loss.all",))).panels(project.workspace, project.collect())
+    assert panels.rows[0].panels[0].y.label == "loss ALL (nats)"
+    means = [line for line in panels.rows[0].panels[0].series if line.mark == "mean"]
+    return {line.label: [*zip(line.x, (round(y, 6) for y in line.y), strict=True)] for line in means}
+
+
+RIGHT = {
+    "fedavg": [(1, 2.4), (2, 1.6), (3, 1.0)],
+    "local": [(1, 2.5), (2, 1.9), (3, 1.5)],
+}
+
+
+def test_losses_are_means_over_seeds_in_nats(project: Project) -> None:
+    assert losses(project, LOSSES) == RIGHT
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fedavg": LOSSES["local"], "local": LOSSES["fedavg"]},
+        {name: {r + 1: value for r, value in of.items()} for name, of in LOSSES.items()},
+    ],
+    ids=["two methods swapped", "the wrong round"],
+)
+def test_a_planted_error_of_losses_is_noticed(
+    project: Project, wrong: Mapping[str, Mapping[int, float]]
+) -> None:
+    assert losses(project, wrong) != RIGHT
 
 
 def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None:

@@ -11,6 +11,8 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.sweep import Sweep
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.resolve import params
 from tests.analysis.conftest import Project, accuracy
 
@@ -168,3 +170,37 @@ def test_published_points_of_the_same_experiment_stand_beside(
     by_target = sweep(project, collected, x="d", lines="target", metrics=("ood",))
     points = rows(by_target, label="photo", mark="published", x="1")["y"].tolist()
     assert points == ([printed(project, 1, "photo")] if comparable else [])
+
+
+MU = {0.01: 0.5, 0.1: 0.6, 1.0: 0.3}
+
+
+def against_mu(project: Project, of: dict[float, float], fedavg: float = 0.55) -> list[tuple[str, float]]:
+    """FedProx's rows by the mu in their runs, whatever the rows are called, with FedAvg as a level."""
+    rows = {
+        f"row-{place}": {"method": {"name": "fedprox", "params": {"mu": mu}}} for place, mu in enumerate(of)
+    }
+    project.declare(methods={"fedavg": None, **rows}, axes={"seed": [0]})
+    by_mu = {cell.label: cell for cell in expand(project.workspace, load(project.workspace, project.name))}
+    for label, ood in zip(["fedavg", *rows], [fedavg, *of.values()], strict=True):
+        cell = by_mu[label]
+        project.add(label, {1: accuracy((0.5, 0.5), ood=ood)}, spec=cell.spec, **cell.axes)
+    given: dict[str, Any] = {"x": "setting.method.params.mu", "metrics": ("ood",), "levels": ("fedavg",)}
+    values = table(sweep(project, project.collect(), **given))
+    return [*zip(values["label"] + " " + values["x"], values["y"].round(6), strict=True)]
+
+
+BY_MU = [("fedprox 0.01", 50), ("fedprox 0.1", 60), ("fedprox 1", 30), ("fedavg 0.01", 55), ("fedavg 1", 55)]
+
+
+def test_rows_stand_at_the_setting_of_their_runs(project: Project) -> None:
+    assert against_mu(project, MU) == BY_MU
+
+
+@pytest.mark.parametrize(
+    ("of", "fedavg"),
+    [({0.01: 0.6, 0.1: 0.5, 1.0: 0.3}, 0.55), (MU, 0.3), ({0.02: 0.5, 0.1: 0.6, 1.0: 0.3}, 0.55)],
+    ids=["two settings swapped", "another row as level", "another value"],
+)
+def test_a_planted_error_is_noticed(project: Project, of: dict[float, float], fedavg: float) -> None:
+    assert against_mu(project, of, fedavg) != BY_MU

@@ -98,15 +98,14 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
     assert "finished runs: 6, must be equal to 8" in page
 
 
-def test_curves_are_means_over_seeds_with_a_band(written: tuple[Project, str]) -> None:
+def test_curves_are_means_over_seeds_with_a_thin_line_for_each_of_two(written: tuple[Project, str]) -> None:
     workspace = written[0].workspace
     panels = Curves(Curves.Params()).panels(workspace, read(workspace, "toy"))
     figure = interactive.draw(panels)[""]
-    assert panels.note == "band of two seeds: from the lower to the higher; no band: one seed"
+    assert panels.note == "thin lines: single seeds"
     ood = [trace for trace in figure.data if trace.name == "fedavg" and trace.yaxis == "y4"]
-    assert [list(trace.y) for trace in ood] == [[10.0, 50.0]]
-    band = next(trace for trace in figure.data if trace.fill == "toself" and trace.yaxis == "y4")
-    assert list(band.y) == [10.0, 75.0, 25.0, 10.0]
+    assert [list(trace.y) for trace in ood] == [[10.0, 25.0], [10.0, 75.0], [10.0, 50.0]]
+    assert not any(trace.fill == "toself" for trace in figure.data)
     assert len({trace.name for trace in figure.data if trace.showlegend}) == 2
 
 

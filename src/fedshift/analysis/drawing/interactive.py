@@ -143,14 +143,14 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     radial |= {"angle": 90 - 180 / max(len(names), 1), "tickfont": {"size": 10}, "tickangle": 0}
     figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
     for series in panel.series:
-        place, colour = panels.place(series.label), panels.colour(series.label)
+        colour = panels.colour(series.label)
         turns = [names[x] for x in series.x]
         trace = go.Scatterpolar(
             theta=[*turns, *turns[:1]],
             r=[round(y, 2) for y in (*series.y, *series.y[:1])],
             mode="lines+markers",
             line={"color": colour, "dash": DASHES[panels.lap(series.label)], "width": 1.8},
-            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 6},
+            marker={"symbol": SYMBOLS[panels.marker(series.label) % len(SYMBOLS)], "size": 6},
             name=series.label,
             legendgroup=series.label,
             showlegend=series.label not in labels,
@@ -210,7 +210,9 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
     colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond"))
-    symbol = {"square": "square", "diamond": "diamond"}.get(series.style, SYMBOLS[place % len(SYMBOLS)])
+    symbol = {"square": "square", "diamond": "diamond"}.get(
+        series.style, SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
+    )
     trace = go.Scatter(
         x=series.x,
         y=[_short(y) for y in series.y],

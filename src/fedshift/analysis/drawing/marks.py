@@ -55,10 +55,16 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
         axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
     elif panel.polar:
         turns = [*(angle(x, panel.x) for x in series.x)]
-        look = {"linestyle": DASHES[lap], "marker": MARKERS[place % len(MARKERS)], **DRAWN["marked"]}
+        look = {
+            "linestyle": DASHES[lap],
+            "marker": MARKERS[panels.marker(series.label) % len(MARKERS)],
+            **DRAWN["marked"],
+        }
         axes.plot([*turns, *turns[:1]], [*series.y, *series.y[:1]], color=colour, label=name, **look)
     else:
-        marker = MARKERS[place % len(MARKERS)] if series.style in ("marked", "dot") else ""
+        marker = (
+            MARKERS[panels.marker(series.label) % len(MARKERS)] if series.style in ("marked", "dot") else ""
+        )
         look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
         dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
         points = _cut(axes, panel, series.x, series.y), series.y

@@ -171,11 +171,15 @@ class Panels:
         return self.colours.get(label) or COLOURS[self.labels.index(label) % len(COLOURS)]
 
     def place(self, label: str) -> int:
-        """The place of a label in the order of the legend, which chooses marker and hatch."""
+        """The place of a label in the order of the legend, which chooses the hatch."""
         return self.labels.index(label)
 
+    def marker(self, label: str) -> int:
+        """What chooses its marker: another for each colour of the palette, and for a colour that comes again."""
+        return self.place(label) + self.lap(label)
+
     def lap(self, label: str) -> int:
-        """How often the palette was used up before a label: 0, 1 or 2, which chooses dash and symbol."""
+        """How often the palette was used up before a label: 0, 1 or 2, which chooses the dash."""
         return 0 if label in self.colours else self.labels.index(label) // len(COLOURS) % 3
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedshift.analysis.drawing.panels import Row, Series, Spread, Style
 from fedshift.analysis.quantities.aggregation import heading, in_percent
-from fedshift.analysis.quantities.seeds import BANDS, Mean, over_seeds
+from fedshift.analysis.quantities.seeds import Mean, over_seeds
 
 BESIDE = 0.75  # of the room between two names, for the marks of all labels side by side
 SPACE = 0.9  # of its room, how wide a bar is
@@ -68,8 +68,8 @@ def note(rows: Sequence[Row], averaged: Sequence[str] = ()) -> str:
     kinds = {line.spread.kind for line in series if line.spread}
     styles = {line.style for line in series if line.mark.startswith("seed ")}
     parts = {
-        BANDS["std"]: "band" in kinds,
-        BANDS["std"].replace("band", "bar"): "bar" in kinds,
+        "band: ± one standard deviation over seeds": "band" in kinds,
+        "bar: ± one standard deviation over seeds": "bar" in kinds,
         "thin lines: single seeds": "thin" in styles,
         "rings: single seeds": "ring" in styles,
         f"mean over {', '.join(averaged)}": bool(averaged),

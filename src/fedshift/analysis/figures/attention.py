@@ -68,7 +68,7 @@ def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
         [],
         Axis(),
         Axis("image"),
-        row["class"] + peak,
+        f"class {row['class']}{peak}",
         picture=Picture(pixels(row["pixels"], row["px"]), values),
     )
 

@@ -70,6 +70,8 @@ class Clients(Figure):
         row = [Row(panels)]
         about = [note(row, ["held-out domain"] if held_out else [])]
         about += ["100: the best method on this client"] if self.params.scaled else []
+        middle = [panel.y.limits[0] for panel in panels if panel.polar and panel.y.limits]
+        about += [f"middle: {middle[0]:g}"] if middle else []
         width = 0.5 * max(len(panel.x.ticks or {}) for panel in panels)
         size = (3.1, 2.9) if self.params.style == "radar" else (max(2.6, min(6.0, width)), 2.7)
         title = f"{get('metrics', self.params.metric).title.capitalize()} by client"

@@ -12,11 +12,10 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import axis_label
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.figures._marks import around, axis_label, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
-from fedshift.analysis.quantities.seeds import Kind, bands, over_seeds
 from fedshift.analysis.quantities.select import curves
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
@@ -51,8 +50,8 @@ class Curves(Figure):
     """Rows: the metrics, once per value of the further axes; panels: held-out domains and
     their average.
 
-    Dashed: the published value, where it is of the same experiment. A band is one standard deviation from
-        three seeds on.
+    Dashed: the published value, where it is of the same experiment. From three seeds on a band of one
+        standard deviation; of two, thin lines.
     """
 
     name = "curves"
@@ -82,7 +81,6 @@ class Curves(Figure):
         rounds = float(frame["round"].min()), float(frame["round"].max())
         limits = rounds if rounds[0] < rounds[1] else None
         x = Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS)
-        kinds: set[Kind] = set()
         rows, published = [], False
         for point, part in _points(collected, frame):
             for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
@@ -91,14 +89,14 @@ class Curves(Figure):
                 for target in targets:
                     own = part if target is None else part[part["target"] == target]
                     place = point if target is None else {**point, "target": target}
-                    series = [*_lines(workspace, collected, own, place, metric, kinds)]
+                    series = [*_lines(workspace, collected, own, place, metric)]
                     published |= any(line.style == "level" for line in series)
                     panels.append(Panel(series, x, y, _title(target)))
                 heading = ", ".join(f"{axis} = {value}" for axis, value in point.items())
                 rows.append(Row(panels, heading))
-        note = f"{bands(kinds)}{'; dashed: published' * published}"
+        about = "; ".join(filter(None, [note(rows), "dashed: published" * published]))
         size = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
-        return Panels("Learning curves", rows, collected.experiment.rows, note, size)
+        return Panels("Learning curves", rows, collected.experiment.rows, about, size)
 
     def _each(self, collected: Collected, frame: pd.DataFrame) -> pd.Series[float]:
         """What a round took along x, for each row of `frame`: the mean over seeds, so that these have a
@@ -138,18 +136,15 @@ def _lines(
     frame: pd.DataFrame,
     point: Point,
     metric: str,
-    kinds: set[Kind],
 ) -> Iterator[Series]:
-    """The lines of one panel, each method's mean with its published level; adds to `kinds` which bands there
-    are.
-    """
+    """The lines of one panel, each method's mean and what lies around it, with its published level."""
+    frame = frame if "seed" in frame else frame.assign(seed=0)
     for method in collected.experiment.methods:
-        line = over_seeds(frame[frame["method"] == method], "round", metric, collected.protocol.ddof)
+        own = frame[frame["method"] == method]
+        line, drawn = around(method, own, "round", metric, collected.protocol.ddof, "line")
         if line is None:
             continue
-        kinds.add(line.kind)
-        spread = Spread([*line.low], [*line.high]) if line.kind != "alone" else None
-        yield Series(method, "mean", [*map(float, line.mean.index)], [*line.mean], spread=spread)
+        yield from drawn
         value = printed(workspace, collected, method, point, metric)
         if value is not None:
             yield Series(method, "published", [0.0], [value], "level")

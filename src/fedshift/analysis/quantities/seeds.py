@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
 Kind = Literal["std", "range", "alone"]
-BANDS: dict[Kind, str] = {
-    "std": "band: ± one standard deviation over seeds",
-    "range": "band of two seeds: from the lower to the higher",
-    "alone": "no band: one seed",
-}
 ENOUGH = 3  # seeds from which a standard deviation is drawn
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds by position on the x axis, and the band around it, of one of BANDS."""
+    """A mean over seeds by position on the x axis, and the ends around it: of one standard deviation (`std`),
+    or the lower and the higher of two seeds (`range`), or of one seed itself (`alone`).
+    """
 
     mean: pd.Series[float]
     low: pd.Series[float]
@@ -43,8 +39,3 @@ def over_seeds(values: pd.DataFrame, by: str, metric: str, ddof: int) -> Mean | 
         return Mean(mean, low, high, "range" if seeds.max() > 1 else "alone")
     spread = groups.std(ddof=ddof).reindex(mean.index).where(seeds >= ENOUGH, 0)
     return Mean(mean, mean - spread, mean + spread, "std")
-
-
-def bands(kinds: Collection[Kind]) -> str:
-    """What the bands of a figure are."""
-    return "; ".join(text for kind, text in BANDS.items() if kind in kinds)
