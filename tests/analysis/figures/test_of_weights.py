@@ -158,7 +158,10 @@ def test_maps_stand_below_their_images_and_are_bright_where_the_score_is(project
     evaluate(project, found, "attention", "attention", lambda run: bright(run, at))
     shown = panels(project, found)
     assert [row.panels[0].y.label for row in shown.rows] == ["image", *METHODS]
-    assert [panel.title for panel in shown.rows[0].panels] == ["cat", "dog"]  # of two rows no peak is named
+    assert [panel.title for panel in shown.rows[0].panels] == [
+        "class cat",
+        "class dog",
+    ]  # of two rows no peak is named
     first, second = (panel.picture for panel in shown.rows[0].panels)
     assert first and second and (first.pixels.max(), second.pixels.min()) == (0, 60)
     picture = shown.rows[1].panels[0].picture

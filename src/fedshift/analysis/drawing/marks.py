@@ -49,6 +49,7 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
             axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
         return
     place, lap = panels.place(series.label), panels.lap(series.label)
+    symbol = MARKERS[panels.marker(series.label) % len(MARKERS)]
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     if series.style == "filled":
         look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}

@@ -175,7 +175,7 @@ class Panels:
         return self.labels.index(label)
 
     def marker(self, label: str) -> int:
-        """What chooses its marker: another for each colour of the palette, and for a colour that comes again."""
+        """What chooses the marker of a label: a colour that comes again has another one."""
         return self.place(label) + self.lap(label)
 
     def lap(self, label: str) -> int:
