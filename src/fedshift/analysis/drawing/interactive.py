@@ -210,9 +210,8 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
     colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond"))
-    symbol = {"square": "square", "diamond": "diamond"}.get(
-        series.style, SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
-    )
+    usual = SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
+    symbol = series.style if series.style in ("square", "diamond") else usual
     trace = go.Scatter(
         x=series.x,
         y=[_short(y) for y in series.y],

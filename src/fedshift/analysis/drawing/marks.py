@@ -49,23 +49,17 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
             axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
         return
     place, lap = panels.place(series.label), panels.lap(series.label)
-    symbol = MARKERS[panels.marker(series.label) % len(MARKERS)]
+    marker = MARKERS[panels.marker(series.label) % len(MARKERS)]
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     if series.style == "filled":
         look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
         axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
     elif panel.polar:
         turns = [*(angle(x, panel.x) for x in series.x)]
-        look = {
-            "linestyle": DASHES[lap],
-            "marker": MARKERS[panels.marker(series.label) % len(MARKERS)],
-            **DRAWN["marked"],
-        }
+        look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN["marked"]}
         axes.plot([*turns, *turns[:1]], [*series.y, *series.y[:1]], color=colour, label=name, **look)
     else:
-        marker = (
-            MARKERS[panels.marker(series.label) % len(MARKERS)] if series.style in ("marked", "dot") else ""
-        )
+        marker = marker if series.style in ("marked", "dot") else ""
         look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
         dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
         points = _cut(axes, panel, series.x, series.y), series.y
