@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
+from fedshift.experiments.figures import listed
+from fedshift.registry import own
 from tests.conftest import ROOT
 from tests.methods.files import vectors_of
 
@@ -30,6 +34,29 @@ def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "docs/generate", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_kind_of_figure_has_a_picture_that_the_gallery_makes() -> None:
+    """Each picture is of a figure that an experiment of the gallery lists, and there are no others."""
+    gallery, images = ROOT / "docs" / "gallery", ROOT / "docs" / "images" / "gallery"
+    pictures = yaml.safe_load((gallery / "pictures.yaml").read_text())
+    kinds = set()
+    for experiment in {name.partition("/")[0] for name in pictures}:
+        declared = yaml.safe_load((gallery / f"{experiment}.yaml").read_text())["figures"]
+        files = listed(declared, experiment)
+        drawn = {file for name in pictures for of, _, file in [name.partition("/")] if of == experiment}
+        assert drawn == {*files}
+        kinds |= {kind for kind, _ in files.values()}
+    assert kinds == {*own("figures")} - {"claims"}  # its picture is of PACS, in docs/hfedf.md
+    assert {path.relative_to(images).with_suffix("").as_posix() for path in images.rglob("*.png")} == {
+        *pictures
+    }
+
+
+def test_the_readme_names_every_method_once() -> None:
+    named = re.findall(r"\[(\w+)\]\(docs/methods\.md#(\w+)\)", (ROOT / "README.md").read_text())
+    assert all(name == anchor for name, anchor in named)
+    assert sorted(name for name, _ in named) == sorted(own("methods"))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ PAGES = {
     "docs/protocols.md": protocols,
     "docs/results.md": scorecard.page,
     "docs/settings.md": settings,
-    "README.md": lambda: results.filled(ROOT / "README.md"),
+    "README.md": lambda: scorecard.counted(results.filled(ROOT / "README.md")),
     **{f"schemas/{kind}.json": functools.partial(schema, kind) for kind in FILES},
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 
 from printed_numbers import every_number
@@ -22,9 +24,21 @@ settings (hFedF 10) are compared as they are declared, with no run; hFedF's sett
 """
 
 
+COUNTS = re.compile(r"(<!-- counts -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
 def page() -> str:
     """The page, from files that a clone has."""
-    kept = scorecard.scorecard(
-        Workspace(ROOT), ROOT / "docs" / "results", ROOT / "docs", FILES, every_number()
-    )
-    return HEAD + scorecard.markdown(kept)
+    return HEAD + scorecard.markdown(_kept())
+
+
+def counted(text: str) -> str:
+    """A page's text with what has come of all numbers and claims between `<!-- counts -->` and `<!-- end -->`."""
+    return COUNTS.sub(lambda block: f"{block[1]}{_kept().opening}\n{block[2]}", text)
+
+
+@functools.cache
+def _kept() -> scorecard.Scorecard:
+    """Of the kept tables."""
+    kept = ROOT / "docs" / "results"
+    return scorecard.scorecard(Workspace(ROOT), kept, ROOT / "docs", FILES, every_number())
