@@ -25,7 +25,7 @@ COLOURS = 255  # of a picture's palette: a third of the bytes
 
 def main() -> None:
     names = [path.stem for path in sorted(HERE.glob("*.yaml")) if path.stem != "pictures"]
-    begin = time.monotonic()
+    begin, played_by = time.monotonic(), commit(REPOSITORY)
     with tempfile.TemporaryDirectory() as folder:
         texts = {name: (HERE / f"{name}.yaml").read_text() for name in names}
         checkout = Checkout.made(Path(folder) / "project", texts, f"experiments: {names}\n")
@@ -36,7 +36,7 @@ def main() -> None:
         for picture in yaml.safe_load((HERE / "pictures.yaml").read_text()):
             _keep(checkout.root / "results" / "figures" / f"{picture}.png", IMAGES / f"{picture}.png")
         made = {
-            "commit": commit(REPOSITORY),
+            "commit": played_by,
             "machine": machine(),
             "seconds": round(time.monotonic() - begin),
         }

@@ -19,15 +19,15 @@ def drawn(project: Project, values: Values) -> Panels:
     return Tuning(Tuning.Params()).panels(project.workspace, collect(project.workspace, "toy"))
 
 
-def points(panels: Panels, label: str) -> list[tuple[str, float]]:
+def points(panels: Panels, mark: str) -> list[tuple[str, float]]:
     values = table(panels)
-    values = values[values["label"] == label]
+    values = values[(values["label"] == "plain") & (values["mark"] == mark)]
     return sorted((x, round(y, 6)) for x, y in zip(values["x"], values["y"], strict=True))
 
 
 def test_every_point_by_validation_and_the_choice(project: Project) -> None:
     panels = drawn(project, VALUES)
-    assert points(panels, "plain") == [("0.1", 51), ("0.2", 71), ("0.3", 61)]  # the second seed is 2 above
+    assert points(panels, "point") == [("0.1", 51), ("0.2", 71), ("0.3", 61)]  # the second seed is 2 above
     assert points(panels, TAKEN) == [("0.2", 71)]
 
 

@@ -18,7 +18,7 @@ from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row, 
 DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
 SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
 HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
-SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10}
+SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10, "around": 18}
 DARK = "#24292f"  # what lies on filled bars
 INCH = 100  # pixels
 LEAST = 270  # pixels of a row
@@ -209,9 +209,9 @@ def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, flo
     mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
     dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
     colour = DARK if dark else colour
-    hollow = "-open" * (series.style in ("ring", "diamond"))
+    hollow = "-open" * (series.style in ("ring", "diamond", "around"))
     usual = SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
-    symbol = series.style if series.style in ("square", "diamond") else usual
+    symbol = {"square": "square", "diamond": "diamond", "around": "circle"}.get(series.style, usual)
     trace = go.Scatter(
         x=series.x,
         y=[_short(y) for y in series.y],

@@ -16,16 +16,28 @@ def _named(axes: Axes) -> list[Line2D]:
     return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
 
 
-def legend_beside(figure: Figure, panels: Panels) -> None:
-    """A legend at the right of all panels, each label once, in the order of the panels' labels."""
+def legends_beside(figure: Figure, grid: Any, panels: Panels) -> None:
+    """A legend at the right of all panels, each label once, in the order of the panels' labels; of rows
+    without a label in common (a map by class, and by domain) one at each row.
+    """
+    rows = [_handles(line, panels) for line in grid]
+    apart = len(rows) > 1 and sum(map(len, rows)) == len({name for row in rows for name in row})
+    for line, row in zip(grid, rows, strict=True) if apart else ():
+        beside: Any = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+        line[-1].legend(row.values(), row, fontsize=8, frameon=False, **beside)
+    if not apart:
+        known = _handles([axes for line in grid for axes in line], panels)
+        figure.legend(known.values(), known, loc="outside right center", fontsize=8, frameon=False)
+
+
+def _handles(line: Any, panels: Panels) -> dict[str, Any]:
+    """Label -> what stands for it in a legend, of these axes."""
     known: dict[str, Any] = {}
-    for axes in figure.axes:
+    for axes in line:
         handles, names = axes.get_legend_handles_labels()
         for handle, name in zip(handles, names, strict=True):
             known.setdefault(name, handle)
-    names = [label for label in panels.labels if label in known]
-    handles = [known[name] for name in names]
-    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
+    return {label: known[label] for label in panels.labels if label in known}
 
 
 def legend(row: Any) -> None:

@@ -27,6 +27,7 @@ DRAWN: dict[str, dict[str, Any]] = {
     },
     "square": {"linestyle": "", "marker": "s", "markersize": 5},
     "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
+    "around": {"linestyle": "", "marker": "o", "markerfacecolor": "none", "markersize": 10},
 }
 MARKERS = ["o", "s", "^", "v", "P", "X", "*"]  # of dots, by the label's place, so that they differ in grey
 HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----", "++++"]  # of bars, the same

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 # line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole
 # panel;
 # filled: a bar from 0; the others: a mark at each value. A panel's lines, dots and bars are labelled.
-Style = Literal["line", "marked", "thin", "level", "filled", "dot", "ring", "square", "diamond"]
+Style = Literal["line", "marked", "thin", "level", "filled", "dot", "ring", "square", "diamond", "around"]
 LABELLED: tuple[Style, ...] = ("line", "marked", "filled", "dot")
 COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]
 # Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.

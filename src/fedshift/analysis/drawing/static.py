@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.legends import label_ends, legend, legend_beside
+from fedshift.analysis.drawing.legends import label_ends, legend, legends_beside
 from fedshift.analysis.drawing.marks import angle, draw_series
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, table
 from fedshift.analysis.layout.page import csv
@@ -83,12 +83,12 @@ def draw(panels: Panels, title: str) -> Figure:
         _from_zero(row, line)
         heading = textwrap.fill(row.heading, round(NOTE_LETTERS * height))
         words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
-        line[0].set_ylabel(words, labelpad=34 if panels.polar else None)  # beside the names of directions
+        line[0].set_ylabel(words, labelpad=44 if panels.polar else None)  # beside the names of directions
         if panels.names == "ends":
             label_ends(line[-1])
             legend(line)
     if panels.names == "beside":
-        legend_beside(figure, panels)
+        legends_beside(figure, grid, panels)
     for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
         axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
@@ -172,6 +172,7 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
     if name == "x" and axis.ticks:
         axes.set(theta_zero_location="N", theta_direction=-1)
         axes.set_xticks([angle(place, axis) for place in axis.ticks], [*axis.ticks.values()])
+        axes.tick_params(axis="x", pad=12)
     elif name == "y" and axis.limits is not None:
         axes.set_ylim(*axis.limits)
         axes.yaxis.set_major_locator(MaxNLocator(4))

@@ -102,4 +102,5 @@ def _curve(of: Confidences | None, where: str, method: str) -> Panel:
 
 
 def _confidence() -> Axis:
-    return Axis("probability of the\npredicted class", limits=(0.0, 1.0))
+    ends = {0.0: "0", 0.5: "0.5", 1.0: "1"}
+    return Axis("probability of the predicted class", ticks=ends, limits=(0.0, 1.0))

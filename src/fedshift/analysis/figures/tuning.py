@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collected import Collected, read
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Style
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.tuning import Tried
 from fedshift.errors import FedshiftError
@@ -18,7 +19,7 @@ from fedshift.workspace import Workspace
 
 ALL = "points tried"
 TAKEN = "chosen"
-COLOURS = {TAKEN: "#000000"}
+APART = 1 / 7  # of the axis, between two ticks that are both written
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Params:
 
 class Tuning(Figure):
     """A row per method, a panel per setting of its search: every point by its value there and its mean
-    validation accuracy ALL; the square is what was chosen. Points of a grid stand above each other, for they
-    differ in the other settings.
+    validation accuracy ALL; a ring is around what was chosen. Points of a grid stand above each other, for
+    they differ in the other settings.
     """
 
     name = "tuning"
@@ -59,10 +60,9 @@ class Tuning(Figure):
             raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, "Leave the figure out.")
         keys = dict.fromkeys(key for of in searched.values() for one in of for key in one.trial.values)
         rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
-        labels = [*dict.fromkeys(map(_where, points)), TAKEN]
-        return Panels(
-            "Search", rows, labels, "square: chosen, by validation alone", (2.3, 1.5), COLOURS, names="beside"
-        )
+        labels = [*dict.fromkeys(map(_where, points))]
+        note = "ring: chosen, by validation alone"
+        return Panels("Search", rows, labels, note, (2.3, 1.5), names="beside")
 
 
 def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
@@ -77,8 +77,7 @@ def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any]
     positions = {str(value): float(value) if numbers else float(place) for place, value in enumerate(order)}
     log = numbers and order[0] > 0 and order[-1] > 4 * order[0]
     ticks = {positions[str(value)]: f"{value:g}" if numbers else str(value) for value in order}
-    few = ticks if len(ticks) <= 6 or not numbers else None
-    x = Axis(key, "log" if log else "linear", few)
+    x = Axis(key, "log" if log else "linear", _written(ticks, log) if numbers else ticks)
     places = [positions[str(value)] for value in values]
     return Panel([*_series(points, places, chosen)], x, y)
 
@@ -86,18 +85,28 @@ def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any]
 def _series(
     points: list[Tried], places: list[float], chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]
 ) -> Iterator[Series]:
-    """Dots by the values of the axes that are tuned one by one; then the chosen ones."""
+    """Dots by the values of the axes that are tuned one by one, with rings around the chosen ones."""
     found = [*zip(places, points, strict=True)]
     found = [(place, point) for place, point in found if point.validation == point.validation]
     for label in dict.fromkeys(_where(point) for _, point in found):
-        own = [(place, point.validation) for place, point in found if _where(point) == label]
-        yield Series(label, "point", [x for x, _ in own], [y for _, y in own], "dot")
-    taken = [
-        (place, point.validation)
-        for place, point in found
-        if (point.trial.row, point.where, point.trial.values) in chosen
-    ]
-    yield Series(TAKEN, "chosen", [x for x, _ in taken], [y for _, y in taken], "square")
+        own = [(place, point) for place, point in found if _where(point) == label]
+        taken = [pair for pair in own if (pair[1].trial.row, pair[1].where, pair[1].trial.values) in chosen]
+        marks: tuple[tuple[list[tuple[float, Tried]], str, Style], ...] = (
+            (own, "point", "dot"),
+            (taken, TAKEN, "around"),
+        )
+        for pairs, mark, style in marks:
+            yield Series(label, mark, [x for x, _ in pairs], [one.validation for _, one in pairs], style)
+
+
+def _written(ticks: dict[float, str], log: bool) -> dict[float, str]:
+    """Ticks with the texts of those left out that would lie on their neighbour's."""
+    at = {place: math.log(place) if log else place for place in ticks}
+    span, last, written = max(at.values()) - min(at.values()), -math.inf, {}
+    for place, text in ticks.items():
+        if at[place] - last >= APART * span:
+            written[place], last = text, at[place]
+    return written
 
 
 def _where(point: Tried) -> str:
