@@ -6,6 +6,7 @@ import json
 import shutil
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
@@ -14,7 +15,7 @@ from fedshift.analysis import report
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.drawing import interactive
 from fedshift.analysis.figures.curves import Curves
-from fedshift.analysis.report.charts import against_costs
+from fedshift.analysis.report import charts
 from fedshift.analysis.report.facts import costs, summaries, unfinished
 from fedshift.cli import main
 from fedshift.errors import FedshiftError
@@ -98,6 +99,22 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
     assert "finished runs: 6, must be equal to 8" in page
 
 
+def test_the_classes_of_a_client_are_stacked() -> None:
+    """Side by side or one over the other, a client would look as if it held the largest class alone."""
+    held = pd.DataFrame({"holder": ["0: a", "0: a"], "class": ["cat", "dog"], "n": [3, 5]})
+    chart = charts.partitions({"b": held})
+    assert chart.layout.barmode == "stack"
+    assert [(bar.name, [*bar.y]) for bar in chart.data] == [("cat", [3]), ("dog", [5])]
+
+
+def test_a_legend_stands_below_and_shows_means_not_seeds(written: tuple[Project, str]) -> None:
+    workspace = written[0].workspace
+    figure = interactive.draw(Curves(Curves.Params()).panels(workspace, read(workspace, "toy")))[""]
+    named = [trace for trace in figure.data if trace.showlegend]
+    assert [(trace.name, trace.line.width) for trace in named] == [("fedavg", 1.8), ("local", 1.8)]
+    assert (figure.layout.legend.orientation, figure.layout.legend.y) == ("h", 0)
+
+
 def test_curves_are_means_over_seeds_with_a_thin_line_for_each_of_two(written: tuple[Project, str]) -> None:
     workspace = written[0].workspace
     panels = Curves(Curves.Params()).panels(workspace, read(workspace, "toy"))
@@ -143,7 +160,7 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
     assert table["gmacs_forward"].to_dict() == {"fedavg": 7, "ditto": 14, "central": 7, "stablefdg": 7}
     assert table["gmacs_backward"].tolist() == [14, 28, 14, 14]
     assert table[["up", "down", "sent"]].isna().all(axis=1).tolist() == [False, False, True, True]
-    shown = interactive.draw(against_costs(collected, table.reset_index()))[""]
+    shown = interactive.draw(charts.against_costs(collected, table.reset_index()))[""]
     bytes_axis = {trace.name for trace in shown.data if trace.xaxis == "x"}
     seconds = {trace.name for trace in shown.data if trace.xaxis == "x2"}
     assert bytes_axis == {"fedavg", "ditto"} and seconds == {"fedavg", "ditto", "central", "stablefdg"}

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
+import math
+import textwrap
+from collections.abc import Iterable
 from itertools import groupby
 from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
 from PIL import Image
-from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row, Series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
+from fedshift.analysis.drawing.traces import DASHES, SYMBOLS, traces
 
-DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
-SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
-HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
-SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10, "around": 18}
-DARK = "#24292f"  # what lies on filled bars
 INCH = 100  # pixels
+UNNAMED = ("thin", "ring", "around")  # single seeds and rings: the legend shows the means
 LEAST = 270  # pixels of a row
+BESIDE, COLUMN = 90, 150  # pixels of what stands beside the panels, and of a panel on a narrow screen
+ALONE = 1.6  # columns that a panel takes which has no other beside it
+LETTER, LINE = 6, 15  # pixels of a letter and of a line of text
+KEY = 45  # pixels of a legend's symbol and of the gap behind its text
 
 
 def draw(panels: Panels) -> dict[str, go.Figure]:
@@ -35,7 +38,7 @@ def draw(panels: Panels) -> dict[str, go.Figure]:
 def width(panels: Panels) -> int:
     """Pixels below which a chart would crowd: the page scrolls it there."""
     longest = max(len(text) for row in panels.rows for text in ["", *(row.panels[0].y.ticks or {}).values()])
-    return 240 + 150 * len(panels.rows[0].panels) + 6 * longest
+    return BESIDE + round(COLUMN * max(ALONE, len(panels.rows[0].panels))) + LETTER * longest
 
 
 def styled(figure: go.Figure, height: int) -> go.Figure:
@@ -58,14 +61,34 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
         hovermode="closest",
         hoverlabel={"namelength": -1},
         legend={"groupclick": "togglegroup", "tracegroupgap": 0},
-        barmode="overlay",
     )
+
+
+def _fitted(text: str, panels: int) -> str:
+    """Text in lines no wider than a panel on a narrow screen, of so many side by side."""
+    letters = int(COLUMN * max(1, ALONE - panels + 1) / LETTER)
+    return "<br>".join(part for line in text.split("\n") for part in textwrap.wrap(line, letters))
+
+
+def _lines(texts: Iterable[str]) -> int:
+    """Lines of the longest text, at least 1."""
+    return max((text.count("<br>") + 1 for text in texts), default=1)
+
+
+def _legend_below(figure: go.Figure, panels: Panels, labels: Iterable[str], others: int) -> None:
+    """Put the legend below the chart, where a narrow screen has room. others: lines of text above it."""
+    keys = sum(KEY + LETTER * len(label) for label in labels)
+    rows = math.ceil(keys / (width(panels) - BESIDE))
+    below = 30 + LINE * others + (LINE + 5) * rows
+    figure.update_layout(height=figure.layout.height + below - figure.layout.margin.b, margin_b=below)
+    figure.update_layout(legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"})
 
 
 def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     """Rows of panels as one plotly figure with shared axes."""
     columns = len(rows[0].panels)
     polar = panels.polar
+    titles = [_fitted(panel.title.removeprefix("held out: "), columns) for panel in rows[0].panels]
     specs: Any = {"specs": [[{"type": "polar"}] * columns] * len(rows)} if polar else {}
     figure = make_subplots(
         len(rows),
@@ -74,12 +97,12 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
         shared_yaxes=not polar,
         horizontal_spacing=0.3 / columns if polar else min(0.03, 0.12 / columns),
         vertical_spacing=0.12 / len(rows),
-        column_titles=[
-            panel.title.removeprefix("held out: ").replace("\n", "<br>") for panel in rows[0].panels
-        ],
+        column_titles=titles,
         **specs,
     )
     styled(figure, 80 + len(rows) * max(LEAST, round(INCH * panels.size[1])))
+    more = LINE * (_lines(titles) - 1)
+    figure.update_layout(barmode="overlay", height=figure.layout.height + more, margin_t=58 + more)
     labels: set[str] = set()
     if polar:
         figure.update_annotations(yshift=24)
@@ -87,15 +110,18 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
             _radar(figure, panels, panel, labels, {"row": 1, "col": column})
         unit = rows[0].panels[0].y.label.replace("\n", " ")
         figure.add_annotation(text=unit, x=0, y=-0.16, xref="paper", yref="paper", showarrow=False)
+        _legend_below(figure, panels, labels, 3)
         return figure
     for place, row in enumerate(rows, 1):
         figure.update_yaxes(title_text=row.panels[0].y.label.replace("\n", "<br>"), row=place, col=1)
         for column, panel in enumerate(row.panels, 1):
             _panel(figure, panels, panel, labels, {"row": place, "col": column})
-    for column, panel in enumerate(rows[-1].panels, 1):
-        if panel.picture is not None:
-            continue
-        figure.update_xaxes(title_text=panel.x.label, title_standoff=4, row=len(rows), col=column)
+    below = {place: _fitted(panel.x.label, columns) for place, panel in enumerate(rows[-1].panels, 1)}
+    for column, text in below.items():
+        if rows[-1].panels[column - 1].picture is None:
+            figure.update_xaxes(title_text=text, title_standoff=4, row=len(rows), col=column)
+    if labels:
+        _legend_below(figure, panels, labels, _lines(below.values()))
     return figure
 
 
@@ -129,8 +155,8 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     places = [x for series in panel.series if series.style != "level" for x in series.x]
     ends = panel.x.limits or (min(places, default=0.0), max(places, default=1.0))
     for series in panel.series:
-        for trace in _traces(panels, panel, series, ends):
-            named = trace.name is not None and series.label not in labels
+        for trace in traces(panels, panel, series, ends):
+            named = trace.name is not None and series.label not in labels and series.style not in UNNAMED
             figure.add_trace(trace.update(showlegend=named), **cell)
             labels.update([series.label] * named)
 
@@ -180,89 +206,3 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.limits is not None:
         options |= {"range": [log10(end) for end in axis.limits] if axis.scale == "log" else [*axis.limits]}
     return options
-
-
-def _traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, float]) -> list[Any]:
-    """A series and what lies around it. ends: first and last position on x, between which a level is
-    drawn.
-    """
-    colour, lap = panels.colour(series.label), panels.lap(series.label)
-    place = panels.place(series.label)
-    value = "%{x:.4~g}" if panel.y.ticks else "%{y:.4~g}"
-    common = {
-        "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
-    }  # fmt: skip
-    if series.style == "level":
-        line = {"color": colour, "dash": "dash", "width": 1}
-        return [go.Scatter(x=ends, y=[y, y], mode="lines", line=line, **common) for y in series.y]
-    if series.style == "filled":
-        pattern = {"shape": HATCHES[place % len(HATCHES)], "fgcolor": "white", "size": 6}
-        pattern["fillmode"] = "overlay"  # else the stripes are in the bar's colour, on nothing
-        bar = go.Bar(
-            x=series.x,
-            y=[_short(y) for y in series.y],
-            width=series.width,
-            marker={"color": colour, "pattern": pattern, "line": {"width": 0}},
-            **common,
-        )
-        return [bar, *_around(series, DARK, panel)]
-    mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
-    dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
-    colour = DARK if dark else colour
-    hollow = "-open" * (series.style in ("ring", "diamond", "around"))
-    usual = SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
-    symbol = {"square": "square", "diamond": "diamond", "around": "circle"}.get(series.style, usual)
-    trace = go.Scatter(
-        x=series.x,
-        y=[_short(y) for y in series.y],
-        mode=mode,
-        opacity=0.45 if series.style == "thin" else None,
-        line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
-        marker={"color": colour, "symbol": symbol + hollow, "size": SIZES.get(series.style, 6)},
-        **common,
-    )
-    return [*_around(series, colour, panel), trace]
-
-
-def _short(value: float) -> float:
-    """Four digits: a hundredth of a percentage point, and as much of what is small."""
-    return float(f"{value:.4g}")
-
-
-def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
-    """The band or the bars of a series; bars along x that exceed its limits end there, with an arrow."""
-    spread, quiet = series.spread, {"legendgroup": series.label, "hoverinfo": "skip"}
-    if spread is None or not any(high > low for low, high in zip(spread.low, spread.high, strict=True)):
-        return []
-    if spread.kind == "band":
-        edge = [_short(y) for y in (*spread.high, *reversed(spread.low))]
-        fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
-        return [
-            go.Scatter(
-                x=[*series.x, *reversed(series.x)],
-                y=edge,
-                mode="lines",
-                fill="toself",
-                fillcolor=fill,
-                line={"width": 0},
-                **quiet,
-            )
-        ]
-    first, last = panel.x.limits or (float("-inf"), float("inf"))
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    symbols: list[str] = []
-    for x, y, low, high in zip(series.x, series.y, spread.low, spread.high, strict=True):
-        along = [max(low, first), min(high, last)] if spread.of == "x" else [x, x]
-        xs += [*along, None]
-        ys += [*([y, y] if spread.of == "x" else [low, high]), None]
-        beyond = spread.of == "x" and low < first, spread.of == "x" and high > last
-        symbols += [
-            "triangle-left" * beyond[0] or "line-ns",
-            "triangle-right" * beyond[1] or "line-ns",
-            "line-ns",
-        ]
-    dashed = spread.kind == "dashed"
-    line = {"color": colour, "width": 1 if dashed else 2.5, "dash": "dash" if dashed else "solid"}
-    marker = {"color": colour, "symbol": symbols, "size": 8}
-    return [go.Scatter(x=xs, y=ys, mode="lines+markers", line=line, marker=marker, **quiet)]

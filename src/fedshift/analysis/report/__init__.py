@@ -126,7 +126,7 @@ def _measured(
                 f"{anchor}-clients{i}",
                 point,
                 f"Images by client and class: {point}",
-                240 + 150 * len(held),
+                interactive.BESIDE + interactive.COLUMN * (1 + len(held)),
             )
             for i, (point, held) in enumerate(facts.partitions(workspace, collected, summaries).items())
         ],

@@ -38,10 +38,9 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
                     hovertemplate="%{y:,} images",
                 )  # fmt: skip
                 figure.add_trace(bars, row=1, col=column)
-    figure.update_layout(barmode="stack", bargap=0.25)
     figure.update_yaxes(title_text="number of images", row=1, col=1)
     figure.update_xaxes(tickangle=-40)
-    return styled(figure, 420)
+    return styled(figure, 420).update_layout(barmode="stack", bargap=0.25)
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
