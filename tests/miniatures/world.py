@@ -72,7 +72,8 @@ def world(root: Path) -> Checkout:
     _replace(reference / "presets" / "ccst.yaml", dict.fromkeys(protocols, ccst))
     # Without padding FDSE's blocks leave nothing of 32 px.
     fdse = read(reference / "presets" / "fdse.yaml")
-    fdse["presets"]["released_v1"]["*"]["method"]["params"].pop("padding")
+    for preset in fdse["presets"].values():
+        preset["*"]["method"]["params"].pop("padding")
     _replace(reference / "presets" / "fdse.yaml", fdse)
     _replace(reference / "published.yaml", rule.published(read(reference / "published.yaml")))
     _data_sets(root)
