@@ -103,7 +103,7 @@ def test_docstrings_become_markdown() -> None:
 
     select: of which round,
         the last
-    images, params: more
+    images, params: more; root: a folder
     Raises FedshiftError for none.
 
     >>> run = 1
@@ -112,7 +112,7 @@ def test_docstrings_become_markdown() -> None:
     """
     assert script("docstrings").markdown(text).split("\n\n") == [
         "What it does.",
-        "- `select`: of which round, the last\n- `images`, `params`: more",
+        "- `select`: of which round, the last\n- `images`, `params`: more\n- `root`: a folder",
         "Raises FedshiftError for none.",
         "```pycon\n>>> run = 1\n>>> run\n1\n```",
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from griffe import Extension, Object
 
 ENTRY = re.compile(r"^([*\w.]+(?:, [*\w.]+)*): (?=\S)", re.MULTILINE)
+NEXT = re.compile(r"; (?=[*\w.]+(?:, [*\w.]+)*: )")  # another entry in the same line
 
 
 class HouseStyle(Extension):
@@ -32,7 +33,7 @@ def _paragraph(text: str) -> str:
     if text.startswith(">>> "):
         return f"```pycon\n{text}\n```"
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in (NEXT.sub("\n", text) if ENTRY.match(text) else text).splitlines():
         if found := ENTRY.match(line):
             if lines and not lines[-1].startswith("- "):
                 lines.append("")
