@@ -1,4 +1,4 @@
-"""profiles/pbs and profiles/kubernetes with the real executor plugin, and stand-ins for the schedulers' commands, which run jobs here."""
+"""profiles/pbs, kubernetes and lsf with the real executor plugins, and stand-ins for the schedulers' commands, which run jobs here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROFILES = ROOT / "profiles"
 
 @pytest.mark.workflow
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pbs", "kubernetes"])
+@pytest.mark.parametrize("name", ["pbs", "kubernetes", "lsf"])
 def test_a_job_that_was_killed_is_submitted_again(name: str, tmp_path: Path) -> None:
     checkout = Checkout.made(tmp_path / "checkout", {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
     state = tmp_path / "standin"
@@ -35,11 +35,10 @@ def test_a_job_that_was_killed_is_submitted_again(name: str, tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stdout
     asked = [path.read_text() for path in sorted(state.glob("*.asked"))]
-    rules = [re.search(r"fedshift-(\w+)", text)[1] for text in asked]  # type: ignore[index]
+    rules = [re.search(r"(?:fedshift-|Snakemake_rule_)([a-z]+)", text)[1] for text in asked]  # type: ignore[index]
     assert rules == ["prepare", "train", "train"]
-    assert {"pbs": "external jobid '3.standin'", "kubernetes": "external jobid 'job.batch/3'"}[
-        name
-    ] in done.stdout
+    jobs = {"pbs": "jobid '3.standin'", "kubernetes": "jobid 'job.batch/3'", "lsf": "LSF jobid 3"}
+    assert jobs[name] in done.stdout
     assert Workspace(checkout.root).tables("demo").joinpath("table.csv").is_file()
 
 
