@@ -35,7 +35,9 @@ NOT_RUN = {
         "fedshift fetch pacs --from /where/your/pacs/is || test $? = 2",
         "/where/your/pacs/is",
     ),
-    "fedshift fetch weights": Instead("network", "fedshift fetch --help", "weights"),
+    "fedshift fetch weights": Instead(
+        "network", "fedshift fetch weights --from clinics || test $? = 2", "resnet18"
+    ),
     "fedshift run hfedf/table2": Instead("days", "fedshift run hfedf/table2 -- -n", "dry-run"),
     "snakemake --profile slurm": Instead("a cluster", "snakemake --profile slurm -n", "dry-run"),
 }
