@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 LONG := slurm or chromium or faults or slow
 
-.PHONY: help setup demo test test-all test-isa ui faults fuzz gpu-check mutants miniatures gallery docs lint constraints clean
+.PHONY: help setup demo test test-all test-isa ui faults fuzz gpu-check mutants miniatures gallery docs site lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ gallery: $(INSTALLED) ## the pictures of docs/figures.md, from runs of digits; s
 
 docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
 	@$(PYTHON) docs/generate
+
+site: $(INSTALLED) ## the documentation as a site that needs no network: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
+	echo "site: build/site/index.html"
 
 lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
 	@$(PYTHON) -m ruff check .

@@ -191,6 +191,7 @@ class Evaluation:
 
     @classmethod
     def schema(cls) -> pa.Schema:
+        """The columns of its table, with KEYS in front."""
         return pa.schema({**KEYS, **cls.columns})
 
 

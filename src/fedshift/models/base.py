@@ -94,5 +94,6 @@ class Model(nn.Module):
         return None
 
     def forward(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING) -> Out:
+        """Features [B, F] and logits [B, C] of images [B, 3, px, px]; `after` as in `body`."""
         feature = self.neck(self.body(x, after))
         return Out(feature, self.head(feature))

@@ -1,0 +1,81 @@
+"""Every command of README.md runs as it stands there, or a shorter one in its place, with the reason."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import ROOT
+from tests.documents import commands, copied, play
+
+README = commands(ROOT / "README.md")
+
+
+class Instead(NamedTuple):
+    """Why a command is not run, what is in its place, and a part of what that writes."""
+
+    reason: str
+    command: str
+    writes: str = ""
+
+
+NOT_RUN = {
+    "make demo": Instead("minutes", "make -n demo", "snakemake --profile profiles/local demo"),
+    "make test": Instead("it would call itself", "make -n test", "pytest"),
+    "fedshift compare --data folder:clinics --methods all": Instead(
+        "hours", "fedshift compare --data folder:clinics --methods all --plan-only", "compare/clinics    156"
+    ),
+    "fedshift fetch pacs --from /where/your/pacs/is": Instead(
+        "no test has the images there",
+        "fedshift fetch pacs --from /where/your/pacs/is || test $? = 2",
+        "/where/your/pacs/is",
+    ),
+    "fedshift fetch weights": Instead(
+        "network", "fedshift fetch weights --from clinics || test $? = 2", "resnet18"
+    ),
+    "fedshift run hfedf/table2": Instead("days", "fedshift run hfedf/table2 -- -n", "dry-run"),
+    "snakemake --profile slurm": Instead("a cluster", "snakemake --profile slurm -n", "dry-run"),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout, and the reader's own tree of images: two domains of two classes."""
+    root = copied(tmp_path_factory.mktemp("readme"))
+    rng = np.random.default_rng(0)
+    for domain in ("day", "night"):
+        for label in ("ill", "well"):
+            folder = root / "clinics" / domain / label
+            folder.mkdir(parents=True)
+            for number in range(12):
+                Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(folder / f"{number}.png")
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("command", list(dict.fromkeys(README)))
+def test_it_runs(command: str, root: Path) -> None:
+    if "--pdf" in command and shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not on PATH")
+    instead = NOT_RUN.get(command, Instead("", command))
+    done = play(root, instead.command)
+    assert done.returncode == 0, done.stdout
+    assert instead.writes in done.stdout, done.stdout
+    assert "Traceback" not in done.stdout, done.stdout
+
+
+def test_what_is_not_run_is_in_it() -> None:
+    assert set(NOT_RUN) <= set(README)
+    assert len(README) > 15 and len(NOT_RUN) < len(set(README)) / 2
+
+
+def test_comments_and_texts_of_commands(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\na --b=c   # d\n\ncat > f <<'END'\n# g\nEND\nh 'i#j'\n```\n```python\nk\n```\n")
+    assert commands(page) == ["a --b=c", "cat > f <<'END'\n# g\nEND", "h 'i#j'"]

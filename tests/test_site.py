@@ -1,0 +1,118 @@
+"""The documentation as a site: it is built strictly, asks no network for anything, and its search works from a disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.analysis.browser import browse
+from tests.conftest import ROOT
+from tests.once import once
+
+FETCHED = re.compile(r"<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc=[\"']?(https?:)?//[^>]*>")
+LINKED = re.compile(r"<link\b[^>]*\bhref=[\"']?(?:https?:)?//[^>]*>")
+IMPORTED = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']*")
+
+
+def script(name: str) -> ModuleType:
+    """A module of docs/site, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "site" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(folder: Path) -> None:
+    """As `make site`, elsewhere."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return once(tmp_path_factory, "site", lambda folder: build(folder / "site")) / "site"
+
+
+@pytest.mark.slow
+def test_no_page_asks_the_network_for_scripts_styles_fonts_or_pictures(site: Path) -> None:
+    pages = [*site.rglob("*.html")]
+    assert len(pages) > 60
+    asked = [found[0] for page in pages for found in FETCHED.finditer(page.read_text())]
+    asked += [found[0] for page in pages for found in LINKED.finditer(page.read_text())]
+    asked += [found[0] for style in site.rglob("*.css") for found in IMPORTED.finditer(style.read_text())]
+    assert not asked
+
+
+def test_an_address_is_noticed() -> None:
+    assert FETCHED.search('<script src="https://unpkg.com/x"></script>') and FETCHED.search(
+        "<img src=//a.b/c>"
+    )
+    assert LINKED.search('<link rel="stylesheet" href="https://fonts.googleapis.com/css">')
+    assert IMPORTED.search("@font-face{src:url(https://a.b/c.woff2)}")
+    assert not FETCHED.search('<a href="https://a.b">') and not LINKED.search('<link href="assets/main.css">')
+
+
+@pytest.mark.slow
+def test_the_repository_s_pages_and_files_are_in_it(site: Path) -> None:
+    first = (site / "index.html").read_text()
+    assert 'href="results.html"' in first and 'href="repository/CONTRIBUTING.html"' in first
+    assert (
+        site / "repository" / "experiments" / "fdse" / "figure3.yaml"
+    ).is_file()  # docs/figures.md links it
+    assert "domain_shift.ipynb" in (site / "notebooks" / "domain_shift.html").read_text()
+    assert not [*site.rglob("*.py")] and not [*site.rglob("generate")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("python", ["load_data", "run", "load_run", "evaluate", "results", "Data.of", "Run.accuracy"]),
+        ("methods", ["federation.method.Method.aggregate", "federation.client.Client.descend"]),
+        ("data", ["data.tree.ImageTree", "data.scheme.Scheme.assign"]),
+        ("metrics", ["analysis.metrics.base.Metric"]),
+        ("figures", ["analysis.figures.base.Figure.panels"]),
+        ("evaluations", ["evaluations.base.Evaluation.rows"]),
+    ],
+)
+def test_the_reference_names_what_users_extend(page: str, names: list[str], site: Path) -> None:
+    text = (site / "reference" / f"{page}.html").read_text()
+    assert [name for name in names if f'id="fedshift.{name}"' not in text] == []
+
+
+@pytest.mark.chromium
+def test_search_works_in_files_and_nothing_leaves(site: Path, tmp_path: Path) -> None:
+    opened = browse(site / "index.html", tmp_path, 900, query="?q=dirichlet")
+    assert not opened.console
+    assert [address for address in opened.requests if not address.startswith("file:")] == []
+    assert 'href="partitions.html' in opened.dom.partition("md-search-result__list")[2]
+
+
+def test_docstrings_become_markdown() -> None:
+    text = """What it does.
+
+    select: of which round,
+        the last
+    images, params: more; root: a folder
+    Raises FedshiftError for none.
+
+    >>> run = 1
+    >>> run
+    1
+    """
+    assert script("docstrings").markdown(text).split("\n\n") == [
+        "What it does.",
+        "- `select`: of which round, the last\n- `images`, `params`: more\n- `root`: a folder",
+        "Raises FedshiftError for none.",
+        "```pycon\n>>> run = 1\n>>> run\n1\n```",
+    ]
