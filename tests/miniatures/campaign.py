@@ -71,12 +71,19 @@ def main() -> None:
     every = available(Workspace(REPOSITORY))
     root = FOLDER / "project"
     checkout = Checkout(root) if root.exists() else world(root)
+    failed = []
     for name in chosen.names or every:
-        if not _file(name).exists():
+        if _file(name).exists():
+            continue
+        try:
             one = play(checkout, name)
-            _file(name).parent.mkdir(parents=True, exist_ok=True)
-            _file(name).write_text(json.dumps(one._asdict()))
-            print(f"{name}: {one.new} of {one.runs} runs trained, {one.seconds:.0f} s", flush=True)
+        except AssertionError as error:
+            failed.append(name)
+            print(f"{name}: failed\n{error}", flush=True)
+            continue
+        _file(name).parent.mkdir(parents=True, exist_ok=True)
+        _file(name).write_text(json.dumps(one._asdict()))
+        print(f"{name}: {one.new} of {one.runs} runs trained, {one.seconds:.0f} s", flush=True)
     done = [Played(**json.loads(_file(name).read_text())) for name in every if _file(name).exists()]
     checkout.python("-m", "fedshift", "scorecard")
     text = table(done, len(every) - len(done))
@@ -84,6 +91,8 @@ def main() -> None:
     if chosen.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def _file(name: str) -> Path:

@@ -32,6 +32,7 @@ SMALL: dict[str, Any] = {
     "evaluation.every": 1,
 }
 ROWS = {"federation.rounds": SMALL["federation.rounds"]}  # of these wherever a row sets them, too
+STAGES = ["stage1", "stage2", "stage3", "stage4"]  # of the small network
 SEEDS = 2
 BUDGET = 2  # points that a search tries for each row
 ROUND = re.compile(r"round \d+")  # of a claim; miniatures have two
@@ -83,6 +84,7 @@ def experiment(declared: Partial, known: Partial, domains: Domains) -> Partial:
     if "tune" in declared:
         result["tune"] = _tune(declared["tune"], result["axes"], domains)
     result["claims"] = _rounds(declared.get("claims", {}))
+    result["evaluations"] = [_evaluation(entry) for entry in declared.get("evaluations", [])]
     return result
 
 
@@ -125,6 +127,17 @@ def _tune(declared: Partial, axes: Partial, domains: Domains) -> Partial:
         known = {domain for dataset in axes["data.dataset"]["values"] for domain in domains(dataset)}
         tune["axes"] = {**tune["axes"], "target": [one for one in tune["axes"]["target"] if one in known]}
     return tune
+
+
+def _evaluation(entry: Any) -> Any:
+    """What kept weights are evaluated for: the small network has stages of other names, a set fewer classes."""
+    if isinstance(entry, str):
+        return entry
+    ((name, parameters),) = entry.items()
+    kept = {key: value for key, value in parameters.items() if key != "classes"}
+    if "stages" in kept:
+        kept["stages"] = STAGES[: len(kept["stages"])]
+    return {name: kept}
 
 
 def _without_lists(part: Partial) -> Partial:

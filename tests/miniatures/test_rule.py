@@ -93,6 +93,16 @@ def test_ends_of_an_axis_stay_and_what_claims_name() -> None:
     assert ours["claims"]["C"]["rounds"] == "round 1" and "expect" not in ours
 
 
+def test_evaluations_are_of_the_small_networks_stages() -> None:
+    declared = {
+        "methods": {"fedrd": None},
+        "axes": {"seed": [0]},
+        "evaluations": ["tsne", {"filters": {"stages": ["stem", "stage4"], "images": 3, "classes": ["Bed"]}}],
+    }
+    small = rule.experiment(declared, {"spec": {}}, lambda _: ())["evaluations"]
+    assert small == ["tsne", {"filters": {"stages": ["stage1", "stage2"], "images": 3}}]
+
+
 def test_a_search_keeps_targets_of_the_data_sets_that_are_left() -> None:
     domains = {"pacs": ("photo", "sketch"), "office_home": ("art", "product"), "vlcs": ("caltech", "sun")}
     declared = {
