@@ -39,8 +39,8 @@ Made by `make docs`. Kinds: what `figures:` of an experiment may name ([add-a-fi
 
 ## What they look like
 
-All of digits, after a few rounds of training: they show what a kind looks like, and say nothing of the papers. Made by `make gallery` at `{commit}` on
-{machine}, in {seconds} s; `claims` is drawn of runs of PACS ([hfedf.md](hfedf.md)).
+All of digits, after a few rounds of training: they show what a kind looks like, and say nothing of the papers.
+Made by `{commit}` on {machine} (`make gallery`, {seconds} s); `claims` is drawn of runs of PACS ([hfedf.md](hfedf.md)).
 
 {pictures}
 ## The papers' figures
