@@ -151,6 +151,14 @@ def test_before_the_first_round_every_clients_own_model_is_the_start(name: str, 
     assert own == {0, 1, 2}
 
 
+def test_a_run_that_reports_its_start_says_why_no_client_has_trained(tmp_path: Path) -> None:
+    run = spec(local={"lr": 1e-12}, federation={"rounds": 1}, evaluation={"keep": "clients"})
+    _, start = restored("fedavg", tmp_path, run, "best_first")
+    assert start.round == 0
+    with pytest.raises(FedshiftError, match="reports its start.*Train more rounds"):
+        start.of_clients("post_train")
+
+
 @pytest.mark.parametrize("name", names("evaluations"))
 def test_an_evaluation_is_the_same_twice_and_changes_no_weights(name: str, tmp_path: Path) -> None:
     of = NEEDED.get(name, "fedbn")

@@ -130,11 +130,13 @@ def _tune(declared: Partial, axes: Partial, domains: Domains) -> Partial:
 
 
 def _evaluation(entry: Any) -> Any:
-    """What kept weights are evaluated for: the small network has stages of other names, a set fewer classes."""
+    """What kept weights are evaluated for: the small network has stages of other names, a set fewer classes,
+    and a run of two rounds may report its start, where nobody has trained.
+    """
     if isinstance(entry, str):
         return entry
     ((name, parameters),) = entry.items()
-    kept = {key: value for key, value in parameters.items() if key != "classes"}
+    kept = {key: value for key, value in parameters.items() if key not in ("classes", "stage")}
     if "stages" in kept:
         kept["stages"] = STAGES[: len(kept["stages"])]
     return {name: kept}

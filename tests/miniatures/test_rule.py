@@ -97,7 +97,10 @@ def test_evaluations_are_of_the_small_networks_stages() -> None:
     declared = {
         "methods": {"fedrd": None},
         "axes": {"seed": [0]},
-        "evaluations": ["tsne", {"filters": {"stages": ["stem", "stage4"], "images": 3, "classes": ["Bed"]}}],
+        "evaluations": [
+            "tsne",
+            {"filters": {"stages": ["stem", "stage4"], "images": 3, "stage": "post_train"}},
+        ],
     }
     small = rule.experiment(declared, {"spec": {}}, lambda _: ())["evaluations"]
     assert small == ["tsne", {"filters": {"stages": ["stage1", "stage2"], "images": 3}}]

@@ -112,7 +112,11 @@ class Trained:
         models_of = {client: kept for client, kept in chosen.items() if kept}
         if not models_of:
             what = f"kept no model of its clients at the stage '{stage}'"
-            raise FedshiftError("evaluation", what, "Train it with evaluation.keep: clients.")
+            cure = "Train it with evaluation.keep: clients."
+            if self.round == 0:
+                what = f"reports its start, where no client has a model of the stage '{stage}'"
+                cure = "Train more rounds, or ask for the stage 'reported'."
+            raise FedshiftError("evaluation", what, cure)
         return models_of
 
     def key(self, kept: Kept, client: int | None, split: str | None) -> Row:
