@@ -155,7 +155,7 @@ def test_a_run_that_reports_its_start_says_why_no_client_has_trained(tmp_path: P
     run = spec(local={"lr": 1e-12}, federation={"rounds": 1}, evaluation={"keep": "clients"})
     _, start = restored("fedavg", tmp_path, run, "best_first")
     assert start.round == 0
-    with pytest.raises(FedshiftError, match="reports its start.*Train more rounds"):
+    with pytest.raises(FedshiftError, match="reports its start, where no client"):
         start.of_clients("post_train")
 
 
