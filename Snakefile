@@ -40,6 +40,7 @@ include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/unlisted.smk"
+include: "workflow/rules/failures.smk"
 
 
 rule all:

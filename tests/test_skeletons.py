@@ -64,6 +64,8 @@ def test_it_passes_its_tests_as_it_is_written(kind: str, tmp_path: Path) -> None
     python(root, "-m", "ruff", "format", "--check", *files)
     if kind == "method":
         assert "mine" in python(root, "-m", "fedshift", "list", "methods")
+        # by the name alone, defaults that were changed would pass
+        assert "tests/contract -k 'mine or defaults'" in written
 
 
 def test_an_experiment_can_be_planned(project: Path) -> None:

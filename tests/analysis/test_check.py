@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from fedshift.analysis.check import check, write
 from fedshift.cli.check import command
+from fedshift.rundir import Failure
 
 from .conftest import Project, accuracy
 
@@ -63,6 +64,23 @@ def test_a_missing_run_fails(project: Project) -> None:
 
 def test_a_value_that_is_not_finite_fails(project: Project) -> None:
     assert not results(project, LEARNED, LEARNED, loss=float("nan"))["records that are not finite"]
+
+
+def test_the_command_names_the_runs_that_are_not_finite(project: Project) -> None:
+    results(project, LEARNED, LEARNED, loss=float("nan"))
+    result = CliRunner().invoke(command, ["toy"], obj=project.workspace)
+    assert result.exit_code == 1
+    assert "not finite: fedavg target=a: from round 0 on" in result.output
+    assert "not finite: local" not in result.output and "Lower local.lr" in result.output
+
+
+def test_the_command_says_why_a_run_failed(project: Project) -> None:
+    results(project, None, LEARNED)
+    (run,) = project.collect().missing
+    failure = Failure(kind="ValueError", text="no such layer", trace="", retry=False)
+    project.workspace.run_at(run).fail(failure)
+    result = CliRunner().invoke(command, ["toy"], obj=project.workspace)
+    assert f"not finished: {run}  ValueError: no such layer" in result.output
 
 
 def test_no_run_at_all_fails_and_is_written(project: Project) -> None:

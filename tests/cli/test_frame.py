@@ -54,6 +54,13 @@ def test_list_of_one_kind_shows_titles() -> None:
     assert "scikit-learn" in output
 
 
+def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
+    for verb in (["doctor"], ["plan", "demo"]):
+        result = CliRunner().invoke(main, ["--root", str(tmp_path), *verb])
+        assert result.exit_code == 2
+        assert f"{tmp_path} is no checkout of fedshift: cd to one" in result.stderr
+
+
 def test_misspelled_verb_names_the_nearest() -> None:
     result = CliRunner().invoke(main, ["tabel"])
     assert result.exit_code == 2

@@ -86,6 +86,7 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
         (["fedavg", "--rounds", "3"], ["--rounds", "needs --data"]),
         (["fedavg", "--data", "digits", "--target", "mnist"], ["unknown domain of digits 'mnist'"]),
         (["fedavg", "--data", "digits", "--set", "lr"], ["--set lr", "has no '='"]),
+        (["fedavg", "--data", "digits", "--set", "lr=0.1"], ["unknown key 'lr'", "Did you mean 'local.lr'?"]),
         (["demo", "--data", "digits"], ["unknown method 'demo'"]),
         (["fedavg", "--data", "digits", "--", "-n"], ["for Snakemake"]),
         (["fedavg", "--data", "pacs"], ["Then: fedshift fetch pacs"]),
@@ -93,6 +94,13 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
 )
 def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:
     refused(called(project, "run", *arguments), *parts)
+
+
+def test_a_loss_that_is_not_finite_is_said_with_the_first_round(project: Path) -> None:
+    """Nothing was: the run is finished, and shows the accuracy of the untrained model."""
+    wild = ["--set", "local.lr=1.0e+30", "--set", "local.epochs=1", "--protocol", "digits", "--rounds", "1"]
+    output = done(called(project, "run", "fedavg", "--data", "digits", "--target", "ink", *wild))
+    assert "warning: the loss is not finite from round 1 on" in output and "local.lr" in output
 
 
 def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, tmp_path: Path) -> None:

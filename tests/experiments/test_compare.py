@@ -50,6 +50,42 @@ def test_each_domain_is_held_out_for_each_method_and_seed(project: Path, clinics
         write(workspace, "compare/clinics", {**declared, "protocol": "digits"})
 
 
+def test_a_setting_of_the_data_leaves_the_data_set(project: Path, clinics: Address) -> None:
+    """`--set data.prepare.px=48` took the place of data set and release."""
+    settings = {"data.prepare.px": 48, "data.input_px": 48}
+    declared = declaration(Workspace(project), clinics, ["fedavg"], protocol="unified", settings=settings)
+    write(Workspace(project), "compare/clinics", declared)
+    (spec, *_) = [
+        cell.spec for cell in expand(Workspace(project), load(Workspace(project), "compare/clinics"))
+    ]
+    assert (spec.data.dataset, spec.data.release, spec.data.prepare.px) == ("folder", "clinics", 48)
+
+
+def test_a_comparison_that_is_refused_leaves_no_file(project: Path, clinics: Address) -> None:
+    """The same command with the mistake mended was refused: another comparison stood there."""
+    asked = [
+        "compare",
+        "--data",
+        "folder:clinics",
+        "--methods",
+        "fedavg,fedbn",
+        "--seeds",
+        "0",
+        "--plan-only",
+    ]
+    refused(fedshift(project, *asked, "--set", "local.lrr=0.1"), "unknown key", "Did you mean 'lr'?")
+    assert not (project / "experiments" / "compare" / "clinics.yaml").exists()
+    assert "compare/clinics" in done(fedshift(project, *asked, "--set", "local.lr=0.1"))
+
+
+def test_one_method_alone_is_not_ranked(project: Path, clinics: Address) -> None:
+    of = {
+        count: declaration(Workspace(project), clinics, ["fedavg", "fedbn"][:count], protocol="unified")
+        for count in (1, 2)
+    }
+    assert [of[count]["figures"] for count in (1, 2)] == [["curves"], ["curves", "ranks"]]
+
+
 def test_all_are_all() -> None:
     workspace = Workspace(ROOT)
     methods = {

@@ -131,6 +131,20 @@ def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> N
     assert "Nothing to be done" in run(checkout, "papers/other")[1]
 
 
+def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(checkout: Checkout) -> None:
+    """profiles/local hides it (`quiet: rules`); all that was seen was the job's command."""
+    file = checkout.root / "experiments" / "papers" / "other.yaml"
+    file.write_text(file.read_text() + "expect: {id: 1000}\n")
+    target = "results/tables/papers/other/check.passed"
+    result = checkout.snakemake(
+        "--config", "experiments=[papers/other]", "--", target, profile="profiles/local"
+    )
+    assert result.returncode == 1
+    end = result.stdout.partition("Exiting because a job execution failed")[2]
+    assert "logs/check/papers/other.log:" in end and "FAIL local: id" in end, result.stdout
+    assert "Which runs failed, and why: fedshift status papers/other" in end
+
+
 def test_its_help_needs_no_snakemake() -> None:
     result = fedshift(Path(), "run", "--help")
     assert result.exit_code == 0 and "--profile" in result.output

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -37,7 +38,7 @@ def check(collected: Collected) -> list[Comparison]:
     count = len(collected.runs) if collected.experiment.train else 0
     comparisons = [
         _equal("finished runs", count - len(collected.missing), count),
-        _equal("records that are not finite", _not_finite(collected), 0),
+        _equal("records that are not finite", len(_not_finite(collected)), 0),
     ]
     expect, same = (
         collected.experiment.expect,
@@ -64,9 +65,23 @@ def write(workspace: Workspace, collected: Collected, comparisons: list[Comparis
     write_json(path, {"passed": passed, "comparisons": [asdict(comparison) for comparison in comparisons]})
 
 
-def _not_finite(collected: Collected) -> int:
-    values = pq.read_table(collected.path, columns=["value"])["value"]
-    return len(values) - int(pc.sum(pc.fill_null(pc.is_finite(values), False)).as_py() or 0)
+def diverged(collected: Collected) -> list[str]:
+    """Each run with records that are not finite, by its row and axes, and the round from which on: "fedavg
+    target=photo seed=0: from round 1 on".
+    """
+    found = _not_finite(collected).to_pandas()
+    first = found.groupby(collected.keys, sort=False, dropna=False)["round"].min().reset_index()
+    return [
+        " ".join([str(row["method"]), *(f"{axis}={row[axis]}" for axis in collected.keys[1:])])
+        + f": from round {row['round']} on"
+        for row in first.to_dict("records")
+    ]
+
+
+def _not_finite(collected: Collected) -> pa.Table:
+    """The keys and rounds of the records that are not finite."""
+    table = pq.read_table(collected.path, columns=[*collected.keys, "round", "value"])
+    return table.filter(pc.invert(pc.fill_null(pc.is_finite(table["value"]), False)))
 
 
 def _equal(what: str, value: int, bound: int) -> Comparison:

@@ -68,7 +68,9 @@ def ranking(collections: Sequence[Collected], metric: str, alpha: float = 0.05) 
     scores, left = _scores(collections, metric)
     if scores.shape[0] < 2 or scores.shape[1] < 2:
         what = f"{scores.shape[0]} methods share {scores.shape[1]} blocks, and two of each are the least"
-        raise FedshiftError("ranking", what, "Train more: fedshift status EXPERIMENT says what is missing.")
+        cure = "Train more (fedshift status EXPERIMENT says what is missing), or more held-out domains; "
+        cure += "an experiment of a single one leaves `ranks` out of its `figures`."
+        raise FedshiftError("ranking", what, cure)
     lower = get("metrics", quantity(metric).metric).better == "lower"
     names, values = [*scores.index], np.array(scores.values.tolist(), dtype=object)
     means = np.array([[np.mean(seeds) for seeds in row] for row in values])

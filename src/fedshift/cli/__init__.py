@@ -40,6 +40,8 @@ VERBS = {
     "scorecard": "Count printed numbers and claims by verdict, for every table of every paper, on one page.",
 }
 
+ELSEWHERE = "cd to one, or fedshift --root CHECKOUT VERB."
+
 
 class Verbs(click.Group):
     """Lists its verbs without importing them; shows mistakes of the user without a traceback."""
@@ -69,6 +71,8 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except FedshiftError as error:
             click.echo(f"error: {error}", err=True)
+            if not ctx.obj.reference.is_dir():
+                click.echo(f"  {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True)
             ctx.exit(2)
         except OSError as error:
             from fedshift.files import cure_of
@@ -84,7 +88,7 @@ class Verbs(click.Group):
     "--root",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=".",
-    help="The project folder; default: the present one.",
+    help="The project folder, a checkout of fedshift; default: the present one.",
 )
 @click.version_option(fedshift.__version__, prog_name="fedshift")
 @click.pass_context

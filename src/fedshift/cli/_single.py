@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import click
+import numpy as np
 
 from fedshift.api import Run
 from fedshift.api import run as train
@@ -52,10 +53,17 @@ def lines(workspace: Workspace, run: Run, protocol_name: str) -> list[str]:
     held_out = f", held out {summary['target']}" if summary["target"] else ""
     words = [f"{name} {value:.1f}" for name, value in run.accuracy(select).items()]
     end = f"round {run.round(select)} of {summary['rounds']} ({select})"
+    losses = run.metrics.query("metric == 'loss'")
+    diverged = losses.loc[~np.isfinite(losses["value"]), "round"]
+    warning = [
+        f"warning: the loss is not finite from round {diverged.min()} on. "
+        "Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong."
+    ]
     return [
         f"{summary['method']} on {summary['dataset']}{held_out}, seed {summary['seed']}: "
         f"{', '.join(words)} % in {end}, {summary['costs']['seconds']:.0f} s",
         f"run:  {run.path}",
         f"see:  fedshift evaluate {run.digest} confusion",
         f"      python -c 'import fedshift; print(fedshift.load_run(\"{run.digest}\").metrics)'",
+        *(warning if len(diverged) else []),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.analysis.check import Comparison, check, write
+from fedshift.analysis.check import Comparison, check, diverged, write
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import complete, experiments
 from fedshift.workspace import Workspace
@@ -22,8 +22,17 @@ def command(context: click.Context, experiment: str) -> None:
     for comparison in comparisons:
         click.echo(_line(comparison))
     for run in collected.missing:
-        click.echo(f"not finished: {run}")
+        click.echo(f"not finished: {run}{_why(workspace, run)}")
+    if rows := diverged(collected):
+        click.echo("\n".join(f"not finite: {row}" for row in rows))
+        click.echo("  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.")
     context.exit(0 if all(comparison.passed for comparison in comparisons) else 1)
+
+
+def _why(workspace: Workspace, run: str) -> str:
+    """Why a run failed, where it did."""
+    failure = workspace.run_at(run.partition(" (")[0]).failure()
+    return f"  {failure['kind']}: {failure['text']}" if failure else ""
 
 
 def _line(comparison: Comparison) -> str:

@@ -71,8 +71,14 @@ def command(
     )
     called = where.dataset if where.release == "original" else where.release
     name = name or f"{compare.FOLDER}/{called}"
-    click.echo(compare.write(workspace, name, declared))
-    _said(["plan", name], workspace)
+    written = not (workspace.experiments / f"{name}.yaml").exists()
+    click.echo(file := compare.write(workspace, name, declared))
+    try:
+        _said(["plan", name], workspace)
+    except SystemExit:
+        if written:  # else it would stand in the way of the same command, mended
+            file.unlink()
+        raise
     if not plan_only:
         if made := subprocess.run(snakemake(name, profile, options), cwd=workspace.root).returncode:
             click.echo("Not all of it is made. The same command goes on from there.", err=True)

@@ -28,7 +28,11 @@ from fedshift.workspace import Workspace
 @click.option("--rounds", type=click.IntRange(min=0), help="Rounds.  [default: the protocol's]")
 @click.option("--protocol", metavar="NAME", help="A file below reference/protocols.  [default: unified]")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of a run: docs/settings.md."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any setting of a run, by its dotted key (method.params.mu=0.1): docs/settings.md.",
 )
 @device_option
 @threads_option

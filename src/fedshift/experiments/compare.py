@@ -14,7 +14,7 @@ from fedshift.data.address import Address
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import load, read
 from fedshift.experiments.load import protocol as protocol_of
-from fedshift.experiments.protocols import Partial
+from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.single import entry_of
 from fedshift.files import write_text
 from fedshift.registry import get, module, names
@@ -60,15 +60,15 @@ def declaration(
     if len(domains) < 2:
         what = f"has {len(domains)} domain, and one is held out"
         raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
+    compared = rows(workspace, methods)
     every = seeds or protocol_of(workspace, protocol).seeds or [0]
     return {
         "title": f"Methods beside each other on {data}",
         "protocol": protocol,
-        "spec": {
-            "data": {"dataset": data.dataset, "release": data.release},
-            **entry_of(rounds, settings or {}),
-        },
-        "methods": rows(workspace, methods),
+        "spec": merge(
+            {"data": {"dataset": data.dataset, "release": data.release}}, entry_of(rounds, settings or {})
+        ),
+        "methods": compared,
         "axes": {"target": [*domains], "seed": [*every]},
         "tables": {
             "summary": {"title": "Accuracy (%) averaged over held-out domains"},
@@ -77,7 +77,7 @@ def declaration(
                 "columns": ["target"],
             },
         },
-        "figures": ["curves", "ranks"] if len(domains) > 2 else ["curves"],
+        "figures": ["curves", "ranks"] if len(domains) > 2 and len(compared) > 1 else ["curves"],
     }
 
 

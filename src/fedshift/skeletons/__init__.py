@@ -58,7 +58,7 @@ SKELETONS = {
         kind="methods",
         page="docs/add-a-method.md",
         after=(
-            "pytest tests/methods/test_{name}.py tests/contract -k {name}",
+            "pytest tests/methods/test_{name}.py tests/contract -k '{name} or defaults'",
             "fedshift run {name} --data digits --target ink --rounds 3",
             "make docs",
         ),

@@ -41,9 +41,8 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return FedshiftError(
-            where, f"unknown key '{place}'", nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
-        )
+        cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
+        return FedshiftError(where, f"unknown key '{place}'", cure)
     if first["type"] == "literal_error":
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
         return FedshiftError(
@@ -59,6 +58,15 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
         where,
         f"'{place or block.__name__}': {message}" + (f" (got {value!r})" if value is not None else ""),
     )
+
+
+def _below(block: type[BaseModel], name: str) -> str:
+    """Of a key that is known by this name inside a block of `block`: with the block before it; "" of any
+    other.
+    """
+    inner = ((field, value.annotation) for field, value in block.model_fields.items())
+    dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
+    return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

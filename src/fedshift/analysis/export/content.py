@@ -82,7 +82,7 @@ def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
     if all(column(str(name)).declared for name in cells["metric"].unique()):
         return []
     if not usual:
-        return ["No run is finished."]
+        return ["No cell has a number: the runs that it averages are not finished."]
     spread = "mean over 1 seed" if usual == 1 else f"mean ± standard deviation over {usual} seeds"
     return [f"{spread.capitalize()}, unless (n = ...) says otherwise; best bold, second underlined."]
 
