@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import campaign
-from tests.faults.scene import PARAMETERS, undisturbed
+from tests.faults.scene import IN_PEACE, undisturbed
 from tests.slurm.cluster import require_slurm
 from tests.workflow.checkout import Checkout
 
 pytestmark = pytest.mark.faults
 FAULTS = 3
-ROUNDS = 20
+ROUNDS = 10
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """The experiment, left in peace."""
-    checkout = Checkout.made(tmp_path_factory.mktemp("calm"), {}, PARAMETERS)
+    checkout = Checkout.made(tmp_path_factory.mktemp("calm"), {}, IN_PEACE)
     undisturbed(checkout, ROUNDS, 1)
     return checkout
 

@@ -44,8 +44,8 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
-    """Bring a new Federation to where the checkpoint was; False where there is none: then no segment is left of
-    an earlier start. A segment that was not written yet is written.
+    """Bring a new Federation to where the checkpoint was; False where there is none: then no segment of an
+    earlier start is left. A segment that was not written yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
