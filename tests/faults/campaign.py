@@ -47,8 +47,11 @@ def order_of(kinds: Iterable[Fault], count: int, seed: int) -> list[Fault]:
     return order
 
 
-def play(scene: Scene, order: list[Fault]) -> Counter[str]:
-    """Train to the end under all these faults. Returns how often each kind was played."""
+def play(scene: Scene, calm: Checkout, order: list[Fault]) -> tuple[Counter[str], str]:
+    """Train to the end under all these faults, and judge whenever nothing is left to train.
+
+    Returns how often each kind was played, and what the last judgement compared.
+    """
     played: Counter[str] = Counter()
     starts = 20 + 5 * len(order)
     scene.next_act()
@@ -60,8 +63,10 @@ def play(scene: Scene, order: list[Fault]) -> Counter[str]:
                 _strike(scene, order, played)
             time.sleep(0.1)
         if scene.snakemake.wait() == 0:
+            compared = judge(scene, calm)
+            scene.note(compared)
             if not order:
-                return played
+                return played, compared
             scene.next_act()
     raise AssertionError(f"not done after {starts} starts of snakemake: see {scene.log.name}")
 
@@ -80,7 +85,7 @@ def _strike(scene: Scene, order: list[Fault], played: Counter[str]) -> None:
         played[kind.__name__] += 1
 
 
-def judge(scene: Scene, calm: Checkout, played: Counter[str]) -> str:
+def judge(scene: Scene, calm: Checkout) -> str:
     """Assert that the faults have changed nothing; say what was compared."""
     root = scene.checkout.root
     scene.server.wait()
@@ -112,8 +117,7 @@ def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int, s
     order = order_of([kind for kind in (SLURM if slurm else LOCAL) if kind not in out], count, seed)
     try:
         with staged(folder, calm, rounds, seed, slurm) as scene:
-            played = play(scene, order)
-            told = judge(scene, calm, played)
+            played, compared = play(scene, calm, order)
     except BaseException:
         print((folder / "campaign.log").read_text()[-20000:], file=sys.stderr)
         raise
@@ -123,7 +127,7 @@ def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int, s
         print(f"  {kind.__name__} left out: {reason}")
     for name, times in sorted(played.items()):
         print(f"  {name:20} {times:3}")
-    print(f"  {'all':20} {played.total():3}\n  {told}", flush=True)
+    print(f"  {'all':20} {played.total():3}\n  {compared}", flush=True)
     return played
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MEGABYTES = 64
+MEGABYTES = 256
 
 
 def why_none(folder: Path) -> str:

@@ -55,13 +55,12 @@ def _all_lost(scene: Scene) -> None:
             stop_pack(victim)
 
 
-def _finished(scene: Scene) -> Path:
-    """The folder of a finished run. Raises Missed where there is none."""
-    folders = [scene.checkout.root / run.directory for run in scene.runs]
-    done = [folder for folder in folders if (folder / "summary.json").exists() and folder not in scene.anew]
-    if not done:
+def _of_runs(scene: Scene, name: str) -> Path:
+    """A file of that name of a run whose points at MLflow are of one life. Raises Missed where there is none."""
+    folders = {scene.checkout.root / run.directory for run in scene.runs} - scene.anew
+    if not (paths := sorted(folder / name for folder in folders if (folder / name).exists())):
         raise Missed
-    return scene.dice.choice(done)
+    return scene.dice.choice(paths)
 
 
 def tear_lock(scene: Scene) -> None:
@@ -84,12 +83,11 @@ def tear_failure(scene: Scene) -> None:
 
 
 def tear_published(scene: Scene) -> None:
-    """What is known to have arrived at MLflow; of a run that did not start anew, as those have points of other times."""
-    with _node_lost(scene) as run:
-        if run in scene.anew:
-            raise Missed
-        tear(scene, run / "mlflow.json")
-        scene.anew.add(run)
+    """What is known to have arrived at MLflow."""
+    published = _of_runs(scene, "mlflow.json")
+    with _node_lost(scene):
+        tear(scene, published)
+        scene.anew.add(published.parent)
 
 
 def tear_checkpoint(scene: Scene) -> None:
@@ -109,10 +107,10 @@ def tear_checkpoint(scene: Scene) -> None:
 
 def tear_summary(scene: Scene) -> None:
     """The run is trained again."""
-    run = _finished(scene)
+    summary = _of_runs(scene, "summary.json")
     _all_lost(scene)
-    tear(scene, run / "summary.json")
-    scene.anew.add(run)
+    tear(scene, summary)
+    scene.anew.add(summary.parent)
 
 
 def tear_stamp(scene: Scene) -> None:
