@@ -104,7 +104,8 @@ def _end_followers(scene: Scene) -> list[int]:
 
 def _follow(scene: Scene) -> None:
     assert scene.snakemake is not None
-    scene.begin("track", "--follow", "--beside", str(scene.snakemake.pid), log="track.log")
+    beside = ("--beside", str(scene.snakemake.pid))
+    scene.begin("track", "--follow", "--plan", str(scene.plan), *beside, log="track.log")
 
 
 HERE: tuple[Fault, ...] = (

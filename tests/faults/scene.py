@@ -102,7 +102,8 @@ class Scene:
         self.acts += 1
         (self.checkout.root / "experiments" / "demo.yaml").write_text(experiment(self.rounds, self.acts))
         self.checkout.run("--dry-run", "metrics")
-        self.runs = planfile.runs(self.checkout.plan)
+        self.plan = self.checkout.plan  # others are made while somebody edits
+        self.runs = planfile.runs(self.plan)
         self.writers.watch(self.checkout.root / run.directory for run in self.runs)
 
     def start(self) -> None:

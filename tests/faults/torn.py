@@ -97,7 +97,7 @@ def tear_checkpoint(scene: Scene) -> None:
             raise Missed
         checkpoint = run / "checkpoint.safetensors"
         tear(scene, checkpoint)
-        refused = scene.fedshift("train", "--plan", str(scene.checkout.plan), run.name.partition("-")[0])
+        refused = scene.fedshift("train", "--plan", str(scene.plan), run.name.partition("-")[0])
         assert "checkpoint.safetensors" in refused and "Delete it" in refused, refused
         checkpoint.unlink()
         scene.anew.add(run)
@@ -123,7 +123,7 @@ def tear_stamp(scene: Scene) -> None:
 
 def tear_plan(scene: Scene) -> None:
     """Snakemake names the file and says to delete it; the user does."""
-    plan = scene.checkout.plan
+    plan = scene.plan
     _all_lost(scene)
     tear(scene, plan)
     refused = scene.checkout.snakemake("--dry-run", "metrics")
