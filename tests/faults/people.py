@@ -60,7 +60,7 @@ def start_twice(scene: Scene) -> None:
 
 def train_twice(scene: Scene) -> None:
     """Another user trains the same pack by hand: it waits, and goes on where the first one ends."""
-    pack = next(run.pack for run in scene.runs if run.name == scene.victim().path.parent.name)
+    pack = scene.pack_of(scene.victim().path.parent)
     log = scene.checkout.root / "logs" / "train" / "second.log"
     log.unlink(missing_ok=True)
     second = scene.begin("train", "--plan", str(scene.plan), "--pack", pack, log="train/second.log")

@@ -177,6 +177,10 @@ class Scene:
         if not until(condition, seconds):
             raise Missed
 
+    def pack_of(self, folder: Path) -> str:
+        """The pack of the run in this folder."""
+        return next(run.pack for run in self.runs if run.name == folder.name)
+
     # ---- Slurm
 
     def slurm(self, *command: str) -> str:

@@ -71,8 +71,7 @@ def tear_lock(scene: Scene) -> None:
 def tear_attempts(scene: Scene) -> None:
     """The count of how the pack's jobs have ended."""
     with _node_lost(scene) as run:
-        pack = next(planned.pack for planned in scene.runs if planned.name == run.name)
-        tear(scene, scene.checkout.root / "results" / "attempts" / f"{pack}.json")
+        tear(scene, scene.checkout.root / "results" / "attempts" / f"{scene.pack_of(run)}.json")
 
 
 def tear_failure(scene: Scene) -> None:
