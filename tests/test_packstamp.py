@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fedshift.packstamp import forget_failures, stamp_finished
 from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
@@ -67,6 +69,20 @@ def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:
     stamp.path.write_bytes(b"")
     assert stamp.names() == set()
     assert stamp.write([good]) and stamp.names() == {"a"}
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"pack": "p', bytes(40)])
+def test_a_torn_stamp_is_mended_or_goes(torn: bytes, tmp_path: Path) -> None:
+    """Snakemake sees a file, and would ask for nothing."""
+    workspace = Workspace(tmp_path)
+    good, bad = finished(workspace, "a"), failed(workspace, "b", False)
+    for runs, left in (([good], {"a"}), ([good, bad], set())):
+        stamp = workspace.pack("p")
+        assert stamp.write(runs) and not stamp.torn
+        stamp.path.write_bytes(torn)
+        assert stamp.torn
+        stamp_finished([(stamp, runs)])
+        assert stamp.names() == left and stamp.path.exists() == bool(left)
 
 
 def test_failures_for_good_are_forgotten_with_exactly_the_stamps_that_name_them(tmp_path: Path) -> None:

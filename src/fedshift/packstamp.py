@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.files import read_whole, write_json
+from fedshift.files import is_whole, read_whole, write_json
 from fedshift.rundir import Failure, RunDirectory, State, Summary
 
 
@@ -52,16 +52,23 @@ class PackStamp:
             write_json(self.path, content)
         return True
 
+    @property
+    def torn(self) -> bool:
+        """Whether a crash of the machine tore the stamp, which then says nothing."""
+        return self.path.exists() and not is_whole(self.path)
+
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
 
 
 def stamp_finished(packs: Iterable[tuple[PackStamp, list[RunDirectory]]]) -> None:
-    """Write the stamps of packs whose runs are all finished; delete those of packs with a torn summary."""
+    """Write the stamps of packs whose runs are all finished; of others delete what a crash has made wrong: a
+    torn stamp, and that of a torn summary.
+    """
     for stamp, runs in packs:
         if all(run.outcome() is State.FINISHED for run in runs):
             stamp.write(runs)
-        elif any(run.torn for run in runs):
+        elif stamp.torn or any(run.torn for run in runs):
             stamp.delete()
 
 

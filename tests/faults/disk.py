@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MEGABYTES = 64
+MEGABYTES = 256
 
 
 def why_none(folder: Path) -> str:
@@ -38,6 +39,23 @@ class Disk:
             yield
         finally:
             filler.unlink()
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Writes fail with EROFS inside the block. Raises TimeoutError where some file stays open for writing."""
+        end = time.monotonic() + 20
+        while True:
+            try:
+                _call("mount", "-o", "remount,ro", str(self.folder))
+                break
+            except subprocess.CalledProcessError:
+                if time.monotonic() > end:
+                    raise TimeoutError(self.folder) from None
+                time.sleep(0.02)
+        try:
+            yield
+        finally:
+            _call("mount", "-o", "remount,rw", str(self.folder))
 
 
 @contextlib.contextmanager

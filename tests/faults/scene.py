@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,13 +29,19 @@ from tests.workflow.checkout import Checkout
 EXPERIMENT = """\
 title: "Under fire"
 protocol: digits
-spec: {{federation: {{rounds: {rounds}}}, local: {{epochs: 1}}, evaluation: {{every: 5}}}}
-methods: {{fedbn: , scaffold: }}
+spec:
+  data: {{input_px: 16}}
+  partition: {{fractions: [0.2, 0.1, 0.7]}}
+  federation: {{rounds: {rounds}}}
+  local: {{epochs: 1}}
+  evaluation: {{every: 5}}
+methods: {{fdse: , fedrd: , hfedf: , stablefdg: }}
 axes: {{target: [texture], seed: {seeds}}}
 tables: {{main: {{columns: [target]}}}}
 """
 PARAMETERS = "experiments: [demo]\npack: 2\nparallel: 2\n"
-RUNS = 4  # of one act: two methods, two seeds
+IN_PEACE = "experiments: [demo]\npack: 4\nparallel: 1\n"  # the same runs, one after the other
+RUNS = 4  # of one act: the four headline methods, a seed
 HASTE = ("--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "5")
 
 
@@ -58,8 +66,8 @@ class Victim:
 
 
 def experiment(rounds: int, acts: int) -> str:
-    """The experiment that is fired at; each act adds two seeds."""
-    return EXPERIMENT.format(rounds=rounds, seeds=list(range(2 * acts)))
+    """The experiment that is fired at; each act adds a seed."""
+    return EXPERIMENT.format(rounds=rounds, seeds=list(range(acts)))
 
 
 def undisturbed(checkout: Checkout, rounds: int, acts: int) -> None:
@@ -85,24 +93,54 @@ class Scene:
     snakemake: subprocess.Popen[str] | None = None
     struck: float = 0.0
     pause: float = 0.0
+    anew: set[Path] = field(
+        default_factory=set
+    )  # folders of runs that started anew, or whose note of what MLflow has was torn
 
     def next_act(self) -> None:
         """Ask for more runs, and watch who writes them."""
         self.acts += 1
         (self.checkout.root / "experiments" / "demo.yaml").write_text(experiment(self.rounds, self.acts))
         self.checkout.run("--dry-run", "metrics")
-        self.runs = planfile.runs(self.checkout.plan)
+        self.plan = self.checkout.plan  # others are made while somebody edits
+        self.runs = planfile.runs(self.plan)
         self.writers.watch(self.checkout.root / run.directory for run in self.runs)
 
     def start(self) -> None:
         """What a user does after a crash: unlock, start again."""
         profile, options = ("slurm", HASTE) if self.cluster else ("profiles/ci", ())
-        environment = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
-        environment |= self.cluster.environment if self.cluster else {}
-        self.checkout.snakemake("--unlock", profile=profile, **environment)
+        environment = self.environment
+        if any((self.checkout.root / ".snakemake" / "locks").glob("*")):
+            self.checkout.snakemake("--unlock", profile=profile, **environment)
         self.snakemake = self.checkout.start(
             "metrics", "--retries", "3", *options, profile=profile, output=self.log, FEDSHIFT_TRACK="1", **environment
         )  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        found = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
+        return found | (self.cluster.environment if self.cluster else {})
+
+    def begin(self, *arguments: str, log: str) -> subprocess.Popen[str]:
+        """Start a verb of fedshift by hand; log: the file below logs/ to which it writes."""
+        root = self.checkout.root
+        with open(root / "logs" / log, "a") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "fedshift", *arguments],
+                cwd=root,
+                env={**os.environ, **self.environment, "PYTHONPATH": str(root / "src")},
+                text=True,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def fedshift(self, *arguments: str) -> str:
+        """What a verb of fedshift prints."""
+        log = self.checkout.root / "logs" / "verb.log"
+        log.unlink(missing_ok=True)
+        self.begin(*arguments, log=log.name).wait()
+        return log.read_text()
 
     def note(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} campaign: {text}", file=self.log, flush=True)
@@ -138,6 +176,10 @@ class Scene:
         """Wait for a fault's effect. Raises Missed where it does not come."""
         if not until(condition, seconds):
             raise Missed
+
+    def pack_of(self, folder: Path) -> str:
+        """The pack of the run in this folder."""
+        return next(run.pack for run in self.runs if run.name == folder.name)
 
     # ---- Slurm
 

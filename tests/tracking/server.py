@@ -27,7 +27,7 @@ class Server:
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, patience: float = 120) -> None:
+    def start(self, patience: float = 600) -> None:
         """Return once it answers. Raises RuntimeError with its log's end where it ends, or has not answered after `patience` seconds."""
         self.launch()
         self.wait(patience)
@@ -47,7 +47,7 @@ class Server:
                 start_new_session=True,
             )
 
-    def wait(self, patience: float = 120) -> None:
+    def wait(self, patience: float = 600) -> None:
         """Return once it answers."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:

@@ -235,3 +235,23 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
         ]
         merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
+
+
+@pytest.mark.parametrize("torn", ["summary.json", "checkpoint.safetensors"])
+def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> None:
+    """Segments of the life before, which end at other rounds, are not merged with the new ones."""
+    spec = spec_of("fdse")
+    partition(Workspace(project), spec)
+    train(Workspace(project), spec, MACHINE)
+    run = Workspace(project).run(run_name(spec, identify(spec)))
+    before = pd.read_parquet(run.metrics).drop(columns="time")
+    run.summary_file.write_bytes(b"")
+    if torn == "checkpoint.safetensors":
+        run.checkpoint.write_bytes(b"")
+        with pytest.raises(FedshiftError, match="Delete it"):
+            train(Workspace(project), spec, MACHINE)
+        run.checkpoint.unlink()
+    train(Workspace(project), spec, Machine(torch.device("cpu"), 1, 1e9))
+    pd.testing.assert_series_equal(
+        pd.read_parquet(run.metrics).groupby("round").size(), before.groupby("round").size()
+    )

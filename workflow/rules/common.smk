@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
-from fedshift.files import sha256
+from fedshift.files import is_whole, sha256
 from fedshift.packstamp import stamp_finished
 from fedshift.planning import hashes, job, planfile
 from fedshift.planning.attempts import Attempts
@@ -81,7 +81,9 @@ def take(path):
             for pack, runs in PACKS.items()
         )
         stamp_finished(
-            (stamp, runs) for stamp, runs in packs if not stamp.path.exists() or any(run.torn for run in runs)
+            (stamp, runs)
+            for stamp, runs in packs
+            if not is_whole(stamp.path) or any(run.torn for run in runs)
         )
 
 

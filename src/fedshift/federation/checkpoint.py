@@ -44,12 +44,13 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
-    """Bring a new Federation to where the checkpoint was; False where there is none. A segment that was not
-    written yet is written.
+    """Bring a new Federation to where the checkpoint was; False where there is none: then no segment of an
+    earlier start is left. A segment that was not written yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
     if not path.exists():
+        _keep_until(-1, segments)
         return False
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
@@ -57,15 +58,20 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
         raise FedshiftError(path, what, "Move it away; this run then starts anew.")
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
-    for segment in segments.rglob("*.parquet"):
-        if int(segment.stem.rpartition("-")[2]) > federation.round:
-            segment.unlink()  # of a second writer that was further on: the checkpoint is what holds
+    _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds
     for name, (table, folder) in _tables(federation, segments).items():
         if metadata["segment"]:
             write_bytes(folder / metadata["segment"], packed[name])
         else:
             table.unpack(packed[name])
     return True
+
+
+def _keep_until(last: int, segments: Path) -> None:
+    """Remove the segments that end after round `last`."""
+    for segment in segments.rglob("*.parquet"):
+        if int(segment.stem.rpartition("-")[2]) > last:
+            segment.unlink()
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
