@@ -2,7 +2,7 @@
 
 A row is a process of its own, as a user starts it, one after the other in one fresh project. One run a method is trained (`--rounds`);
 all others are hard links to its records and statistics, each with a summary of its own under its own planned name.
-`--seeds` are the seeds of a configuration; learning rates fill up the number of runs. Before `gc` a method is taken out of the experiment.
+Four held-out domains, `--rates` learning rates, and as many seeds as make up the number of runs. Before `gc` a method is taken out of the experiment.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def fedshift(root: Path, *words: str) -> None:
         raise SystemExit(done.stdout + done.stderr)
 
 
-def experiment(runs: int, seeds: int, rounds: int) -> str:
+def experiment(runs: int, rates: int, rounds: int) -> str:
     """The text of an experiment of so many runs."""
-    points = max(1, round(runs / (METHODS * len(TARGETS) * seeds)))
-    rates = [round(0.01 + place / 10000, 4) for place in range(points)]
-    return EXPERIMENT.format(rounds=rounds, targets=TARGETS, rates=rates, seeds=list(range(seeds)))
+    seeds = max(1, round(runs / (METHODS * len(TARGETS) * rates)))
+    values = [round(0.01 * (place + 1), 4) for place in range(rates)]
+    return EXPERIMENT.format(rounds=rounds, targets=TARGETS, rates=values, seeds=list(range(seeds)))
 
 
 def finish(root: Path, plan: Path) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, nargs="+", default=[6000])
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--rates", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=[*VERBS])
     parser.add_argument(
@@ -118,7 +118,7 @@ def main() -> None:
     for runs in options.runs:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            texts = {"scale": experiment(runs, options.seeds, options.rounds)}
+            texts = {"scale": experiment(runs, options.rates, options.rounds)}
             Checkout.made(root, texts, "experiments: [scale]\n")
             first = measure(PLAN, root)
             print(

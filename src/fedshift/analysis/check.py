@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import CHANCE
+from fedshift.analysis.collection.records import column
 from fedshift.analysis.quantities.select import selected
 from fedshift.files import write_json
 from fedshift.workspace import Workspace
@@ -65,8 +65,8 @@ def write(workspace: Workspace, collected: Collected, comparisons: list[Comparis
 
 
 def _not_finite(collected: Collected) -> int:
-    values = pq.read_table(collected.path, columns=["value"])["value"]
-    return len(values) - int(pc.sum(pc.fill_null(pc.is_finite(values), False)).as_py() or 0)
+    parts = column(collected.path, "value")
+    return sum(len(part) - (pc.sum(pc.is_finite(part)).as_py() or 0) for part in parts)
 
 
 def _equal(what: str, value: int, bound: int) -> Comparison:
