@@ -77,10 +77,10 @@ def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
 
 
 def whole_runs(
-    path: Path, keys: list[str], columns: Sequence[str]
+    path: Path, keys: list[str], columns: Sequence[str], rows: int = ROWS_A_GROUP
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """`columns` (`keys` among them) of what `write` wrote, some runs at a time: where each run begins, and
-    the rows. Memory does not grow with the number of runs.
+    """`columns` (`keys` among them) of what `write` wrote, some runs at a time, at most `rows` rows or one
+    run: where each run begins, and the rows. Memory does not grow with the number of runs.
     """
     with pq.ParquetFile(path) as file:
         rest = file.schema_arrow.empty_table().select(columns)
@@ -89,8 +89,10 @@ def whole_runs(
             table = pa.concat_tables([rest, read]).combine_chunks()
             starts, last = _starts(table.select(keys)), group == file.num_row_groups - 1
             end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
-            if end:
-                yield starts[starts < end], table.slice(0, end)
+            cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
+            for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
+                within = starts[(starts >= first) & (starts < after)]
+                yield within - first, table.slice(first, after - first)
             rest = table.slice(end)
 
 

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN_SPLIT
-from fedshift.analysis.collection.records import whole_runs
+from fedshift.analysis.collection.records import ROWS_A_GROUP, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
 from fedshift.federation.statistics import union
 
 PLACE = "place"  # of a run: its row in Collected.runs
 ROUND = [PLACE, "round"]
+SETS = 1 << 14  # at a time: their statistics take a hundred times as much as a record
 
 
 def reported(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]:
@@ -66,7 +67,7 @@ def sets(collected: Collected, metric: type[Metric]) -> Iterator[tuple[pd.DataFr
     classes.
     """
     names = list(dict.fromkeys([*metric.reads(), "n"]))
-    for places, table in _parts(collected, collected.statistics, [*KEYS, *names]):
+    for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
         classes = pc.list_value_length(table["n"]).to_numpy()
         for width in np.unique(classes):
             part = table.filter(pa.array(classes == width))
@@ -78,11 +79,11 @@ def sets(collected: Collected, metric: type[Metric]) -> Iterator[tuple[pd.DataFr
 
 
 def _parts(
-    collected: Collected, path: Path, columns: list[str]
+    collected: Collected, path: Path, columns: list[str], rows: int = ROWS_A_GROUP
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Rows of finished runs, and the place of each row's run."""
     keys = collected.keys
-    for starts, table in whole_runs(path, keys, [*keys, *columns]):
+    for starts, table in whole_runs(path, keys, [*keys, *columns], rows):
         owners = zip(*(table[key].take(starts).to_pylist() for key in keys), strict=True)
         of_runs = np.array([collected.places.get(owner, -1) for owner in owners])
         places = np.repeat(of_runs, np.diff([*starts, len(table)]))
