@@ -15,6 +15,7 @@ import pytest
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, read
@@ -93,7 +94,7 @@ def test_no_test_accuracy_can_move_the_choice(project: Project, value: float) ->
 def test_a_planted_leak_is_noticed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks above fail for a choice by test accuracy, the bug that they are for."""
     monkeypatch.setattr(tuning, "VALIDATION", "test")
-    monkeypatch.setitem(tuning.AGGREGATE, "test", tuning.AGGREGATE["all"])
+    monkeypatch.setitem(AGGREGATE, "test", AGGREGATE["all"])
     monkeypatch.setattr(tuning, "choose_round", lambda frame, keys, rule: frame[frame["round"] == 1])
     (chosen,) = choice(project, AGAINST_TEST).chosen
     assert chosen.values == {"local.lr": 0.1}  # the best on test: the leak is real, and its choice another

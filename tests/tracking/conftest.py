@@ -7,22 +7,23 @@ import math
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
+from sqlalchemy import create_engine, text
 
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
+from tests.tracking.postgres import Postgres, programs
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift
 
@@ -96,26 +97,57 @@ def train(project: Path, name: str, experiment: dict[str, object]) -> list[Run]:
     return runs
 
 
-def stored(database: Path) -> Stored:
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    """A cluster; who kills it starts it again."""
+    pytest.importorskip("psycopg2", reason="psycopg2 is not installed: pip install 'fedshift[postgresql]'")
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with Postgres() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_postgresql(postgres: Postgres, tmp_path: Path) -> Iterator[Server]:
+    """A server on a cluster of its own."""
+    with Server(tmp_path, postgres.uri) as one:
+        yield one
+
+
+@pytest.fixture(params=["server", pytest.param("on_postgresql", marks=pytest.mark.slow)])
+def each_server(request: pytest.FixtureRequest) -> Server:
+    """A server on SQLite, then one on PostgreSQL."""
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
+def rows(store: Path | str, query: str) -> list[tuple[Any, ...]]:
+    """What a query of MLflow's database gives; store: its address, or an SQLite file."""
+    engine = create_engine(store if isinstance(store, str) else f"sqlite:///{store}")
+    with engine.connect() as opened:
+        found = [tuple(row) for row in opened.execute(text(query))]
+    engine.dispose()
+    return found
+
+
+def stored(database: Path | str) -> Stored:
     """Every point in MLflow's database, sorted: (digest, metric, step, time, value)."""
     query = """SELECT tags.value, metrics.key, metrics.step, metrics.timestamp, metrics.value
                FROM metrics JOIN tags ON tags.run_uuid = metrics.run_uuid AND tags.key = 'digest'"""
-    with closing(sqlite3.connect(database)) as opened:
-        return sorted(opened.execute(query).fetchall())
+    return sorted(rows(database, query))
 
 
-def names(database: Path) -> list[tuple[str, str, str]]:
+def names(database: Path | str) -> list[tuple[str, str, str]]:
     """Every run in MLflow's database that is not deleted: (digest-code, status, reason of a failure)."""
     query = """SELECT digest.value || '-' || code.value, status, coalesce(failure.value, '') FROM runs
                JOIN tags digest ON digest.run_uuid = runs.run_uuid AND digest.key = 'digest'
                JOIN tags code ON code.run_uuid = runs.run_uuid AND code.key = 'code'
                LEFT JOIN tags failure ON failure.run_uuid = runs.run_uuid AND failure.key = 'failure'
                WHERE lifecycle_stage = 'active'"""
-    with closing(sqlite3.connect(database)) as opened:
-        return sorted(opened.execute(query).fetchall())
+    return sorted(rows(database, query))
 
 
-def complete(database: Path, root: Path, runs: list[Run]) -> Stored:
+def complete(database: Path | str, root: Path, runs: list[Run]) -> Stored:
     """What the database holds, which must be every point of these finished runs, each once."""
     there = [one for one in stored(database) if one[0] in {run.digest for run in runs}]
     rounds = Counter(one for one in there if not one[1].startswith("final/"))

@@ -1,4 +1,4 @@
-"""A real MLflow server on an SQLite file, to be killed and started again at the same place."""
+"""A real MLflow server on an SQLite file or another database, to be killed and started again at the same place."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEM
 
 
 class Server:
-    """`mlflow server` below `folder`: mlflow.db, server.log. Port and file stay the same over kills. `with Server(folder) as server:`"""
+    """`mlflow server` below `folder`: mlflow.db, server.log. Port and file stay the same over kills. `with Server(folder) as server:`
 
-    def __init__(self, folder: Path) -> None:
+    store: the address of its database; left out, mlflow.db.
+    """
+
+    def __init__(self, folder: Path, store: str = "") -> None:
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.folder, self.database = folder, folder / "mlflow.db"
+        self.store = store or f"sqlite:///{self.database}"
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -35,7 +39,7 @@ class Server:
     def launch(self) -> None:
         """Start without waiting."""
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.database}"]
+        command += ["--workers", "1", "--backend-store-uri", self.store]
         with open(self.folder / "server.log", "ab") as log:
             self.process = subprocess.Popen(
                 command,

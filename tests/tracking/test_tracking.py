@@ -23,9 +23,10 @@ from tests.verbs import done, fedshift, refused
 
 
 def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_later(
-    trained: Trained, tmp_path: Path, server: Server
+    trained: Trained, tmp_path: Path, each_server: Server
 ) -> None:
     """Segments appear while the follower works; then sidecars are lost, and all is published again: nothing changes."""
+    server = each_server
     project, runs = trained.copy(tmp_path), trained.runs
     away = project / "away"
     for run in runs:
@@ -53,7 +54,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
         for name in ("metrics.parquet", "summary.json"):
             os.replace(away / run.name / name, project / run.directory / name)
     assert f"{len(runs)} finished, 0 unfinished" in finish(follower)
-    there = complete(server.database, project, runs)
+    there = complete(server.store, project, runs)
     assert all(metric.count("/") == 1 for _, metric, *_ in there)
     last = {digest: value for digest, metric, _, _, value in there if metric == "final/ood_acc"}
     frame = pd.read_parquet(project / runs[0].directory / "metrics.parquet").query("split == 'target'")
@@ -64,7 +65,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     half = project / runs[-1].directory / "mlflow.json"
     half.write_text(json.dumps({**json.loads(half.read_text()), "rounds": 3, "status": "RUNNING"}))
     finish(track(project, server.uri, "seeds", "ablation"))
-    assert stored(server.database) == there
+    assert stored(server.store) == there
 
 
 class Broken(BaseHTTPRequestHandler):

@@ -89,9 +89,12 @@ def take(path):
 
 try:
     CLUSTER = Cluster.read(WORKSPACE.root).resources
-    PLAN = the_plan()
-    REQUEST = planfile.request(WORKSPACE, PLAN)
-    take(PLAN)
+    if "--unlock" in sys.argv:  # frees the folder and asks for no run: nothing is planned or read
+        REQUEST = Request.of(config, WORKSPACE.root)
+    else:
+        PLAN = the_plan()
+        REQUEST = planfile.request(WORKSPACE, PLAN)
+        take(PLAN)
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import CHANCE
+from fedshift.analysis.collection.records import batches
 from fedshift.analysis.quantities.select import selected
 from fedshift.files import write_json
 from fedshift.workspace import Workspace
@@ -80,8 +81,13 @@ def diverged(collected: Collected) -> list[str]:
 
 def _not_finite(collected: Collected) -> pa.Table:
     """The keys and rounds of the records that are not finite."""
-    table = pq.read_table(collected.path, columns=[*collected.keys, "round", "value"])
-    return table.filter(pc.invert(pc.fill_null(pc.is_finite(table["value"]), False)))
+    wanted = [*collected.keys, "round", "value"]
+    found = [
+        batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False)))
+        for batch in batches(collected.path, wanted)
+    ]
+    schema = pa.schema([pq.read_schema(collected.path).field(name) for name in wanted])
+    return pa.Table.from_batches(found, schema)
 
 
 def _equal(what: str, value: int, bound: int) -> Comparison:

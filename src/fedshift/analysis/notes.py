@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN
+from fedshift.analysis.collection.records import whole_runs
 from fedshift.experiments.column import recorded
 from fedshift.experiments.quantity import DEFAULT, quantity
 from fedshift.registry import get, title
@@ -122,11 +122,10 @@ def _computed(collected: Collected) -> Iterator[str]:
         finished = collected.runs[
             (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()
         ]
+        lacking = {*zip(finished["digest"], finished["code"], strict=True)}
         names_of = ["digest", "code"]
-        known = pq.read_table(collected.statistics, columns=names_of).group_by(names_of).aggregate([])
-        lacking = set(zip(finished["digest"], finished["code"], strict=True)) - {
-            *zip(*known.to_pydict().values(), strict=True)
-        }
+        for starts, table in whole_runs(collected.statistics, names_of, names_of):
+            lacking -= {*zip(*table.take(starts).to_pydict().values(), strict=True)}
         if lacking:
             yield (
                 f"{len(lacking)} runs were trained before statistics were recorded and have no "

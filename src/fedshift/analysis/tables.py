@@ -202,7 +202,8 @@ def _layer(
 
 def _runs(collected: Collected, method: str, values: dict[str, Any]) -> pd.DataFrame:
     """The planned runs that a cell averages."""
-    runs = collected.runs[collected.runs["method"] == method]
+    runs = collected.runs
+    meant = runs["method"] == method
     for axis, value in values.items():
-        runs = runs[runs[axis] != NONE] if value == AVERAGE else runs[runs[axis] == value]
-    return runs
+        meant &= runs[axis] != NONE if value == AVERAGE else runs[axis] == value
+    return runs[meant]

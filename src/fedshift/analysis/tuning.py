@@ -18,9 +18,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected, is_there, read
 from fedshift.analysis.collection.uses import choice_now
 from fedshift.analysis.layout.page import piped
-from fedshift.analysis.metrics.base import Metric
-from fedshift.analysis.quantities import values
-from fedshift.analysis.quantities.aggregation import AGGREGATE
+from fedshift.analysis.quantities.select import aggregated, named
 from fedshift.analysis.quantities.select import choose as choose_round
 from fedshift.errors import FedshiftError
 from fedshift.experiments.choice import Choice, Chosen, path_of, stage_of
@@ -29,7 +27,6 @@ from fedshift.experiments.quantity import DEFAULT
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import Trial, place
 from fedshift.files import canonical_json, write_text
-from fedshift.registry import get
 from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
@@ -136,11 +133,7 @@ def _name(keys: Iterable[Any]) -> str:
 
 def _scores(collected: Collected) -> dict[str, float]:
     """Keys of a run -> its validation accuracy ALL, percent, in the round that the rule takes."""
-    metric: type[Metric] = get("metrics", DEFAULT)
-    records = values.reported(collected, metric)
-    validation = records[records["split"] == VALIDATION]
-    keys = [*collected.keys, "round"]
-    frame = (100 * AGGREGATE[VALIDATION](validation, keys, metric)).rename(VALIDATION).reset_index()
+    frame = named(collected, aggregated(collected, DEFAULT, [VALIDATION]).reset_index())
     rounds = choose_round(frame, collected.keys, collected.protocol.select)
     rows = rounds[[*collected.keys, VALIDATION]].itertuples(index=False, name=None)
     return {_name(row[:-1]): float(row[-1]) for row in rows}

@@ -41,6 +41,20 @@ class Collected:
         return beside(self.path, "statistics")
 
     @functools.cached_property
+    def aggregated(self) -> dict[tuple[str, str], pd.Series[float]]:
+        """(metric, aggregation) -> its values by run and round, as far as they have been asked for
+        (fedshift.analysis.quantities.select): tables, figures and claims ask for the same ones.
+        """
+        return {}
+
+    @functools.cached_property
+    def places(self) -> dict[tuple[Any, ...], int]:
+        """Keys of a finished run, None where there is no value -> its row in `runs`."""
+        finished = self.runs.loc[self.runs["state"] == "finished", self.keys].astype(object)
+        named = finished.where(finished.notna(), None).itertuples(index=False, name=None)
+        return dict(zip(named, finished.index, strict=True))
+
+    @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
         """The values on each axis that runs have, in the order of the experiment's file."""
         where = f"experiments/{self.experiment.name}.yaml"

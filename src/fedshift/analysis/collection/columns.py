@@ -39,7 +39,7 @@ RUNS = pa.schema(
 )
 OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
 # Joined to records and statistics (fedshift.analysis.quantities.values).
-OWN_SPLIT, REPORTED_STAGE = "own_split", "reported_stage"
+OWN_SPLIT = "own_split"
 # Of curves (fedshift.analysis.quantities.select): accuracies by aggregation, and those that choose rounds.
 ACCURACIES = ("id", "ood", "all", "avg")
 CHOOSING = ("val", "held_out")
@@ -71,7 +71,6 @@ COLUMNS = frozenset(
         *DIAGNOSTICS.names,
         *SIZES,
         OWN_SPLIT,
-        REPORTED_STAGE,
         *ACCURACIES,
         *CHOOSING,
         CHANCE,

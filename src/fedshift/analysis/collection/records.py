@@ -4,13 +4,16 @@ with its keys in front.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.files import atomic_path
@@ -54,29 +57,49 @@ def write(
             writer.write_table(pa.concat_tables(waiting).combine_chunks())
 
 
+def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of what `write` wrote, piece by piece."""
+    with pq.ParquetFile(path) as file:
+        yield from file.iter_batches(columns=columns)
+
+
 def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
     """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment
     share comes twice.
     """
+    names = pq.read_schema(path).names
+    keys = names[: names.index("round")]
+    for starts, table in whole_runs(path, keys, names):
+        for start, end in itertools.pairwise([*starts, len(table)]):
+            owner = table.slice(start, 1).select(keys).to_pylist()[0]
+            yield owner, table.slice(start, end - start).drop_columns(keys)
+
+
+def whole_runs(
+    path: Path, keys: list[str], columns: Sequence[str], rows: int = ROWS_A_GROUP
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """`columns` (`keys` among them) of what `write` wrote, some runs at a time, at most `rows` rows or one
+    run: where each run begins, and the rows. Memory does not grow with the number of runs.
+    """
     with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        keys = names[: names.index("round")]
-        last: dict[str, Any] = {}
-        parts: list[pa.Table] = []
+        rest = file.schema_arrow.empty_table().select(columns)
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
-            for owner, rows in _split(table, keys) if len(table) else ():
-                if parts and owner != last:
-                    yield last, pa.concat_tables(parts)
-                    parts = []
-                last, parts = owner, [*parts, rows.drop_columns(keys)]
-        if parts:
-            yield last, pa.concat_tables(parts)
+            read = file.read_row_group(group, columns=columns).select(columns)
+            table = pa.concat_tables([rest, read]).combine_chunks()
+            starts, last = _starts(table.select(keys)), group == file.num_row_groups - 1
+            end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
+            cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
+            for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
+                within = starts[(starts >= first) & (starts < after)]
+                yield within - first, table.slice(first, after - first)
+            rest = table.slice(end)
 
 
-def _split(table: pa.Table, keys: list[str]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """Runs of rows with equal keys, in order."""
-    owners = pd.DataFrame(table.select(keys).to_pandas()).astype(object).fillna("")
-    starts = [int(place) for place in (owners != owners.shift()).any(axis=1).to_numpy().nonzero()[0]]
-    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        yield table.slice(start, 1).select(keys).to_pylist()[0], table.slice(start, end - start)
+def _starts(keys: pa.Table) -> NDArray[np.int64]:
+    """The first rows of runs of rows with equal keys, in order."""
+    changes = np.zeros(len(keys), bool)
+    changes[:1] = True
+    for column in keys.columns:
+        codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
+        changes[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changes)

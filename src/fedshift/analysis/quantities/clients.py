@@ -8,7 +8,8 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import own
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities.select import named, selected_by_place
+from fedshift.analysis.quantities.values import ROUND
 from fedshift.registry import get
 
 DOMAINS = "domains"  # of a client: its name, several joined by "+"
@@ -21,12 +22,11 @@ def by_client(collected: Collected, metric: str) -> pd.DataFrame:
     rule that takes several rounds (`last_third`) has none: its last round stands for it.
     """
     kind: type[Metric] = get("metrics", metric)
-    keys = [*collected.keys, "round"]
-    reported = own(values.reported(collected, kind))
-    rounds = selected(collected)[keys]
-    frame = reported.merge(rounds, on=keys)[[*keys, "client", "value"]]
+    rounds = selected_by_place(collected)[ROUND]
+    parts = [own(part).merge(rounds, on=ROUND) for part in values.reported(collected, kind)]
+    frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
     frame["value"] *= 100 if kind.percent else 1
-    return frame.merge(domains(collected), on=[*collected.keys, "client"])
+    return named(collected, frame).merge(domains(collected), on=[*collected.keys, "client"])
 
 
 def domains(collected: Collected) -> pd.DataFrame:

@@ -13,8 +13,8 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN_SPLIT
 from fedshift.analysis.metrics.base import Array, Metric
-from fedshift.analysis.quantities.select import selected
-from fedshift.analysis.quantities.values import sets
+from fedshift.analysis.quantities.select import selected_by_place
+from fedshift.analysis.quantities.values import PLACE, ROUND, sets
 
 TARGET = "target"
 
@@ -52,13 +52,13 @@ def confidences(collected: Collected, where: str) -> dict[str, Confidences]:
 
 
 def _sums(collected: Collected, where: str) -> Iterator[tuple[str, Confidences]]:
-    keys = [*collected.keys, "round"]
-    rounds = selected(collected)[keys].assign(chosen=True)
+    rounds = selected_by_place(collected)[ROUND].assign(chosen=True)
     for frame, arrays in sets(collected, _Read):
         own = frame["split"] == frame[OWN_SPLIT]
         held_out = (frame["split"] == TARGET) & (frame["client"] == -1)
-        chosen = frame[keys].merge(rounds, on=keys, how="left")["chosen"].notna().to_numpy()
+        chosen = frame[ROUND].merge(rounds, on=ROUND, how="left")["chosen"].notna().to_numpy()
         mask = chosen & (own if where == "id" else held_out).to_numpy()
-        for method in pd.unique(frame["method"][mask]):
-            rows = mask & (frame["method"] == method).to_numpy()
+        methods = frame[PLACE].map(collected.runs["method"])
+        for method in pd.unique(methods[mask]):
+            rows = mask & (methods == method).to_numpy()
             yield str(method), Confidences(*(arrays[name][rows].sum(0) for name in Confidences._fields))

@@ -6,7 +6,7 @@ fedshift.analysis.quantities.aggregation. Fractions are in percent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from fedshift.analysis.collection.columns import ACCURACIES, CHOOSING
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import AGGREGATE
+from fedshift.analysis.quantities.values import PLACE, ROUND
 from fedshift.errors import FedshiftError
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
@@ -31,23 +32,55 @@ def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame
     NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name
     that is no quantity.
     """
+    return named(collected, by_place(collected, quantities))
+
+
+def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
+    """`curves` with PLACE in place of the keys."""
     wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, *CHOOSING)}
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
-    keys = [*collected.keys, "round"]
-    columns: dict[str, pd.Series[float]] = {}
-    read: dict[tuple[str, bool], pd.DataFrame] = {}
-    for name, (metric_name, aggregation) in wanted.items():
-        metric: type[Metric] = get("metrics", metric_name)
-        sets = (metric_name, aggregation == "pooled")
-        if sets not in read:
-            read[sets] = (values.pooled if aggregation == "pooled" else values.reported)(collected, metric)
-        columns[name] = AGGREGATE[aggregation](read[sets], keys, metric) * (100 if metric.percent else 1)
-    return pd.DataFrame(columns).reset_index()
+    read: dict[tuple[str, bool], list[str]] = {}
+    for metric, aggregation in wanted.values():
+        if (metric, aggregation) not in collected.aggregated:
+            read.setdefault((metric, aggregation == "pooled"), []).append(aggregation)
+    for (metric, pooled), aggregations in read.items():
+        frame = aggregated(collected, metric, aggregations, pooled)
+        collected.aggregated.update({(metric, how): frame[how] for how in aggregations})
+    columns = {name: collected.aggregated[own] for name, own in wanted.items()}
+    return pd.concat(columns, axis=1).sort_index().reset_index()
+
+
+def aggregated(
+    collected: Collected, metric: str, aggregations: Sequence[str], pooled: bool = False
+) -> pd.DataFrame:
+    """A column for each aggregation of a metric; the index is ROUND. pooled: of all clients' own samples as
+    one set.
+    """
+    kind: type[Metric] = get("metrics", metric)
+    factor = 100 if kind.percent else 1
+    empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
+    parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
+    for part in (values.pooled if pooled else values.reported)(collected, kind):
+        parts.append(pd.DataFrame({how: AGGREGATE[how](part, ROUND, kind) * factor for how in aggregations}))
+    return pd.concat(parts[1:] or parts)
+
+
+def named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame with the keys of its runs in front, in place of PLACE."""
+    keys = collected.runs[collected.keys].loc[frame[PLACE]].reset_index(drop=True)
+    return pd.concat([keys, frame.drop(columns=PLACE).reset_index(drop=True)], axis=1)
 
 
 def selected(collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """One row of `curves` per finished run: the round that `rule` chooses, by default the protocol's."""
-    return choose(curves(collected, quantities), collected.keys, rule or collected.protocol.select)
+    return named(collected, selected_by_place(collected, rule, quantities))
+
+
+def selected_by_place(
+    collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()
+) -> pd.DataFrame:
+    """`selected` with PLACE in place of the keys."""
+    return choose(by_place(collected, quantities), [PLACE], rule or collected.protocol.select)
 
 
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:

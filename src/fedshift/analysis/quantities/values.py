@@ -1,26 +1,34 @@
 """Values: a metric on every evaluated set of an experiment's runs, read from records or computed from
 statistics.
+
+Files are read some runs at a time (`whole_runs`), so what comes out is in parts; no run is in two of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.columns import OWN_SPLIT, REPORTED_STAGE
+from fedshift.analysis.collection.columns import OWN_SPLIT
+from fedshift.analysis.collection.records import ROWS_A_GROUP, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
 from fedshift.federation.statistics import union
 
+PLACE = "place"  # of a run: its row in Collected.runs
+ROUND = [PLACE, "round"]
+SETS = 1 << 14  # at a time: their statistics take a hundred times as much as a record
 
-def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
-    """One row per run, round, model and set that tables look at: keys, round, client, split, own_split,
+
+def reported(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]:
+    """One row per run, round, model and set that tables look at: PLACE, round, client, split, own_split,
     train, n, value.
 
     On clients these are of the model and at the stage that a run declares for tables; on held-out domains all
@@ -28,68 +36,70 @@ def reported(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
     no statistics have no rows of a computed metric.
     """
     if metric.recorded:
-        columns = [*collected.keys, *KEYS, "n", "value"]
-        table = pq.read_table(collected.path, columns=columns, filters=[("metric", "==", metric.name)])
-        return _reported(collected, table.to_pandas())
-    parts = [
-        frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
-        for frame, arrays in sets(collected, metric)
-    ]
-    return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
+        for places, table in _parts(collected, collected.path, [*KEYS, "metric", "n", "value"]):
+            own = pc.equal(table["metric"], metric.name)
+            frame = table.filter(own).drop_columns("metric").to_pandas()
+            yield _reported(collected, frame.assign(**{PLACE: places[own.to_numpy()]}))
+        return
+    for frame, arrays in sets(collected, metric):
+        yield frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
 
 
-def pooled(collected: Collected, metric: type[Metric]) -> pd.DataFrame:
+def pooled(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]:
     """As `reported`, but of a computed metric one row per run and round: of all clients' own samples as one
     set.
     """
     if metric.recorded:
-        return reported(collected, metric)
-    parts = []
-    by = [*collected.keys, "round"]
+        yield from reported(collected, metric)
+        return
     for frame, arrays in sets(collected, metric):
-        own = frame.assign(place=range(len(frame)))[frame["split"] == frame[OWN_SPLIT]]
-        own = own.sort_values(by, kind="stable", ignore_index=True)
-        changes = own[by].astype(object).fillna("")
-        starts = np.flatnonzero((changes != changes.shift()).any(axis=1))
+        own = frame.assign(row=range(len(frame)))[frame["split"] == frame[OWN_SPLIT]]
+        own = own.sort_values(ROUND, kind="stable", ignore_index=True)
+        starts = np.flatnonzero((own[ROUND] != own[ROUND].shift()).any(axis=1))
         if len(starts):
-            together = union({name: array[own["place"]] for name, array in arrays.items()}, starts)
+            together = union({name: array[own["row"]] for name, array in arrays.items()}, starts)
             values = metric.compute(*(together[name] for name in metric.reads()))
-            parts.append(own.iloc[starts].assign(value=values, n=together["n"].sum(-1)))
-    return pd.concat(parts) if parts else _reported(collected, _nothing(collected))
-
-
-def _nothing(collected: Collected) -> pd.DataFrame:
-    return pd.DataFrame(columns=[*collected.keys, *KEYS, "n", "value"])
+            yield own.iloc[starts].assign(value=values, n=together["n"].sum(-1))
 
 
 def sets(collected: Collected, metric: type[Metric]) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
-    """The reported sets, and the statistics of them that a metric reads, one part for each number of classes
-    that runs have.
+    """The reported sets, and the statistics of them that a metric reads; those of one part have equally many
+    classes.
     """
     names = list(dict.fromkeys([*metric.reads(), "n"]))
-    table = pq.read_table(collected.statistics, columns=[*collected.keys, *KEYS, *names])
-    classes = pc.list_value_length(table["n"])
-    for width in pc.unique(classes).to_pylist():
-        part = table.filter(pc.equal(classes, width))
-        frame = pd.DataFrame(part.select([*collected.keys, *KEYS]).to_pandas())
-        frame = _reported(collected, frame.assign(place=range(len(frame))))
-        part = part.select(names).take(pa.array(frame.pop("place"), pa.int64()))
-        arrays = {name: as_array(part[name]) for name in names}
-        yield frame.assign(n=arrays["n"].sum(-1)), arrays
+    for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
+        classes = pc.list_value_length(table["n"]).to_numpy()
+        for width in np.unique(classes):
+            part = table.filter(pa.array(classes == width))
+            frame = part.select([*KEYS]).to_pandas().assign(**{PLACE: places[classes == width]})
+            frame = _reported(collected, frame.assign(row=range(len(frame))))
+            part = part.select(names).take(pa.array(frame.pop("row"), pa.int64()))
+            arrays = {name: as_array(part[name]) for name in names}
+            yield frame.assign(n=arrays["n"].sum(-1)), arrays
+
+
+def _parts(
+    collected: Collected, path: Path, columns: list[str], rows: int = ROWS_A_GROUP
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """Rows of finished runs, and the place of each row's run."""
+    keys = collected.keys
+    for starts, table in whole_runs(path, keys, [*keys, *columns], rows):
+        owners = zip(*(table[key].take(starts).to_pylist() for key in keys), strict=True)
+        of_runs = np.array([collected.places.get(owner, -1) for owner in owners])
+        places = np.repeat(of_runs, np.diff([*starts, len(table)]))
+        yield places[places >= 0], table.select(columns).filter(pa.array(places >= 0))
 
 
 def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
     """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and
     the clients' own split.
     """
-    finished = collected.runs[collected.runs["state"] == "finished"].rename(columns={"stage": REPORTED_STAGE})
-    clients = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
-    sizes = clients[collected.keys].assign(
-        **pd.DataFrame(list(clients["clients"]), columns=["client", "train", "test"])
-    )
-    tested = sizes.groupby(collected.keys, dropna=False)["test"].transform("sum") > 0
-    sizes[OWN_SPLIT] = tested.map({True: "test", False: "val"})
-    records = records.merge(finished[[*collected.keys, "evaluates", REPORTED_STAGE]], on=collected.keys)
-    declared = (records["stage"] == records[REPORTED_STAGE]) & (records["model"] == records["evaluates"])
+    runs = collected.runs.loc[records[PLACE].unique(), ["stage", "evaluates", "clients"]]
+    stage, model = (records[PLACE].map(runs[name]) for name in ("stage", "evaluates"))
+    declared = (records["stage"] == stage) & (records["model"] == model)
     records = records[declared | (records["split"] == "target")]
-    return records.merge(sizes, on=[*collected.keys, "client"], how="left")
+    clients = runs["clients"].explode()
+    sizes = pd.DataFrame(list(clients), columns=["client", "train", "test"]).assign(**{PLACE: clients.index})
+    tested = sizes.groupby(PLACE)["test"].transform("sum") > 0
+    sizes[OWN_SPLIT] = tested.map({True: "test", False: "val"})
+    return records.merge(sizes, on=[PLACE, "client"], how="left")

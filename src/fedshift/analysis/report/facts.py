@@ -4,6 +4,7 @@ there.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,19 +22,27 @@ from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
 Summary = dict[str, Any]
+SHOWN = ("code", "dataset", "method", "target", "clients", "environment", "hashes", "costs")
 
 
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
-    """The summary of each finished run by `<digest>-<code>`: from its directory, or from a pack's stamp,
-    which a clone has.
+    """What the page says (SHOWN) of the summary of each finished run, by `<digest>-<code>`: from its
+    directory, or from a pack's stamp, which a clone has.
+
+    Equal parts of summaries are one object: thousands of runs share an environment.
     """
+    known: dict[str, Any] = {}
+
+    def shown(summary: Summary) -> Summary:
+        return {name: known.setdefault(json.dumps(summary[name]), summary[name]) for name in SHOWN}
+
     runs = collected.runs[collected.runs["state"] == "finished"]
     directories = [workspace.run_at(run) for run in runs["run"]]
-    by_run = {run.name: summary for run in directories if (summary := run.summary()) is not None}
+    by_run = {run.name: shown(summary) for run in directories if (summary := run.summary()) is not None}
     names = {run.name for run in directories}
     if len(by_run) < len(names):
         for stamp in workspace.packs():
-            by_run |= {name: summary for name, summary in stamp.finished().items() if name in names}
+            by_run |= {name: shown(summary) for name, summary in stamp.finished().items() if name in names}
     return by_run
 
 
@@ -75,11 +84,13 @@ def partitions(
         summary = by_run.get(Path(row["run"]).name)
         if summary is None:
             continue
-        path = workspace.partition(partition_name(RunSpec.model_validate(summary["spec"])))
-        split = summary["spec"]["partition"]
+        split = json.loads(row["spec"])["partition"]
         point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
         target = summary["target"] or ""
-        if path in seen or target in panels.get(point, {}) or not path.is_file():
+        if target in panels.get(point, {}):
+            continue
+        path = workspace.partition(partition_name(RunSpec.model_validate_json(row["spec"])))
+        if path in seen or not path.is_file():
             continue
         if row["code"] != row["installed"] and summary["hashes"]["partition"] != partition_hash(path):
             continue
