@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def tests(installed: Path, *arguments: str) -> str:
+def played(installed: Path, *arguments: str) -> str:
     """What pytest writes; its temporary folders are its own: what another pytest left behind would warn."""
     own_folder = f"--basetemp={installed.parent / 'basetemp'}"
     return python(installed, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", own_folder, *arguments)
@@ -91,7 +91,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
         "tests/evaluations/test_contract.py",
     )
     chosen = "-k", "fedavgm or convmixer or hardest"
-    said = tests(installed, *suites, *chosen)
+    said = played(installed, *suites, *chosen)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
@@ -106,7 +106,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
 @pytest.mark.slow
 def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> None:
     own = "examples/test_fedavgm.py"
-    said = tests(installed, own)
+    said = played(installed, own)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed in ", said, re.MULTILINE), said
     tested = {name.partition("::")[2].partition("[")[0].removeprefix("TestFedAvgM::") for name in passed}

@@ -22,7 +22,7 @@ from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
 from fedshift.federation.statistics import union
 
-PLACE = "place"  # of a run: its row in Collected.runs
+PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
 SETS = 1 << 14  # at a time: their statistics take a hundred times as much as a record
 
