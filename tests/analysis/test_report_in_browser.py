@@ -112,9 +112,8 @@ def test_every_chart_has_words(opened: Opened) -> None:
 def test_every_curve_bar_and_dot_is_drawn(opened: Opened) -> None:
     panels = len(TARGETS) + 1  # each target, and their average
     lines = re.findall(r'<path class="js-line"[^>]*? d="M[^"]*L[^"]*"', opened.dom)
-    assert len(lines) == len(METHODS) * panels * (
-        1 + 2
-    )  # id: a line; ood, which varies over seeds: a line and a band's edge
+    of_seeds = 2 * (1 + len(SEEDS))  # id and ood: a mean, and a thin line per seed
+    assert len(lines) == len(METHODS) * panels * of_seeds
     bars = re.findall(r'<g class="point"><path d="M[\d.]+,([\d.]+)V([\d.]+)H', opened.dom)
     assert len([1 for foot, top in bars if foot != top]) == len(TARGETS) * 2  # two holders, one class each
     dots = re.findall(r'<path class="point"[^>]*? d="M[^"]*"', opened.dom)
