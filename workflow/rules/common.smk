@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.errors import FedshiftError
-from fedshift.files import is_whole, sha256
+from fedshift.files import date_today, is_whole, sha256
 from fedshift.packstamp import stamp_finished
 from fedshift.planning import hashes, job, planfile
 from fedshift.planning.attempts import Attempts
@@ -85,6 +85,8 @@ def take(path):
             for stamp, runs in packs
             if not is_whole(stamp.path) or any(run.torn for run in runs)
         )
+        for made in (*IMAGES, *PARTITIONED):  # a machine with a wrong clock made them
+            date_today(WORKSPACE.root / made)
 
 
 try:

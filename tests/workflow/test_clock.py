@@ -1,0 +1,21 @@
+"""Images that a machine with a wrong clock has prepared are used like others."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tests.workflow.checkout import Checkout, tiny
+
+
+def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
+    """Snakemake takes what is made of an input of tomorrow for broken, and deletes it each time."""
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    made.run("images")
+    tomorrow = time.time() + 86_400
+    (images,) = (path for path in (made.root / "data" / "prepared" / "digits").iterdir() if path.is_dir())
+    for path in (images, *images.iterdir()):
+        os.utime(path, (tomorrow, tomorrow))
+    made.run("partitions")
+    assert [*(made.root / "data" / "partitions").rglob("*.parquet")]
