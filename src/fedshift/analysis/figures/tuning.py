@@ -19,7 +19,7 @@ from fedshift.workspace import Workspace
 
 ALL = "points tried"
 TAKEN = "chosen"
-APART = 1 / 7  # of the axis, between two ticks that are both written
+APART = 1 / 5  # of the axis, between two ticks that are both written
 
 
 @dataclass(frozen=True)
