@@ -39,7 +39,7 @@ def check(collected: Collected) -> list[Comparison]:
     count = len(collected.runs) if collected.experiment.train else 0
     comparisons = [
         _equal("finished runs", count - len(collected.missing), count),
-        _equal("records that are not finite", len(_not_finite(collected)), 0),
+        _equal("records that are not finite", len(_not_finite(collected, [])), 0),
     ]
     expect, same = (
         collected.experiment.expect,
@@ -70,7 +70,7 @@ def diverged(collected: Collected) -> list[str]:
     """Each run with records that are not finite, by its row and axes, and the round from which on: "fedavg
     target=photo seed=0: from round 1 on".
     """
-    found = _not_finite(collected).to_pandas()
+    found = _not_finite(collected, [*collected.keys, "round"]).to_pandas()
     first = found.groupby(collected.keys, sort=False, dropna=False)["round"].min().reset_index()
     return [
         " ".join([str(row["method"]), *(f"{axis}={row[axis]}" for axis in collected.keys[1:])])
@@ -79,9 +79,9 @@ def diverged(collected: Collected) -> list[str]:
     ]
 
 
-def _not_finite(collected: Collected) -> pa.Table:
-    """The keys and rounds of the records that are not finite."""
-    wanted = [*collected.keys, "round", "value"]
+def _not_finite(collected: Collected, columns: list[str]) -> pa.Table:
+    """The records that are not finite: these columns, and the value; a check reads no more than that."""
+    wanted = [*columns, "value"]
     found = [
         batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False)))
         for batch in batches(collected.path, wanted)

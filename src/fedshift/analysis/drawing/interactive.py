@@ -8,7 +8,6 @@ import math
 import textwrap
 from collections.abc import Iterable
 from itertools import groupby
-from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -204,5 +203,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.ticks is not None:
         options |= {"tickvals": [*axis.ticks], "ticktext": [*axis.ticks.values()]}
     if axis.limits is not None:
-        options |= {"range": [log10(end) for end in axis.limits] if axis.scale == "log" else [*axis.limits]}
+        options |= {
+            "range": [math.log10(end) for end in axis.limits] if axis.scale == "log" else [*axis.limits]
+        }
     return options
