@@ -17,6 +17,7 @@ import tests
 from tests.conftest import ROOT
 from tests.reference import FOLDER, SEEN_FILE, Reference, leaves
 
+pytestmark = pytest.mark.slow
 FILES = sorted(path.name for path in FOLDER.iterdir())
 
 

@@ -174,3 +174,21 @@ def test_exit_code_says_whether_something_is_wrong(project: Path) -> None:
     wrong = [line for line in demo.output.splitlines() if line.startswith("!!")]
     assert demo.exit_code == (1 if wrong else 0)
     assert "comes with its library" in demo.output
+
+
+@pytest.mark.parametrize(("shared", "said"), [(1.0, "; 2 at once do the work of 2.0,"), (0.5, "of 1.0,")])
+def test_cores_that_share_one_are_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch, shared: float, said: str
+) -> None:
+    """The first measurement is of one core alone, the next two of both."""
+    rates = iter([40.0, 40.0 * shared, 40.0 * shared])
+    monkeypatch.setattr(machine, "_products", lambda: next(rates))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    (found,) = machine.cores(Workspace(project), Request(("demo",)))
+    assert said in found.text
+
+
+def test_one_core_is_not_compared_with_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    (found,) = machine.cores(Workspace(project), Request(("demo",)))
+    assert "at once" not in found.text and machine._products() > 0

@@ -32,7 +32,7 @@ def test_profile_against_a_live_cluster(
     def told() -> list[tuple[str, str]]:
         return [(finding.state, finding.text) for finding in slurm_cluster.check(workspace, asked)]
 
-    assert told() == [("ok", "partitions gpu; jobs go to gpu")]
+    assert told() == [("ok", "partitions gpu, urgent; jobs go to gpu")]
     config.write_text("slurm-status-command: sacct\n")
     assert "accounting is off" in told()[-1][1]
     config.write_text("slurm-status-command: squeue\n")

@@ -18,8 +18,8 @@ from tests.data.conftest import draw, plant
 
 def test_canonical_order_is_domains_classes_then_sorted_names(tmp_path: Path) -> None:
     plant(tmp_path, PACS.domains, PACS.classes, each=1)
-    for name in ("10.png", "9.png", "B.PNG"):
-        draw(tmp_path / "cartoon" / "dog" / name, seed=hash(name) % 1000)
+    for seed, name in enumerate(("10.png", "9.png", "B.PNG"), start=9001):
+        draw(tmp_path / "cartoon" / "dog" / name, seed=seed)
     index = PACS().index(tmp_path)
     assert list(dict.fromkeys(index["domain"])) == list(PACS.domains)
     assert list(index["path"][7:11]) == [

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.schema import Claim, Compared
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
@@ -81,6 +81,17 @@ def plan(root: Path, **keys: Any) -> Any:
         (
             {"claims": {"HF-C04.1": {"metric": "ood", "where": {"target": "inc"}}}},
             ("claims.HF-C04.1.where.target", "unknown value of this axis 'inc'", "'ink'"),
+        ),
+        (
+            {
+                "claims": {
+                    "HF-C04.1": {
+                        "metric": "ood",
+                        "rows": {"FedAvg": {"row": "fedavg", "range": ["fedprox"], "peak": ["fedprox"]}},
+                    }
+                }
+            },
+            ("claims.HF-C04.1.rows.FedAvg", "both `range` and `peak`"),
         ),
         ({"methods": {}}, ("'methods'", "at least 1")),
         ({"methods": {"fedprox": {"method": "fedavg"}}}, ("fedprox", "'method'", "fedavg")),

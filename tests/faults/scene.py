@@ -106,6 +106,10 @@ class Scene:
         self.runs = planfile.runs(self.plan)
         self.writers.watch(self.checkout.root / run.directory for run in self.runs)
 
+    def stamps(self) -> list[Path]:
+        """Of the packs that are asked for, whether they are there or not; those of earlier acts mean nothing."""
+        return sorted({self.checkout.root / "results" / "packs" / f"{run.pack}.json" for run in self.runs})
+
     def start(self) -> None:
         """What a user does after a crash: unlock, start again."""
         profile, options = ("slurm", HASTE) if self.cluster else ("profiles/ci", ())

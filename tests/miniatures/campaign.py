@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedshift.analysis.layout.page import piped
@@ -28,8 +29,8 @@ BEGIN, END = "<!-- played: written by `make miniatures` -->", "<!-- end of what 
 CLAIMED = ("confirmed", "refuted", "undecided")
 
 
-def table(done: Sequence[Played], missing: int) -> str:
-    """What was played, as Markdown."""
+def table(done: Sequence[Played], missing: int, by: Mapping[str, int]) -> str:
+    """What was played, as Markdown; by: commit -> how many it played."""
     heads = [
         "experiment",
         "runs",
@@ -48,7 +49,10 @@ def table(done: Sequence[Played], missing: int) -> str:
         {word: sum(one.claims.get(word, 0) for one in done) for word in CLAIMED},
     )
     left = f"; {missing} experiments were not played" if missing else ""
-    head = f"Made by `{commit(REPOSITORY)}` on {machine()}: {len(done)} experiments, {total.seconds / 60:.0f} CPU minutes{left}."
+    players = " and ".join(
+        f"`{name}` ({count})" if len(by) > 1 else f"`{name}`" for name, count in by.items()
+    )
+    head = f"Made by {players} on {machine()}: {len(done)} experiments, {total.seconds / 60:.0f} CPU minutes{left}."
     return head + "\n\n" + piped([heads, *rows, _row("all", total)], ["---", *["---:"] * (len(heads) - 1)])
 
 
@@ -82,11 +86,12 @@ def main() -> None:
             print(f"{name}: failed\n{error}", flush=True)
             continue
         _file(name).parent.mkdir(parents=True, exist_ok=True)
-        _file(name).write_text(json.dumps(one._asdict()))
+        _file(name).write_text(json.dumps({"commit": commit(REPOSITORY), "played": one._asdict()}))
         print(f"{name}: {one.new} of {one.runs} runs trained, {one.seconds:.0f} s", flush=True)
-    done = [Played(**json.loads(_file(name).read_text())) for name in every if _file(name).exists()]
+    files = [json.loads(_file(name).read_text()) for name in every if _file(name).exists()]
+    done = [Played(**file["played"]) for file in files]
     checkout.python("-m", "fedshift", "scorecard")
-    text = table(done, len(every) - len(done))
+    text = table(done, len(every) - len(done), Counter(file["commit"] for file in files))
     print(text)
     if chosen.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)

@@ -136,6 +136,7 @@ def test_an_equivalent_mutant_is_counted_and_not_played(tmp_path: Path) -> None:
     assert "| 2 | 0 | 0 | 0 | 0 | 2 |  |" in summary(verdicts, ROOT, "0123abc", 0, 1.0)
 
 
+@pytest.mark.slow
 def test_tests_kill_mutants_and_equivalent_ones_survive(tmp_path: Path) -> None:
     """All of the engine's average, in a process of its own, as `make mutants` starts it, with no mutant named equivalent."""
     (tmp_path / "none.yaml").write_text("[]")

@@ -1,4 +1,4 @@
-"""A Slurm of its own on this machine: two nodes with pretended GPUs, loopback only, no /etc files, no systemd.
+"""A Slurm of its own on this machine: nodes with pretended GPUs, loopback only, no /etc files, no systemd.
 
 python -m tests.slurm.cluster start|stop FOLDER; `start` prints the environment that commands need.
 """
@@ -12,7 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,7 @@ import pytest
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "sinfo")
 ADMIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-NODES, CPUS, GPUS, MEMORY_MB = 2, 8, 2, 64000
+CPUS, GPUS, MEMORY_MB = 8, 2, 64000  # of a node
 
 CONFIGURATION = """\
 ClusterName=fedshift
@@ -49,12 +51,15 @@ SlurmdParameters=config_overrides
 GresTypes=gpu
 SchedulerParameters=batch_sched_delay=0,bf_interval=2
 JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 KillWait=10
 SlurmdTimeout=10
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 {nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500 State=UP
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=9 PreemptMode=OFF
 """
 
 
@@ -82,6 +87,7 @@ class Cluster:
     """Daemons whose files and process ids lie in `folder`. Keep its path short: a socket's name may have 107 characters."""
 
     folder: Path
+    nodes: int = 2
 
     @property
     def environment(self) -> dict[str, str]:
@@ -108,10 +114,10 @@ class Cluster:
         )
         self.call("slurmctld", "-c")
         self._wait(lambda: "UP" in self.call("scontrol", "ping", check=False))
-        for node in range(NODES):
+        for node in range(self.nodes):
             self.start_node(node)
         self._wait(
-            lambda: self.call("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).strip() == str(NODES)
+            lambda: self.call("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).strip() == str(self.nodes)
         )
 
     def start_node(self, node: int) -> None:
@@ -128,7 +134,7 @@ class Cluster:
             self.call("scancel", job, check=False)
         with contextlib.suppress(TimeoutError):
             self._wait(lambda: not self.call("squeue", "-h", check=False).strip(), 20)
-        for name in (*(f"slurmd-n{node}" for node in range(NODES)), "slurmctld", "munge"):
+        for name in (*(f"slurmd-n{node}" for node in range(self.nodes)), "slurmctld", "munge"):
             self.stop_daemon(name)
 
     def stop_daemon(self, name: str, number: int = signal.SIGTERM) -> None:
@@ -153,16 +159,16 @@ class Cluster:
             socket.gethostname().partition(".")[0],
             subprocess.check_output(["id", "-un"], text=True).strip(),
         )
-        ports = free_ports(NODES + 1)
+        ports = free_ports(self.nodes + 1)
         each = f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{GPUS} State=UNKNOWN"
         nodes = "\n".join(
             f"NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[node + 1]} {each}"
-            for node in range(NODES)
+            for node in range(self.nodes)
         )
         text = CONFIGURATION.format(host=host, user=user, folder=self.folder, ports=ports, nodes=nodes)
         (self.folder / "slurm.conf").write_text(text)
         lines = []
-        for node in range(NODES):
+        for node in range(self.nodes):
             for gpu in range(GPUS):
                 device = self.folder / "gpus" / f"n{node}-{gpu}"
                 device.symlink_to("/dev/null")
@@ -188,6 +194,19 @@ class Cluster:
             if time.monotonic() > end:
                 raise TimeoutError(f"not ready within {seconds} s")
             time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def running(nodes: int = 2) -> Iterator[Cluster]:
+    """A cluster of so many nodes for the block; skips the test where Slurm is not installed."""
+    require_slurm()
+    with tempfile.TemporaryDirectory(prefix="slurm") as folder:
+        made = Cluster(Path(folder), nodes)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
 def free_ports(count: int) -> list[int]:

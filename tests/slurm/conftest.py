@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster, require_slurm
+from tests.slurm.cluster import Cluster, running
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Two nodes with two pretended GPUs each."""
-    require_slurm()
-    with tempfile.TemporaryDirectory(prefix="slurm") as folder:
-        made = Cluster(Path(folder))
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with running() as made:
+        yield made

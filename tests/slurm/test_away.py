@@ -27,8 +27,8 @@ def back(cluster: Cluster) -> None:
 
 def waiting(root: Path) -> set[int]:
     """Processes that ask for the partitions, and submit a job."""
-    folder = str(root / "workflow" / "slurm")
-    return {pid for pid, command in of_folder(root).items() if command.startswith(f"/bin/sh {folder}/s")}
+    scripts = tuple(f"/bin/sh {root}/workflow/slurm/{name} " for name in ("sbatch", "sinfo"))
+    return {pid for pid, command in of_folder(root).items() if command.startswith(scripts)}
 
 
 def test_jobs_are_submitted_once_the_controller_is_back(cluster: Cluster, tmp_path: Path) -> None:
@@ -70,3 +70,20 @@ def test_patience_ends(cluster: Cluster, tmp_path: Path) -> None:
     gone = subprocess.run([wrapper], env=environment, text=True, capture_output=True, check=False)
     assert gone.returncode == 1
     assert gone.stderr.count("the controller does not answer: again in 5 s") == 1
+
+
+@pytest.mark.parametrize(("answers", "told"), [("echo 'MinJobAge = 77 sec'", "77"), ("exit 1", "300")])
+def test_the_plugin_stays_with_squeue(tmp_path: Path, answers: str, told: str) -> None:
+    """Without an answer it would ask sacct, which waits for ever where accounting is off."""
+    real = tmp_path / "scontrol"
+    real.write_text(f"#!/bin/sh\n[ \"$*\" = 'show config' ] || {{ echo other; exit 3; }}\n{answers}\n")
+    real.chmod(0o755)
+    (tmp_path / "in").mkdir()
+    wrapper = shutil.copy(REPOSITORY / "workflow" / "slurm" / "scontrol", tmp_path / "in" / "scontrol")
+    environment = os.environ | {"PATH": f"{tmp_path / 'in'}:{tmp_path}:{os.environ['PATH']}"}
+    asked = subprocess.run(
+        [wrapper, "show", "config"], env=environment, text=True, capture_output=True, check=True
+    )
+    assert asked.stdout == f"MinJobAge = {told} sec\n"
+    other = subprocess.run([wrapper, "ping"], env=environment, text=True, capture_output=True, check=False)
+    assert (other.stdout, other.returncode) == ("other\n", 3)

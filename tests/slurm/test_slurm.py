@@ -58,6 +58,7 @@ def test_dry_run_needs_no_slurm(tmp_path: Path) -> None:
 
 def test_slurm_trains_the_same_numbers(cluster: Cluster, local: Checkout, tmp_path: Path) -> None:
     """Packs of two, both at once: other processes, other nodes, the same weights and metrics."""
+    (cluster.folder / "plans").unlink(missing_ok=True)
     there = Checkout.made(tmp_path, {"demo": EXPERIMENT}, "experiments: [demo]\npack: 2\nparallel: 2\n")
     shutil.copy(there.root / "slurm" / "cluster.example.yaml", there.root / "slurm" / "cluster.yaml")
     done = there.snakemake("metrics", *HASTE, profile="slurm", **cluster.environment)

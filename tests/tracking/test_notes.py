@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.followed import followed
 from tests.tracking.conftest import Trained
 from tests.verbs import done, fedshift
 
 
+@pytest.mark.slow
 def test_a_page_shows_its_table_and_says_where_runs_are_compared(trained: Trained, tmp_path: Path) -> None:
     from mlflow import MlflowClient
 

@@ -22,6 +22,7 @@ from tests.tracking.server import Server
 from tests.verbs import done, fedshift, refused
 
 
+@pytest.mark.slow
 def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_later(
     trained: Trained, tmp_path: Path, each_server: Server
 ) -> None:
@@ -80,6 +81,7 @@ class Broken(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: Path) -> None:
     """hFedF's alpha stands in no declaration, FedProx's mu on an axis."""
     project = trained.copy(tmp_path)
@@ -98,7 +100,7 @@ def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: 
     assert not any(method == "fedprox" and key == "method.params.mu" for method, key, _ in there)
 
 
-@pytest.mark.parametrize("trouble", ["absent", "500", "hangs"])
+@pytest.mark.parametrize("trouble", ["absent", "500", pytest.param("hangs", marks=pytest.mark.slow)])
 def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
     trained: Trained, tmp_path: Path, server: Server, trouble: str
 ) -> None:

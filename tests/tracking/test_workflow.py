@@ -21,7 +21,7 @@ from tests.tracking.conftest import complete, finish, names, stored, track, unti
 from tests.tracking.server import Server
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

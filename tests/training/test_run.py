@@ -131,9 +131,8 @@ def trained(path: Path) -> int:
     return 3 * int(values["round"]) + int(values.get("progress/done", 0))
 
 
-@pytest.mark.parametrize(
-    "method", ["fedbn", "fdse", *(pytest.param(m, marks=pytest.mark.slow) for m in ("scaffold", "ditto"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedbn", "fdse", "scaffold", "ditto"])
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

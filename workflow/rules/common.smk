@@ -26,7 +26,7 @@ WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in whi
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one
 # re-runs nothing.
 BIN = str(Path(sys.executable).parent)
-# Before all: sinfo, sbatch and srun that wait for a controller that is away.
+# Before all: Slurm's commands that bear with a controller that is away.
 PATIENT = str(Path(workflow.basedir) / "workflow" / "slurm")
 os.environ.update(
     PATH=os.pathsep.join([PATIENT, BIN, *filter(None, [os.environ.get("PATH")])]),

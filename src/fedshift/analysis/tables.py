@@ -28,7 +28,7 @@ from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import METRIC, Table
+from fedshift.experiments.table import METRIC, Table
 from fedshift.experiments.uneven import AVERAGE, marked
 from fedshift.files import write_text
 from fedshift.registry import get

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedshift.doctor.finding import Finding, words
@@ -17,13 +18,16 @@ from fedshift.rundir import State
 from fedshift.workspace import Workspace
 
 SECONDS = 0.15  # of matrix products for each precision
+AT_ONCE = 8  # cores that are tried together
 SIZE = {"cpu": 768, "cuda": 4096}  # rows of the square matrices
 WORTH = 1.3  # a gain in speed below which the lower precision is not worth its rounding
 SPARE_GB = 5.0  # free beside what runs need
 
 
 def cores(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Always "ok"; the load of other processes is reported."""
+    """Always "ok"; the load of other processes is reported, and how much more all usable cores compute than
+    one of them: virtual cores may share one.
+    """
     usable, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
     quota = words("/sys/fs/cgroup/cpu.max")
     limited = quota[:1] not in ([], ["max"])
@@ -34,7 +38,9 @@ def cores(workspace: Workspace, request: Request) -> Iterator[Finding]:
     busy = f"; load {average:.1f}" + (
         ": others are busy here, times will be long" if average > usable else ""
     )
-    text = f"{usable} of {present} cores{allowed}, {free:.0f} of {total:.0f} GiB free{busy}"
+    at_once = min(usable, AT_ONCE)
+    gain = f"; {at_once} at once do the work of {_together(at_once):.1f}" if at_once > 1 else ""
+    text = f"{usable} of {present} cores{allowed}{gain}, {free:.0f} of {total:.0f} GiB free{busy}"
     yield Finding("cores", "ok", text)
 
 
@@ -131,3 +137,28 @@ def _gigaflops(kind: str, precision: str) -> float:
     del value
     torch.set_num_threads(threads)
     return 2 * size**3 / best / 1e9
+
+
+def _together(count: int) -> float:
+    """How many times as much `count` threads compute at once as one of them alone."""
+    import torch
+
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(count) as pool:
+        alone = pool.submit(_products).result()
+        rates = [pool.submit(_products) for _ in range(count)]
+        gain = sum(rate.result() for rate in rates) / alone
+    torch.set_num_threads(threads)
+    return gain
+
+
+def _products() -> float:
+    """Matrix products a second, on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    matrix, done, began = torch.ones(SIZE["cpu"], SIZE["cpu"]), 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < SECONDS:
+        matrix @ matrix
+        done += 1
+    return done / passed

@@ -28,16 +28,22 @@ def available(workspace: Workspace) -> list[str]:
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
 
+def _has(workspace: Workspace, name: str) -> bool:
+    """Whether there is such a file, asked without a listing: `load` is called for every printed number."""
+    inside = Path(name).as_posix() == name and not {"..", "/"} & {*Path(name).parts}
+    return inside and (workspace.experiments / f"{name}.yaml").is_file()
+
+
 def load(workspace: Workspace, name: str) -> Experiment:
     """Read experiments/<name>.yaml; `<name>.tuning` is its tuning. Raises FedshiftError that names the file,
     the key and the nearest valid name.
     """
     base = name.removesuffix(TUNING)
-    if base != name and base in available(workspace):
+    if base != name and _has(workspace, base):
         experiment = load(workspace, base)
         known = protocol(workspace, experiment.protocol)
         return tuning.stage(experiment, known, trials(workspace, experiment))
-    if name not in available(workspace):
+    if not _has(workspace, name):
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
@@ -129,9 +135,11 @@ class _Once(yaml.SafeLoader):
 
 
 @functools.lru_cache(512)
-def _parsed(text: str) -> Any:
+def _parsed(text: str, path: Path) -> Any:
     """An experiment reads its protocol and presets once for each method."""
-    return yaml.load(text, _Once)
+    value = yaml.load(text, _Once)
+    _check_plain(value, path)
+    return value
 
 
 def _check_plain(value: Any, path: Path) -> None:
@@ -161,8 +169,7 @@ def _check_plain(value: Any, path: Path) -> None:
 def read(path: Path) -> Partial:
     """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
     try:
-        value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8")))
-        _check_plain(value, path)
+        value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8"), path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
     except (RecursionError, ValueError) as error:  # YAML's words that Python has no value for: 2001-02-30

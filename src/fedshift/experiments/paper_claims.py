@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedshift.errors import FedshiftError, unknown
-from fedshift.experiments.schema import Claim, Compared, Experiment
+from fedshift.experiments.claim import Claim, Compared
+from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # on a side of a claim
@@ -74,7 +75,7 @@ def _chosen(claim: Claim, name: str) -> list[str | Compared]:
 def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
     """A side with what the claim says for all of them."""
     side = Compared(row=chosen) if isinstance(chosen, str) else chosen
-    for row in [] if side.experiment else [side.row, *side.range]:
+    for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
         if row not in experiment.rows:
             raise unknown(where, "row of this experiment", row, experiment.rows)
     return Compared(
@@ -84,6 +85,7 @@ def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, wher
         rounds=side.rounds or claim.rounds,
         experiment=side.experiment or experiment.name,
         range=side.range,
+        peak=side.peak,
         plus=[_complete(other, claim, experiment, where) for other in side.plus],
         minus=[_complete(other, claim, experiment, where) for other in side.minus],
     )

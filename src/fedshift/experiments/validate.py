@@ -12,11 +12,13 @@ import yaml
 
 from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.axes import Axis
+from fedshift.experiments.claim import Compared
 from fedshift.experiments.column import column
 from fedshift.experiments.figures import asked_for, check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
-from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Experiment
+from fedshift.experiments.schema import FIELD, LAYER, Experiment
+from fedshift.experiments.table import METRIC
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace

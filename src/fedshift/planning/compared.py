@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from fedshift.experiments.claim import Compared
 from fedshift.experiments.paper_claims import paper_claims
-from fedshift.experiments.schema import Compared, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.experiments.sides import sides, table_of
 from fedshift.workspace import Workspace
 

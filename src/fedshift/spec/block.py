@@ -22,9 +22,10 @@ class Closed(BaseModel):
     @classmethod
     def _no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
         """`true` is no number, though Python takes it for 1."""
-        kind = cls.model_fields[str(info.field_name)].annotation
-        if isinstance(value, bool) and {int, float} & {kind, *get_args(kind)}:
-            raise ValueError("must be a number, not true or false")
+        if isinstance(value, bool):
+            kind = cls.model_fields[str(info.field_name)].annotation
+            if {int, float} & {kind, *get_args(kind)}:
+                raise ValueError("must be a number, not true or false")
         return value
 
 
@@ -37,8 +38,11 @@ def closed(block: type[Block], value: object, where: str) -> Block:
 
 
 def _explain(block: type[BaseModel], error: ValidationError, where: str) -> FedshiftError:
-    """The first mistake of a validation, an unknown key before all: a misspelled one is missing, too."""
-    first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
+    """The first mistake of a validation, an unknown key before all: a misspelled one is missing, too; and
+    last that a value is no text or no list, which is said of each of several forms that it might have had.
+    """
+    rank = {"extra_forbidden": 0, "string_type": 2, "list_type": 2}
+    first = min(error.errors(), key=lambda mistake: rank.get(mistake["type"], 1))
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))

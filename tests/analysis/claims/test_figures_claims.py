@@ -119,6 +119,30 @@ def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
     assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "confirmed")  # 20, 21, 22 less 5
 
 
+@pytest.mark.parametrize(("best", "expected"), [("beta-2", "refuted"), ("beta-1", "confirmed")])
+def test_where_rows_have_their_peak(project: Project, best: str, expected: str) -> None:
+    """tau's is in the middle; beta's at its end, or in the middle."""
+    rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-0": 0.5, "beta-1": 0.55, "beta-2": 0.55}
+    rows[best] = 0.6
+    lrs = {
+        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (i + 1)}} for i, label in enumerate(rows)
+    }
+    claim = {
+        "metric": "all",
+        "margin": 34,
+        "rows": {
+            "FDSE (tau varied)": {"row": "tau-1", "peak": ["tau-2", "tau-3"]},
+            "FDSE (beta varied)": {"row": "beta-0", "peak": ["beta-1", "beta-2"]},
+        },
+    }
+    project.declare(methods=lrs, axes={"seed": [0, 1, 2]}, claims={"FDSE-C31.1": claim})
+    for cell in expand(project.workspace, load(project.workspace, "toy")):
+        project.add(cell.label, {1: accuracy((rows[cell.label],) * 2)}, spec=cell.spec, **cell.axes)
+    (verdict,) = verdicts(project.workspace, project.collect())
+    assert verdict.statement == "peak of tau-1, tau-2, tau-3 ~ peak of beta-0, beta-1, beta-2, all"
+    assert (verdict.differences[0].mean, verdict.verdict) == (-50 * (best == "beta-2"), expected)
+
+
 def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected) -> None:
     path = project.workspace.root / "experiments" / "toy.yaml"
     path.write_text(path.read_text().replace("- beta-2", "- beta-9"))

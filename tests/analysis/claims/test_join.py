@@ -140,7 +140,7 @@ def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("  seconds:", "  customers:", r"needs: unknown reason 'customers'"),
+        ("  outlines:", "  customers:", r"needs: unknown reason 'customers'"),
     ],
 )
 def test_a_claim_without_place_and_reason_is_an_error(
@@ -162,4 +162,4 @@ def test_a_claim_without_place_and_reason_is_untested(tmp_path: Path, printed: l
     (tmp_path / "reference").symlink_to(ROOT / "reference")
     (tmp_path / "experiments").mkdir()
     alone = {one.claim: one.reason for one in join(Workspace(tmp_path), printed)}
-    assert alone["FDSE-C01.1"] == UNTESTED and alone["FDSE-C30.1"] == NEEDS["seconds"]
+    assert alone["FDSE-C01.1"] == UNTESTED and alone["SF-C41.1"] == NEEDS["outlines"]

@@ -69,6 +69,14 @@ def test_lines_that_the_last_panel_lacks_are_named_where_they_are() -> None:
     assert [text.get_text() for text in last.texts] == ["a"]
 
 
+def test_a_name_is_joined_to_the_end_of_its_line() -> None:
+    """Not to what stands above or below it at the panel's edge."""
+    short, long = Series("a", "mean", [0, 1], [1, 2]), Series("b", "mean", [0, 2], [2, 3])
+    panel = Panel([short, long], Axis("x"), Axis("y"))
+    (axes,) = static.draw(Panels("Toy", [Row([panel])], ["a", "b"]), "A toy").axes
+    assert {text.get_text(): text.xy for text in axes.texts} == {"a": (1, 2), "b": (2, 3)}  # type: ignore[attr-defined]
+
+
 def test_a_bar_beyond_the_limits_ends_there_with_an_arrow() -> None:
     spread = Spread([-9.0], [1.0], "bar", "x")
     series = Series("a", "mean", [0.0], [0.0], "square", spread)

@@ -12,6 +12,7 @@ import pytest
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.quantities.clients import domains
 from fedshift.errors import FedshiftError
 from fedshift.experiments.figures import figures
 
@@ -104,6 +105,14 @@ def test_similarity_of_each_pair_of_clients(project: Project) -> None:
         assert (values["mark"] == "run").sum() == 3 * 2 * 4
     assert seen == [{"0–1": 0.205, "0–2": 0.505, "1–2": 0.905}, {"0–1": 0.205, "0–2": 0.905, "1–2": 0.505}]
     assert drawn(project, found)
+
+
+def test_pairs_of_clients_are_called_by_their_domains(project: Project) -> None:
+    """Where each has one; runs that hold out different domains have different clients."""
+    found = trained(project, ["cka"], "cka")
+    evaluate(project, found, "cka", "cka", lambda run: [{"client": 0, "other": 1, "images": 5, "cka": 0.3}])
+    names = domains(found).sort_values("client")["domains"].unique()
+    assert {*table(panels(project, found))["x"]} == {"–".join(names)} and len(names) == 2
 
 
 def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None:

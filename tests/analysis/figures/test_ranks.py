@@ -30,6 +30,7 @@ def test_methods_lie_by_rank_with_half_a_critical_difference_to_each_side(projec
     assert [mark.label for mark in series] == [ALIKE, APART if 2 * half <= 1 else ALIKE, APART]
     assert series[1].spread is not None and series[1].spread.low == [pytest.approx(2 - half)]
     (axes,) = static.draw(panels, "A toy").axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]  # there is no other rank
     assert [label.get_text() for label in axes.get_yticklabels()] == ["ditto", "fedbn", "fedavg"]
 
 

@@ -45,10 +45,13 @@ def test_right_and_wrong_in_and_out_of_distribution(project: Project) -> None:
     ]  # fmt: skip
     assert (shares(panels, 0, RIGHT), shares(panels, 0, WRONG)) == ({0.925: 75.0}, {0.975: 25.0})
     assert (shares(panels, 1, RIGHT), shares(panels, 1, WRONG)) == ({0.525: 25.0}, {0.575: 75.0})
-    (curve,) = [one for one in panels.rows[2].panels[0].series if one.label == CURVE]
+    curve, few = [one for one in panels.rows[2].panels[0].series if one.label == CURVE]
+    assert (few.x, few.y) == (curve.x, curve.y)  # of eight samples
     assert (curve.x, curve.y) == ([pytest.approx(0.975)], [pytest.approx(75)])
     assert panels.rows[2].panels[0].inside == "ECE 22.5%"  # 97.5 sure, 75 right
     assert panels.rows[3].panels[0].inside == "ECE 27.5%"
+    _, few = [one for one in panels.rows[3].panels[0].series if one.label == CURVE]
+    assert not few.x  # of twelve
     assert len(static.draw(panels, "A toy").axes) == 4
 
 

@@ -57,13 +57,14 @@ def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Pro
     assert means["x"].tolist() == ["0.1", "1", "10"]
     assert means["y"].tolist() == pytest.approx([42, 52, 62])  # seeds: 40, 42, 44
     assert (means["high"] - means["y"]).tolist() == pytest.approx([2, 2, 2])  # their standard deviation
-    assert panels.note == "band: ± one standard deviation over seeds; mean over target"
+    assert panels.note == "band: ± one standard deviation over seeds; mean over held-out domain"
     assert rows(panels, label="local", mark="mean")["y"].tolist() == pytest.approx([47, 57, 67])
     assert panels.text.startswith("Accuracy against clip. y: out-of-distribution accuracy (%). x: clip.")
 
 
 @pytest.mark.parametrize(
-    ("seeds", "note"), [(1, "mean over target"), (2, "thin lines: single seeds; mean over target")]
+    ("seeds", "note"),
+    [(1, "mean over held-out domain"), (2, "thin lines: single seeds; mean over held-out domain")],
 )
 def test_fewer_seeds_have_thin_lines_and_no_band(project: Project, seeds: int, note: str) -> None:
     collected = toy(project, seeds=seeds)
@@ -175,18 +176,24 @@ def test_published_points_of_the_same_experiment_stand_beside(
 MU = {0.01: 0.5, 0.1: 0.6, 1.0: 0.3}
 
 
-def against_mu(project: Project, of: dict[float, float], fedavg: float = 0.55) -> list[tuple[str, float]]:
-    """FedProx's rows by the mu in their runs, whatever the rows are called, with FedAvg as a level."""
+def against_mu(
+    project: Project, of: dict[float, float], fedavg: float = 0.55, seeds: tuple[int, ...] = (0,)
+) -> pd.DataFrame:
+    """FedProx's rows by the mu in their runs, whatever the rows are called, with FedAvg as a level; seed 1 has 10 points more."""
     rows = {
         f"row-{place}": {"method": {"name": "fedprox", "params": {"mu": mu}}} for place, mu in enumerate(of)
     }
-    project.declare(methods={"fedavg": None, **rows}, axes={"seed": [0]})
-    by_mu = {cell.label: cell for cell in expand(project.workspace, load(project.workspace, project.name))}
-    for label, ood in zip(["fedavg", *rows], [fedavg, *of.values()], strict=True):
-        cell = by_mu[label]
-        project.add(label, {1: accuracy((0.5, 0.5), ood=ood)}, spec=cell.spec, **cell.axes)
+    project.declare(methods={"fedavg": None, **rows}, axes={"seed": [*seeds]})
+    oods = dict(zip(["fedavg", *rows], [fedavg, *of.values()], strict=True))
+    for cell in expand(project.workspace, load(project.workspace, project.name)):
+        ood = oods[cell.label] + 0.1 * cell.axes["seed"]
+        project.add(cell.label, {1: accuracy((0.5, 0.5), ood=ood)}, spec=cell.spec, **cell.axes)
     given: dict[str, Any] = {"x": "setting.method.params.mu", "metrics": ("ood",), "levels": ("fedavg",)}
-    values = table(sweep(project, project.collect(), **given))
+    return table(sweep(project, project.collect(), **given))
+
+
+def places(values: pd.DataFrame) -> list[tuple[str, float]]:
+    """Label and place of each value."""
     return [*zip(values["label"] + " " + values["x"], values["y"].round(6), strict=True)]
 
 
@@ -194,7 +201,14 @@ BY_MU = [("fedprox 0.01", 50), ("fedprox 0.1", 60), ("fedprox 1", 30), ("fedavg 
 
 
 def test_rows_stand_at_the_setting_of_their_runs(project: Project) -> None:
-    assert against_mu(project, MU) == BY_MU
+    assert places(against_mu(project, MU)) == BY_MU
+
+
+def test_a_level_has_its_seeds_around_it(project: Project) -> None:
+    values = against_mu(project, MU, seeds=(0, 1))
+    level = values[values["label"] == "fedavg"]
+    assert places(level[level["mark"] == "seed 1"]) == [("fedavg 0.01", 65), ("fedavg 1", 65)]
+    assert places(level[level["mark"] == "mean"]) == [("fedavg 0.01", 60), ("fedavg 1", 60)]
 
 
 @pytest.mark.parametrize(
@@ -203,4 +217,4 @@ def test_rows_stand_at_the_setting_of_their_runs(project: Project) -> None:
     ids=["two settings swapped", "another row as level", "another value"],
 )
 def test_a_planted_error_is_noticed(project: Project, of: dict[float, float], fedavg: float) -> None:
-    assert against_mu(project, of, fedavg) != BY_MU
+    assert places(against_mu(project, of, fedavg)) != BY_MU

@@ -16,10 +16,11 @@ from fedshift.analysis.claims.settings import changes
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.experiments.claim import COST_MARGIN, MARGIN, SELECTED, Compared
 from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
-from fedshift.experiments.schema import COST_MARGIN, MARGIN, SELECTED, Compared, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.experiments.sides import Side, sides, table_of
 from fedshift.experiments.uneven import AVERAGE
 from fedshift.workspace import Workspace
@@ -31,6 +32,7 @@ class Cell:
 
     metric: what of them, as tables name it; rounds: of which rounds (fedshift.analysis.claims.values).
     range: further rows: the value is the largest of all less the smallest.
+    peak: further rows: the value is where among all the largest is, from 0 (the first) to 100.
     """
 
     experiment: str
@@ -39,6 +41,7 @@ class Cell:
     where: Mapping[str, Any]
     rounds: str = SELECTED
     range: tuple[str, ...] = ()
+    peak: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,15 @@ def _declared(side: Compared | float) -> Sum:
         tuple(
             (
                 factor,
-                Cell(cell.experiment, cell.row, cell.metric, cell.where, cell.rounds, (*cell.range,)),
+                Cell(
+                    cell.experiment,
+                    cell.row,
+                    cell.metric,
+                    cell.where,
+                    cell.rounds,
+                    (*cell.range,),
+                    (*cell.peak,),
+                ),
             )
             for factor, cell in of
         )

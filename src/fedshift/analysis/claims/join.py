@@ -19,8 +19,6 @@ from fedshift.workspace import Workspace
 # Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
 # reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).
 NEEDS = {
-    "shape": "needs the shape of a curve over values of a setting as a quantity",
-    "seconds": "needs the time that one term of the loss takes",
     "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedshift.analysis.claims.comparison import Cell, Comparison, Sum
 from fedshift.analysis.layout.grid import PLAIN
-from fedshift.experiments.schema import SELECTED
+from fedshift.experiments.claim import SELECTED
 
 
 def statement(comparison: Comparison, home: str) -> str:
@@ -60,7 +60,8 @@ class _Shared:
         own += [] if self.metric else [cell.metric]
         own += [] if self.rounds else [cell.rounds]
         own += [] if cell.experiment == self.home else [cell.experiment]
-        row = f"range of {', '.join([cell.row, *cell.range])}" if cell.range else cell.row
+        word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
+        row = word + ", ".join([cell.row, *cell.range, *cell.peak])
         return f"{row} ({', '.join(own)})" if own else row
 
 

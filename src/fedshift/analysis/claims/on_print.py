@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from fedshift.analysis.printed.published import by_uid
-from fedshift.experiments.schema import MARGIN
+from fedshift.experiments.claim import MARGIN
 from fedshift.experiments.sides import Side, sides
 from fedshift.workspace import Workspace
 

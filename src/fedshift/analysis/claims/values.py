@@ -20,8 +20,9 @@ from fedshift.analysis.quantities.recorded import by_round
 from fedshift.analysis.quantities.select import curves
 from fedshift.errors import unknown
 from fedshift.experiments.axes import NONE
+from fedshift.experiments.claim import SELECTED
 from fedshift.experiments.column import column, recorded_of
-from fedshift.experiments.schema import SELECTED, Table
+from fedshift.experiments.table import Table
 from fedshift.workspace import Workspace
 
 VALUE = "value"
@@ -45,7 +46,7 @@ class Values:
         if cell.experiment not in self.axes:
             return pd.DataFrame({"seed": [], VALUE: []})
         axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
-        frame = _of_row(frame, cell) if not cell.range else _range(frame, axes, cell)
+        frame = _over_rows(frame, axes, cell) if cell.range or cell.peak else _of_row(frame, cell)
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
@@ -62,14 +63,25 @@ def _of_row(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return runs[runs["target"] != name] if number == "of" and "target" in runs else runs
 
 
-def _range(frame: pd.DataFrame, axes: list[str], cell: Cell) -> pd.DataFrame:
-    """The largest less the smallest value of the cell's rows at each place on the axes, NaN where one is
-    missing.
+def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Cell) -> pd.DataFrame:
+    """The largest less the smallest value of the cell's rows at each place on the axes, or where among them
+    the largest is (percent of the way); NaN where one is missing.
     """
-    rows = frame[frame["method"].isin([cell.row, *cell.range])]
+    order = [cell.row, *cell.range, *cell.peak]
+    rows = frame[frame["method"].isin(order)]
+    rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
     groups = rows.groupby(axes, dropna=False)[cell.metric]
-    both = groups.agg(lambda values: values.max(skipna=False) - values.min(skipna=False))
-    return both.reset_index()
+    return groups.agg(_peak if cell.peak else _extent).reset_index()
+
+
+def _extent(values: pd.Series[float]) -> float:
+    """The largest less the smallest."""
+    return float(values.max(skipna=False) - values.min(skipna=False))
+
+
+def _peak(values: pd.Series[float]) -> float:
+    """Where the largest is, from 0 (the first) to 100 (the last)."""
+    return math.nan if values.isna().any() else 100 * float(values.argmax()) / (len(values) - 1)
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell]) -> Values:

@@ -18,7 +18,7 @@ from fedshift.analysis.quantities.select import choose, curves
 from fedshift.experiments.column import REACHED, Column, column, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
-from fedshift.experiments.schema import Table
+from fedshift.experiments.table import Table
 from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace

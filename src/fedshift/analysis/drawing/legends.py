@@ -51,8 +51,8 @@ def legend(row: Any) -> None:
 
 
 def label_ends(axes: Axes) -> None:
-    """Name the lines at their right ends, pushed apart where they would overlap."""
-    lines = _named(axes)
+    """Name the lines at the right, each joined to where it ends, pushed apart where names would overlap."""
+    lines = [line for line in _named(axes) if len(np.asarray(line.get_ydata()))]
     ends = sorted(((float(np.asarray(line.get_ydata())[-1]), line) for line in lines), key=lambda end: end[0])
     low, high = axes.get_ylim()
     gap = 0.085 * (high - low)
@@ -65,9 +65,9 @@ def label_ends(axes: Axes) -> None:
     for place, (end, line) in zip(places, ends, strict=True):
         axes.annotate(
             str(line.get_label()),
-            xy=(1, end),
+            xy=(float(np.asarray(line.get_xdata())[-1]), end),
             xytext=(1.08, place - pushed),
-            xycoords=("axes fraction", "data"),
+            xycoords="data",
             textcoords=("axes fraction", "data"),
             color=line.get_color(),
             va="center",

@@ -15,15 +15,17 @@ SPACE = 0.9  # of its room, how wide a bar is
 TITLES = {
     "id": "in-distribution",
     "ood": "out-of-distribution",
-    "all": "ALL, clients by size",
-    "avg": "AVG, mean of clients",
 }
+OVER_CLIENTS = {"all": "clients by size", "avg": "mean of clients"}
+AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 
 
 def axis_label(quantity: str) -> str:
     """What the axis of a quantity says, with its unit."""
     if quantity in TITLES:
         return f"{TITLES[quantity]}\naccuracy (%)"
+    if quantity in OVER_CLIENTS:
+        return f"accuracy {quantity.upper()} (%)\n{OVER_CLIENTS[quantity]}"
     unit = "%" if in_percent(quantity) else "nats" if quantity.startswith("loss.") else ""
     return heading(quantity) + (f" ({unit})" if unit else "")
 
@@ -72,7 +74,7 @@ def note(rows: Sequence[Row], averaged: Sequence[str] = ()) -> str:
         "bar: ± one standard deviation over seeds": "bar" in kinds,
         "thin lines: single seeds": "thin" in styles,
         "rings: single seeds": "ring" in styles,
-        f"mean over {', '.join(averaged)}": bool(averaged),
+        f"mean over {', '.join(AXES.get(axis, axis) for axis in averaged)}": bool(averaged),
         "diamond: published": any(line.style == "diamond" for line in series),
     }
     return "; ".join(text for text, holds in parts.items() if holds)

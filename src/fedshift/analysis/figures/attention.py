@@ -63,7 +63,7 @@ class Attention(OfRuns):
 
 def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
     values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
-    peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} x uniform" if alone else ""
+    peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} × uniform" if alone else ""
     return Panel(
         [],
         Axis(),

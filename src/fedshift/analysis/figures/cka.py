@@ -11,9 +11,11 @@ from fedshift.analysis.collection.evaluated import results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.figures._runs import rows_of
 from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.quantities.clients import DOMAINS, domains
 from fedshift.workspace import Workspace
 
 PAIRS = 15  # more of them would not be read: then a place for each client, its mean over the others
+NAMES = {"client": "first", "other": "second"}  # number -> column of the name
 BESIDE = 0.6  # of the room between two places, for the methods side by side
 
 
@@ -33,7 +35,7 @@ class CKA(Figure):
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""
-        frame = _placed(results_of(workspace, collected, "cka"))
+        frame = _placed(_named(collected, results_of(workspace, collected, "cka")))
         methods, places = rows_of(frame, collected), [*dict.fromkeys(frame.sort_values("rank")["place"])]
         series = []
         for number, method in enumerate(methods):
@@ -60,10 +62,21 @@ class CKA(Figure):
         return Panels("Similarity of clients' networks", [row], methods, note, (width, 2.7), names="beside")
 
 
+def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
+    """With NAMES, what the two are called: by their domains, or by number where clients share a domain."""
+    known, keys = domains(collected), collected.keys
+    for number, name in NAMES.items():
+        of = known.rename(columns={"client": number, DOMAINS: name})
+        frame = frame.merge(of, how="left", on=[*keys, number])
+    if known.duplicated([*keys, DOMAINS]).any() or frame[[*NAMES.values()]].isna().any(axis=None):
+        return frame.assign(**{name: frame[number].astype(str) for number, name in NAMES.items()})
+    return frame
+
+
 def _placed(frame: pd.DataFrame) -> pd.DataFrame:
     """With `place` and its `rank` on the axis: the pair of clients, or of many clients each of the two."""
-    if len(frame[["client", "other"]].drop_duplicates()) <= PAIRS:
-        place = frame["client"].astype(str) + "–" + frame["other"].astype(str)
+    if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
+        place = frame["first"] + "–" + frame["second"]
         return frame.assign(place=place, rank=frame["client"] * 1000 + frame["other"])
-    both = [frame.assign(place=frame[name].astype(str), rank=frame[name]) for name in ("client", "other")]
+    both = [frame.assign(place=frame[name], rank=frame[number]) for number, name in NAMES.items()]
     return pd.concat(both, ignore_index=True)

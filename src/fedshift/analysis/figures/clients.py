@@ -68,7 +68,7 @@ class Clients(Figure):
             self._panel(collected, part, title) for title, part in _points(frame, further, collected.order)
         ]
         row = [Row(panels)]
-        about = [note(row, ["held-out domain"] if held_out else [])]
+        about = [note(row, ["target"] if held_out else [])]
         about += ["100: the best method on this client"] if self.params.scaled else []
         middle = [panel.y.limits[0] for panel in panels if panel.polar and panel.y.limits]
         about += [f"middle: {middle[0]:g}"] if middle else []

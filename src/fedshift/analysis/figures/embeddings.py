@@ -70,7 +70,7 @@ class Embeddings(Figure):
             return Panel([*_plane(last)], Axis(FIRST), Axis(SECOND), title)
         ticks = {float(place): f"seed {seed}" for place, seed in enumerate(seeds)}
         places = {seed: float(place) for place, seed in enumerate(seeds)}
-        y = Axis("", ticks=ticks, limits=(-0.5, len(seeds) - 0.5))
+        y = Axis("", ticks=ticks, limits=(len(seeds) - 0.5, -0.5))
         return Panel([*_along(last, places)], Axis("embedding"), y, title)
 
 

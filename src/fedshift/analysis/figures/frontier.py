@@ -84,7 +84,10 @@ class Frontier(Figure):
             raise FedshiftError(collected.path, what, "Name another cost.")
         labels = [*collected.experiment.rows, FRONT]
         several = frame["seed"].nunique() > 1
-        note = "means over all axes" + "; bar: seeds, ± one standard deviation (two: both)" * several
+        note = (
+            "means over all axes"
+            + "; bar: one standard deviation of three seeds or more, or two seeds" * several
+        )
         colours = {FRONT: "#8c959f"}
         return Panels(
             "Accuracy against cost", [Row(panels)], labels, note, (2.7, 2.7), colours, names="beside"

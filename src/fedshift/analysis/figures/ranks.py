@@ -8,6 +8,7 @@ from typing import Any
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.figures._marks import axis_label
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.quantity import quantity
@@ -48,8 +49,14 @@ class Ranks(Figure):
             spread = Spread([rank - half], [rank + half], "bar", "x")
             series.append(Series(label, str(method), [rank], [float(place)], "square", spread))
         ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
-        x = Axis(f"mean rank by {self.params.metric} over {result.blocks} blocks (1: the best)")
+        words = axis_label(self.params.metric).replace("\n", " ").replace(" (%)", "")
+        x = Axis(
+            f"mean rank by {words} (1: the best)",
+            ticks={float(rank): str(rank) for rank in range(1, len(table) + 1)},
+            limits=(0.9, len(table) + 0.1),
+        )
         panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)))
         note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
-        note += f"; Friedman p = {result.p:.2g}"
+        note += f"; over {result.blocks} pairs of data set and held-out domain"
+        note += f"; Friedman's p:\u00a0{result.p:.2g}"
         return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))

@@ -26,6 +26,7 @@ COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: "#8c959f
 BARS = 10  # two bins each: thinner bars cannot be told apart
 WIDTH = 1 / BARS
 PERCENT = 100
+FEW = 10  # samples, whose accuracy says little
 ROOM = 4  # for marks at 0 and 100
 
 
@@ -61,7 +62,8 @@ class Reliability(Figure):
                     draw = _histogram if show == "histogram" else _curve
                     panels = [draw(of.get(method), where, method) for method in methods]
                     rows.append(Row(panels))
-        note = f"ECE over {BINS} bins"
+        few = f"; ring: a bin of fewer than {FEW} samples" if "curve" in self.params.show else ""
+        note = f"ECE over {BINS} bins{few}"
         return Panels(
             "Confidence", rows, [*COLOURS], note, (1.9, 1.8), COLOURS, names="beside"
         )  # fmt: skip
@@ -97,8 +99,10 @@ def _curve(of: Confidences | None, where: str, method: str) -> Panel:
     mean, accuracy = ratio(of.confidence, n), PERCENT * ratio(of.right, n)
     there = np.flatnonzero(n)
     curve = Series(CURVE, "bin", [*map(float, mean[there])], [*map(float, accuracy[there])], "marked")
+    few = there[n[there] < FEW]
+    hollow = Series(CURVE, "of few samples", [*map(float, mean[few])], [*map(float, accuracy[few])], "ring")
     ece = PERCENT * float(ECE.compute(of.wrong, of.right, of.confidence))
-    return Panel([diagonal, curve], _confidence(), y, method, inside=f"ECE {ece:.1f}%")
+    return Panel([diagonal, curve, hollow], _confidence(), y, method, inside=f"ECE {ece:.1f}%")
 
 
 def _confidence() -> Axis:

@@ -47,7 +47,11 @@ class LayerSpread(Figure):
         ticks = {float(place): _short(layer) for place, layer in zip([*names.index], names, strict=True)}
         x_axis = Axis("layer, from the input", ticks=ticks)
         y_axis = Axis("std of weights over clients", self.params.scale)
-        note = "bars: lowest to highest run" if frame["digest"].nunique() > len(methods) else ""
+        alike = [one.label for one in series if not any(one.y)]
+        note = "; ".join(
+            ["bars: lowest to highest run"] * (frame["digest"].nunique() > len(methods))
+            + [f"0 everywhere: {', '.join(alike)}"] * (len(alike) > 1)
+        )
         size = (max(3.6, 0.75 * len(ticks)), 2.7)
         row = Row([Panel(series, x_axis, y_axis)])
         return Panels("Spread of the clients' weights", [row], methods, note, size, names="beside")

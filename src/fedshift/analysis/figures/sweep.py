@@ -16,7 +16,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import setting
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Style
-from fedshift.analysis.figures._marks import BESIDE, SPACE, around, aside, axis_label, note
+from fedshift.analysis.figures._marks import AXES, BESIDE, SPACE, around, aside, axis_label, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import selected
@@ -27,7 +27,6 @@ from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 
 PLACE = "place on x"  # no axis has a blank in its name
-NAMES = {"target": "held-out domain", "data.dataset": "data set"}  # of axes, in words
 SETTING = "setting."  # before a dotted key
 
 
@@ -184,9 +183,11 @@ class Sweep(Figure):
                 yield Series(label, "published", [*known], [*known.values()], "diamond")
         for row in self.params.levels:
             seeds = self._over_axes(self._whole(collected, frame[frame["row"] == row]), metric, "row")
-            if len(values := seeds[metric].dropna()):
-                ends = [float(frame[PLACE].min()), float(frame[PLACE].max())]
-                yield Series(row, "mean", ends, [float(values.mean())] * 2, "line")
+            if seeds[metric].dropna().empty:
+                continue
+            ends = sorted({float(frame[PLACE].min()), float(frame[PLACE].max())})
+            seeds = pd.concat([seeds.assign(**{PLACE: end}) for end in ends])
+            yield from around(row, seeds, PLACE, metric, ddof, "line")[1]
 
     def _whole(self, collected: Collected, runs: pd.DataFrame) -> pd.DataFrame:
         """Without runs that hold out nothing, where a mean over held-out domains is taken."""
@@ -230,7 +231,7 @@ def _places(
     column: pd.Series[Any], params: Any, order: Sequence[Any], by_name: bool
 ) -> tuple[pd.Series[Any], Axis]:
     """The positions of x, and its axis; names are numbered in the order of the file."""
-    name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else NAMES.get(params.x, params.x)
+    name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else AXES.get(params.x, params.x)
     if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         places = {value: float(place) for place, value in enumerate(order)}
         ticks = {place: _name(value) for value, place in places.items()}

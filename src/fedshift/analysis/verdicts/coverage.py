@@ -22,7 +22,8 @@ from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load, protocol
-from fedshift.experiments.schema import METRIC, Experiment, Table
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.table import METRIC, Table
 from fedshift.experiments.uneven import AVERAGE
 from fedshift.files import canonical_json
 from fedshift.workspace import Workspace
