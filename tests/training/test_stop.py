@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from fedshift.planning import planfile
 from fedshift.training.stop import interruptible, stoppable
+from tests.verbs import done, fedshift
 
 
 def test_the_first_sigterm_asks_and_a_second_one_would_end() -> None:
@@ -52,3 +57,37 @@ def test_ctrl_c_ends_at_once_where_nothing_trains() -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(lines.append):
         os.kill(os.getpid(), signal.SIGINT)
     assert not lines
+
+
+SWALLOWS = """\
+import os, signal, sys
+
+
+class Numpy:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                sum(range(1000))
+            except KeyboardInterrupt:
+                raise AttributeError("module 'numpy' has no attribute 'matrix'")
+
+
+if "train" in sys.orig_argv:
+    sys.meta_path.insert(0, Numpy())
+"""
+
+
+def test_ctrl_c_while_torch_is_imported_is_no_failure_of_the_run(project: Path, tmp_path: Path) -> None:
+    """It was recorded as one for good, without a word of Ctrl-C, and the next call left the run out."""
+    path = project / done(fedshift(project, "plan", "demo", "--print", "path")).strip()
+    run = planfile.runs(path)[0]
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(SWALLOWS)
+    command = ["-m", "fedshift", "--root", str(project), "train", "--plan", str(path), "--pack", run.pack]
+    environment = os.environ | {"PYTHONPATH": str(hook)}
+    ended = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1 and "Aborted!" in ended.stderr, ended
+    assert not (project / run.directory / "failure.json").exists()

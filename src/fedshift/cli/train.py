@@ -18,6 +18,7 @@ from fedshift.planning.planfile import Run
 from fedshift.rundir import State
 from fedshift.training.gpus import claim
 from fedshift.training.pack import at_once, in_turn
+from fedshift.training.stop import whole
 from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.train")
@@ -90,7 +91,8 @@ def command(
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
     if todo and device != "cpu":
-        from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
+        with whole():
+            from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
 
         claim(device, gpus())
     counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
@@ -127,10 +129,13 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
     """Train one run of the plan, if the code has not changed since it was planned."""
-    from fedshift.identity import identify
-    from fedshift.spec import parse
-    from fedshift.training.device import device as device_of
-    from fedshift.training.run import Machine, train
+    with (
+        whole()
+    ):  # or the run would be recorded as failed, for the modules that Ctrl-C left without their names
+        from fedshift.identity import identify
+        from fedshift.spec import parse
+        from fedshift.training.device import device as device_of
+        from fedshift.training.run import Machine, train
 
     spec = parse(json.loads(run.spec), run.directory)
     unchanged(run.directory, run.name, str(identify(spec)))

@@ -1,6 +1,7 @@
-"""SIGTERM between two pieces of work: what is reached is written before the process ends.
+"""Signals wait until they do no harm: SIGTERM for the end of a piece of work, so that what is reached is
+written before the process ends, and Ctrl-C for the end of an import.
 
-Slurm sends it before a time limit or a preemption, with some seconds to go.
+Slurm sends SIGTERM before a time limit or a preemption, with some seconds to go.
 """
 
 from __future__ import annotations
@@ -36,6 +37,18 @@ def stoppable() -> Iterator[Stop]:
         yield stop
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """In the block, Ctrl-C waits for its end. For imports: torch goes on after a KeyboardInterrupt in its
+    import of numpy, and numpy lacks half of its names then.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
