@@ -62,6 +62,15 @@ def test_every_number_and_claim_is_counted_once(card: Scorecard) -> None:
             assert sum(line.counts[word] for line in lines[:-1]) == lines[-1].counts[word]
 
 
+def test_items_stand_in_the_order_of_their_numbers(card: Scorecard) -> None:
+    """They stood as in published.csv: hFedF 10 after 19, FDSE A5 after A9."""
+    tables = [line.item for line in card.numbers if line.paper == "hFedF"]
+    assert tables == [str(number) for number in range(2, 20)]
+    items = [line.item for line in card.claims if line.paper == "FDSE"]
+    assert items[:9] == ["1", "2", "3", "4", "A8", "A9", "Fig 3", "Fig 4", "Fig 5"]
+    assert [*dict.fromkeys(line.paper for line in card.numbers)] == ["FDSE", "FedRD", "hFedF", "StableFDG", "all"]
+
+
 def test_verdicts_are_those_of_the_tables(card: Scorecard) -> None:
     line = of(card.numbers, "FDSE", "1")
     assert line.counts == {"inside": 1, "outside": 1, "undecided": 1, "not run": 1, "not comparable": 74}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -175,7 +176,11 @@ def _claims(rows: list[dict[str, str]]) -> dict[str, str]:
 def _lines(
     members: list[tuple[tuple[str, str], str, list[str]]], words: Iterable[str], links: Links
 ) -> list[Line]:
-    """One for each paper and item, then the sum; members: paper and item, word, experiments."""
+    """One for each paper and item, in the order of their numbers, then the sum; members: paper and item, word,
+    experiments.
+    """
+    papers = list(dict.fromkeys(paper for (paper, _), _, _ in members))
+    members = sorted(members, key=lambda member: (papers.index(member[0][0]), _place(member[0][1])))
     groups: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
     for of, word, experiments in members:
         groups.setdefault(of, []).append((word, experiments))
@@ -188,6 +193,12 @@ def _lines(
             Line(paper, item, len(group), {word: counts[word] for word in words}, [*map(links, names)])
         )
     return lines
+
+
+def _place(item: str) -> list[tuple[bool, int, str]]:
+    """Where an item stands among others: 2, 10, 10a, A9, A10, Fig 3."""
+    parts = [part for part in re.split(r"(\d+)", item) if part]
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def _listed(line: Line) -> str:
