@@ -7,6 +7,7 @@ import json
 import pytest
 
 from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.drawing.static import draw
 from fedshift.analysis.figures.frontier import FRONT, Frontier
 from fedshift.errors import FedshiftError
 from fedshift.resolve import params
@@ -41,7 +42,8 @@ RIGHT = {
 
 
 def test_a_dot_for_each_method_and_the_line_of_the_best(project: Project) -> None:
-    assert places(drawn(project, RUNS)) == RIGHT
+    panels = drawn(project, RUNS)
+    assert places(panels) == RIGHT and "side by side" not in panels.note
 
 
 def test_a_planted_error_is_noticed(project: Project) -> None:
@@ -54,3 +56,17 @@ def test_a_cost_in_which_nothing_differs_has_no_panel(project: Project) -> None:
     alike = dict.fromkeys(RUNS, (0.5, 10.0))
     with pytest.raises(FedshiftError, match="do not differ in seconds"):
         drawn(project, alike)
+
+
+def test_methods_at_one_place_stand_side_by_side_and_are_listed_where_they_are(project: Project) -> None:
+    """Of FedAvg and Ditto, whose global models are one, the later one hid the other."""
+    panels = drawn(project, {**RUNS, "ditto": RUNS["fedbn"], "fedrep": RUNS["fedbn"]})
+    ((panel,),) = (row.panels for row in panels.rows)
+    moved = {series.label: series.shift for series in panel.series if series.style == "dot"}
+    assert (moved["fedavg"], moved["local"], moved["fedbn"]) == (0, 0, 0)
+    assert moved["ditto"] == -moved["fedrep"] > 0
+    assert panels.note.endswith("side by side")
+    assert places(panels) == RIGHT | {"ditto": RIGHT["fedbn"], "fedrep": RIGHT["fedbn"]}
+    figure = draw(panels, "Costs")
+    drawn_at = {line.get_label(): [*map(float, line.get_xdata())] for line in figure.axes[0].lines}
+    assert drawn_at["ditto"] == [30 + moved["ditto"]] and drawn_at["fedbn"] == [30]

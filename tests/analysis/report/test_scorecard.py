@@ -68,7 +68,13 @@ def test_items_stand_in_the_order_of_their_numbers(card: Scorecard) -> None:
     assert tables == [str(number) for number in range(2, 20)]
     items = [line.item for line in card.claims if line.paper == "FDSE"]
     assert items[:9] == ["1", "2", "3", "4", "A8", "A9", "Fig 3", "Fig 4", "Fig 5"]
-    assert [*dict.fromkeys(line.paper for line in card.numbers)] == ["FDSE", "FedRD", "hFedF", "StableFDG", "all"]
+    assert [*dict.fromkeys(line.paper for line in card.numbers)] == [
+        "FDSE",
+        "FedRD",
+        "hFedF",
+        "StableFDG",
+        "all",
+    ]
 
 
 def test_verdicts_are_those_of_the_tables(card: Scorecard) -> None:

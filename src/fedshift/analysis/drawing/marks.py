@@ -54,7 +54,7 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     if series.style == "filled":
         look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
-        axes.bar(series.x, series.y, series.width, color=colour, label=name, **look)
+        axes.bar(series.places, series.y, series.width, color=colour, label=name, **look)
     elif panel.polar:
         turns = [*(angle(x, panel.x) for x in series.x)]
         look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN["marked"]}
@@ -63,16 +63,14 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
         marker = marker if series.style in ("marked", "dot") else ""
         look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
         dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
-        points = _cut(axes, panel, series.x, series.y), series.y
+        points = _cut(axes, panel, series.places, series.y), series.y
         axes.plot(*points, color=DARK if dark else colour, label=name, **look)
     if spread is None:
         return
     if spread.kind == "band":
-        axes.fill_between(
-            np.asarray(series.x), spread.low, spread.high, color=colour, alpha=0.13, linewidth=0
-        )
+        axes.fill_between(series.places, spread.low, spread.high, color=colour, alpha=0.13, linewidth=0)
         return
-    for x, y, *ends in zip(series.x, series.y, spread.low, spread.high, strict=True):
+    for x, y, *ends in zip(series.places, series.y, spread.low, spread.high, strict=True):
         xs, ys = (_cut(axes, panel, ends, [y, y], colour), [y, y]) if spread.of == "x" else ([x, x], ends)
         on_bar = series.style == "filled"
         around: dict[str, Any] = {"color": DARK if on_bar else colour, "zorder": 3 if on_bar else BELOW}

@@ -67,6 +67,7 @@ class Series:
     style: how they are drawn
     spread: the interval around them, if any
     width: of filled bars, in the unit of x
+    shift: how far to the right of its values it is drawn, in the unit of x, so that none hides another
     """
 
     label: str
@@ -76,6 +77,12 @@ class Series:
     style: Style = "line"
     spread: Spread | None = None
     width: float = 0.0
+    shift: float = 0.0
+
+    @property
+    def places(self) -> list[float]:
+        """[n], where its values are drawn on x."""
+        return [x + self.shift for x in self.x]
 
 
 @dataclass(frozen=True)

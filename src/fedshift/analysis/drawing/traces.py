@@ -34,7 +34,7 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
         pattern = {"shape": HATCHES[place % len(HATCHES)], "fgcolor": "white", "size": 6}
         pattern["fillmode"] = "overlay"  # else the stripes are in the bar's colour, on nothing
         bar = go.Bar(
-            x=series.x,
+            x=series.places,
             y=[_short(y) for y in series.y],
             width=series.width,
             marker={"color": colour, "pattern": pattern, "line": {"width": 0}},
@@ -50,7 +50,7 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
         series.style, usual
     )
     trace = go.Scatter(
-        x=series.x,
+        x=series.places,
         y=[_short(y) for y in series.y],
         mode=mode,
         opacity=0.45 if series.style == "thin" else None,
@@ -76,7 +76,7 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
         fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
         return [
             go.Scatter(
-                x=[*series.x, *reversed(series.x)],
+                x=[*series.places, *reversed(series.places)],
                 y=edge,
                 mode="lines",
                 fill="toself",
@@ -89,7 +89,7 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
     xs: list[float | None] = []
     ys: list[float | None] = []
     symbols: list[str] = []
-    for x, y, low, high in zip(series.x, series.y, spread.low, spread.high, strict=True):
+    for x, y, low, high in zip(series.places, series.y, spread.low, spread.high, strict=True):
         along = [max(low, first), min(high, last)] if spread.of == "x" else [x, x]
         xs += [*along, None]
         ys += [*([y, y] if spread.of == "x" else [low, high]), None]

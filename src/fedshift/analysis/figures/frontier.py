@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -33,6 +34,7 @@ UNITS = {
     "memory": "memory at its highest (MiB)",
 }
 FRONT = "not beaten in both"
+ROOM = 0.03  # of an axis, for a dot
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,11 @@ class Frontier(Figure):
             raise FedshiftError(collected.path, what, "Name another cost.")
         labels = [*collected.experiment.rows, FRONT]
         several = frame["seed"].nunique() > 1
+        aside = any(series.shift for panel in panels for series in panel.series)
         note = (
             "means over all axes"
             + "; bar: one standard deviation of three seeds or more, or two seeds" * several
+            + "; methods at one place stand side by side" * aside
         )
         colours = {FRONT: "#8c959f"}
         return Panels(
@@ -101,6 +105,7 @@ def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -
     front = means.sort_values([cost, metric], ascending=[True, False])
     front = front[front[metric] > front[metric].cummax().shift(fill_value=float("-inf"))]
     yield Series(FRONT, "front", [*front[cost]], [*front[metric]], "line")
+    dots = []
     for method in collected.experiment.rows:
         if method not in means.index:
             continue
@@ -111,4 +116,36 @@ def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -
             half = float(own.std(ddof=collected.protocol.ddof))
             low, high = (own.min(), own.max()) if len(own) == 2 else (y - half, y + half)
             spread = Spread([float(low)], [float(high)], "bar")
-        yield Series(method, "mean", [x], [y], "dot", spread)
+        dots.append(Series(method, "mean", [x], [y], "dot", spread))
+    yield from _side_by_side(dots)
+
+
+def _side_by_side(dots: Sequence[Series]) -> Iterator[Series]:
+    """The dots, each that would lie on an earlier one moved aside, right and left in turn."""
+    width, height = (ROOM * (max(ends) - min(ends)) for ends in zip(*map(_middle, dots), strict=True))
+    placed: list[tuple[int, Series]] = []
+    for dot in dots:
+        taken = {step for step, other in placed if _meet(dot, other, width, height)}
+        step = next(step for step in _steps() if step not in taken)
+        placed.append((step, dot))
+        yield replace(dot, shift=step * width)
+
+
+def _steps() -> Iterator[int]:
+    """0, 1, -1, 2, -2, .."""
+    yield 0
+    for step in itertools.count(1):
+        yield from (step, -step)
+
+
+def _middle(dot: Series) -> tuple[float, float]:
+    return dot.x[0], dot.y[0]
+
+
+def _meet(one: Series, other: Series, width: float, height: float) -> bool:
+    """Whether two dots or their bars cover each other; width, height: of a dot, in the axes' units."""
+    (low, high), (bottom, top) = (
+        (dot.spread.low[0], dot.spread.high[0]) if dot.spread else (dot.y[0], dot.y[0])
+        for dot in (one, other)
+    )
+    return abs(one.x[0] - other.x[0]) < width and low - height < top and bottom - height < high

@@ -176,7 +176,7 @@ def _claims(rows: list[dict[str, str]]) -> dict[str, str]:
 def _lines(
     members: list[tuple[tuple[str, str], str, list[str]]], words: Iterable[str], links: Links
 ) -> list[Line]:
-    """One for each paper and item, in the order of their numbers, then the sum; members: paper and item, word,
+    """One for each paper and item, by their numbers, then the sum; members: paper and item, word,
     experiments.
     """
     papers = list(dict.fromkeys(paper for (paper, _), _, _ in members))
