@@ -30,6 +30,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "docs/generate", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

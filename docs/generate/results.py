@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import beside
+from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.files import sha256
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec
@@ -63,10 +64,19 @@ def keep(experiment: str) -> None:
         "commit": _git("rev-parse", "--short=7", "HEAD")
         + (" with changes" if _git("status", "--porcelain", "src") else ""),
         "machine": f"{os.cpu_count()} threads of {_processor()}",
-        "command": "make demo" if experiment == "demo" else f"snakemake --config experiments=[{experiment}]",
+        "command": _command(experiment),
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
+
+
+def _command(experiment: str) -> str:
+    """What made the tables: from the archive alone where nothing was trained here."""
+    if experiment == "demo":
+        return "make demo"
+    table = pq.read_table(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["state", "source"])
+    sources = {row["source"] for row in table.to_pylist() if row["state"] == "finished"}
+    return f"fedshift table {experiment}" if sources == {ARCHIVE} else f"fedshift run {experiment}"
 
 
 def _domains(experiment: str) -> dict[str, Path]:

@@ -16,6 +16,7 @@ import yaml
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable
@@ -27,7 +28,8 @@ from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
 from fedshift.workspace import Workspace
 
-REFERENCE = Path(__file__).parents[2] / "reference"
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "reference"
 Accuracies = Mapping[int, Mapping[tuple[int, str], float]]
 
 
@@ -205,3 +207,9 @@ def accuracy(
 def domains_per_client(*values: int) -> dict[str, Any]:
     """The axis of hFedF's tables, under the name that their files give it."""
     return {"key": "partition.params.d", "values": [*values]}
+
+
+@pytest.fixture(scope="session")
+def printed() -> list[Number]:
+    """Every printed number with its cell in the project's experiments: seconds, so once for all files."""
+    return numbers(Workspace(ROOT))

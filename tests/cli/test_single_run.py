@@ -89,7 +89,7 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
         (["fedavg", "--data", "digits", "--set", "lr=0.1"], ["unknown key 'lr'", "Did you mean 'local.lr'?"]),
         (["demo", "--data", "digits"], ["unknown method 'demo'"]),
         (["fedavg", "--data", "digits", "--", "-n"], ["for Snakemake"]),
-        (["fedavg", "--data", "pacs"], ["Then: fedshift fetch pacs"]),
+        (["fedavg", "--data", "vlcs"], ["Then: fedshift fetch vlcs"]),
     ],
 )
 def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:

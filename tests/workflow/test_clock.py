@@ -6,9 +6,12 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.checkout import Checkout, tiny
 
 
+@pytest.mark.slow
 def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
     """Snakemake takes what is made of an input of tomorrow for broken, and deletes it each time."""
     made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")

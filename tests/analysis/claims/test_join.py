@@ -11,7 +11,7 @@ import pytest
 from fedshift.analysis.claims.comparison import KINDS
 from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
 from fedshift.analysis.printed.published import by_uid
-from fedshift.analysis.verdicts.coverage import LOST, Number, numbers
+from fedshift.analysis.verdicts.coverage import LOST, Number
 from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
@@ -23,11 +23,6 @@ from tests.conftest import ROOT
 WORKSPACE = Workspace(ROOT)
 # Experiments that look at a paper's claims a second time, on a part of its table.
 SECOND = {"fdse/table1_office", "fdse/table2_office", "hfedf/claims_d1"}
-
-
-@pytest.fixture(scope="module")
-def printed() -> list[Number]:
-    return numbers(WORKSPACE)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,23 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
-from fedshift.analysis.report.scorecard import CLAIMED, FILES, Line, Scorecard, markdown, scorecard, write
+from fedshift.analysis.report.scorecard import (
+    CLAIMED,
+    FILES,
+    FOUND,
+    Line,
+    Scorecard,
+    markdown,
+    scorecard,
+    write,
+)
+from fedshift.analysis.verdicts.coverage import Number
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
-CLAIM = {"claim": "FDSE-C01.3", "verdict": "confirmed", "seeds": 5, "differs": ""}
+SAID = {"said": "fdse > fedavg, ALL", "printed": 2.5, "words": "fedavg +2.0 [+1.0, +3.0], 5 seeds"}
+CLAIM = {"claim": "FDSE-C01.3", "verdict": "confirmed", "seeds": 5, "differs": "", **SAID}
 
 
 def table(folder: Path, experiment: str, name: str, rows: list[dict[str, object]]) -> None:
@@ -31,19 +42,23 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "paper == 'FDSE' and table == '1'"
     )["row_uid"]
     words = ["inside", "outside", "undecided", "not run", "not comparable"]
-    rows = [{"uid": uid, "verdict": words[min(place, 4)]} for place, uid in enumerate(uids)]
+    of = {"paper": "FDSE", "printed_table": "1", "rule": "points", "margin": 1.5, "seeds": 5}
+    rows = [
+        {"uid": uid, "verdict": words[min(place, 4)], "difference": 0.5 - place, **of}
+        for place, uid in enumerate(uids)
+    ]
     table(folder, "fdse/table1", "verdicts.csv", rows)
     table(folder, "fdse/table1_office", "claims.csv", [CLAIM, {**CLAIM, "claim": "FDSE-C01.4", "seeds": 0}])
     (folder / "tables" / "fdse" / "table1" / "table.html").touch()
-    shared = {"claim": "HF-C01.1", "verdict": "refuted"}
+    shared = {"claim": "HF-C01.1", "verdict": "refuted", **SAID}
     table(folder, "hfedf/claims_d1", "claims.csv", [{**shared, "seeds": 9, "differs": "local.precision"}])
     table(folder, "hfedf/table2", "claims.csv", [{**shared, "seeds": 3, "differs": ""}])
     return folder
 
 
 @pytest.fixture(scope="module")
-def card(results: Path) -> Scorecard:
-    return scorecard(Workspace(ROOT), results / "tables", results, FILES)
+def card(results: Path, printed: list[Number]) -> Scorecard:
+    return scorecard(Workspace(ROOT), results / "tables", results, FILES, printed)
 
 
 def of(lines: list[Line], paper: str, item: str) -> Line:
@@ -96,10 +111,29 @@ def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
     assert card.claims[-1].counts["not comparable"] == 0
 
 
-def test_the_opening_says_whether_anything_was_run(card: Scorecard, tmp_path: Path) -> None:
+def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:
+    """In the order of the papers' numbers, a claim on the experiment that judges it; what has no seeds is not there."""
+    said = [(one.of, one.claim, one.word, one.experiment, link) for one, link in card.findings]
+    assert said == [
+        ("FDSE 1", "", "1 inside, 1 outside, 1 undecided", "fdse/table1", "tables/fdse/table1/table.html"),
+        ("FDSE 1", "FDSE-C01.3", "confirmed", "fdse/table1_office", ""),
+        ("hFedF 2", "HF-C01.1", "refuted", "hfedf/table2", ""),
+    ]
+    number, claim, _ = (one for one, _ in card.findings)
+    assert number.what == "3 of 78 numbers compared"
+    assert number.text == (
+        "ours less the printed number: -1.5 to +0.5 points, -0.5 in the mean of 3 (margin 1.5); 5 seeds"
+    )
+    assert claim.text == "printed +2.5; fedavg +2.0 [+1.0, +3.0], 5 seeds"
+
+
+def test_the_opening_says_whether_anything_was_run(
+    card: Scorecard, printed: list[Number], tmp_path: Path
+) -> None:
     assert card.opening.startswith("Of 2,079 printed numbers 1 are inside, 1 are outside, 1 are undecided,")
-    nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES)
+    nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES, printed)
     assert nothing.opening.startswith("No printed number has runs here yet. Of 2,079 printed numbers ")
+    assert nothing.findings == [] and FOUND not in markdown(nothing)
     assert "inside" not in nothing.opening and "Of 443 claims" in nothing.opening
 
 
@@ -111,6 +145,10 @@ def test_the_page_as_markdown_and_html(results: Path, tmp_path: Path, card: Scor
     page, text = path.read_text(), path.with_suffix(".md").read_text()
     assert text == f"# Scorecard\n\n{markdown(card)}"
     row = "| FDSE | 1 | 78 | 1 | 1 | 1 | 1 | 74 | [table](tables/fdse/table1/table.html), `fedshift run fdse/table1` |"
-    assert row in text
+    assert row in text and f"## {FOUND}" in text
+    bullet = (
+        "- [FDSE 1](tables/fdse/table1/table.html), **1 inside, 1 outside, 1 undecided**, 3 of 78 numbers"
+    )
+    assert bullet in text and "<code>fdse &gt; fedavg, ALL</code>: printed +2.5" in page
     assert '<a href="tables/fdse/table1/table.html">table</a>' in page and "fedshift run hfedf/table5" in page
     assert card.opening in page and "http" not in page

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from fedshift.analysis.printed.cell import UNIT
-from fedshift.analysis.verdicts.coverage import LOST, Number, numbers
+from fedshift.analysis.verdicts.coverage import LOST, Number
 from fedshift.experiments.load import load
 from fedshift.workspace import Workspace
 from tests.conftest import ROOT
-
-
-@pytest.fixture(scope="module")
-def printed() -> list[Number]:
-    return numbers(Workspace(ROOT))
 
 
 def test_every_printed_number_has_one_cell_or_a_reason(printed: list[Number]) -> None:

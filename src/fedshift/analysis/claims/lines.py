@@ -46,6 +46,7 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
             "needed": difference.needed,
             "verdict": verdict.verdict,
             "differs": "; ".join(verdict.differs),
+            "words": _in_words(difference, verdict.verdict),
             "text": verdict.text,
         }
         for verdict in verdicts

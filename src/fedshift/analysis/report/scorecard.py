@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from fedshift.analysis.claims.join import join
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
 from fedshift.analysis.layout.page import piped, template
+from fedshift.analysis.report.findings import Finding, of_claims, of_numbers, place
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.judge import WORDS, incomparable
 from fedshift.experiments.load import available
@@ -25,6 +25,8 @@ from fedshift.workspace import Workspace
 
 CLAIMED = ("confirmed", "refuted", "undecided", "not run", "not comparable", "not tested")
 BY_PRINT = "Claims on the papers' own numbers"
+FOUND = "What the runs say"
+PAPERS = ("FDSE", "FedRD", "hFedF", "StableFDG")
 # Beside results/scorecard.*: what a line links to.
 FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
 
@@ -49,12 +51,13 @@ class Line:
 @dataclass(frozen=True)
 class Scorecard:
     """Lines of printed numbers, of claims, and of claims on the papers' own numbers; of each the last is the
-    sum.
+    sum. findings: of what has runs, each with the link to its table.
     """
 
     numbers: list[Line]
     claims: list[Line]
     on_print: list[Line]
+    findings: list[tuple[Finding, str]]
 
     @property
     def opening(self) -> str:
@@ -96,7 +99,8 @@ def scorecard(
         paths = {label: path.format(experiment) for label, path in files.items()}
         return experiment, {label: path for label, path in paths.items() if (page / path).is_file()}
 
-    verdicts = {row["uid"]: row["verdict"] for row in _rows(workspace, tables, "verdicts.csv")}
+    compared = _rows(workspace, tables, "verdicts.csv")
+    verdicts = {row["uid"]: row["verdict"] for rows in compared.values() for row in rows}
     every = known or numbers(workspace)
     printed = [
         (
@@ -106,7 +110,8 @@ def scorecard(
         )
         for number in every
     ]
-    words_of = _claims(_rows(workspace, tables, "claims.csv"))
+    judged = _judged(_rows(workspace, tables, "claims.csv"))
+    words_of = {claim: _word(rows) for claim, rows in judged.items()}
     joined = join(workspace, every)
     claims = [
         (
@@ -117,14 +122,22 @@ def scorecard(
         for one in joined
     ]
     on_print = [((one.paper, one.item), str(one.on_print.word), list[str]()) for one in joined]
+    items = {one.claim: (one.paper, one.item) for one in joined}
+    findings = [*of_numbers(compared), *of_claims(judged, items)]
+    findings.sort(key=lambda finding: (PAPERS.index(finding.paper), place(finding.item), finding.claim))
     return Scorecard(
-        _lines(printed, WORDS, links), _lines(claims, CLAIMED, links), _lines(on_print, ON_PRINT, links)
+        _lines(printed, WORDS, links),
+        _lines(claims, CLAIMED, links),
+        _lines(on_print, ON_PRINT, links),
+        [(finding, links(finding.experiment)[1].get("table", "")) for finding in findings],
     )
 
 
 def markdown(card: Scorecard) -> str:
     """The page below its title."""
     parts = [card.opening]
+    if card.findings:
+        parts += [f"## {FOUND}", "\n".join(_bullet(*found) for found in card.findings)]
     for title, lines, words in (
         ("Printed numbers", card.numbers, WORDS),
         ("Claims", card.claims, CLAIMED),
@@ -146,6 +159,16 @@ def markdown(card: Scorecard) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _bullet(finding: Finding, link: str) -> str:
+    of = f"[{finding.of}]({link})" if link else finding.of
+    parts = [
+        of,
+        f"**{finding.word}**",
+        f"{finding.claim} `{finding.what}`" if finding.claim else finding.what,
+    ]
+    return f"- {', '.join(parts)}: {finding.text}"
+
+
 def _source(line: Line) -> str:
     return "; ".join(
         ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
@@ -153,24 +176,35 @@ def _source(line: Line) -> str:
     )
 
 
-def _rows(workspace: Workspace, tables: Path, file: str) -> list[dict[str, str]]:
-    """The rows of that file of all experiments that have one."""
-    paths = [tables / name / file for name in available(workspace)]
-    texts = [io.StringIO(path.read_text()) for path in paths if path.is_file()]
-    return [row for text in texts for row in csv.DictReader(text)]
+def _rows(workspace: Workspace, tables: Path, file: str) -> dict[str, list[dict[str, str]]]:
+    """Experiment -> the rows of that file, of all that have one."""
+    paths = {name: tables / name / file for name in available(workspace)}
+    texts = {name: io.StringIO(path.read_text()) for name, path in paths.items() if path.is_file()}
+    return {name: [*csv.DictReader(text)] for name, text in texts.items()}
 
 
-def _claims(rows: list[dict[str, str]]) -> dict[str, str]:
-    """Claim -> its verdict: where several experiments test it, on that of the paper's settings, then of most
-    seeds.
+def _judged(rows: dict[str, list[dict[str, str]]]) -> dict[str, list[dict[str, str]]]:
+    """Claim -> its rows, each with its `experiment`: where several test it, the one of the paper's settings,
+    then of most seeds.
     """
-    ranked: dict[str, tuple[tuple[bool, int], str]] = {}
-    for row in rows:
-        rank, word = (not row["differs"], int(row["seeds"])), row["verdict"]
-        word = "not comparable" if row["differs"] else word if rank[1] else "not run"
-        if row["claim"] not in ranked or rank > ranked[row["claim"]][0]:
-            ranked[row["claim"]] = rank, word
-    return {claim: word for claim, (_, word) in ranked.items()}
+    judged: dict[str, list[dict[str, str]]] = {}
+    for experiment, every in rows.items():
+        own: dict[str, list[dict[str, str]]] = {}
+        for row in every:
+            own.setdefault(row["claim"], []).append({**row, "experiment": experiment})
+        for claim, lines in own.items():
+            if claim not in judged or _rank(lines) > _rank(judged[claim]):
+                judged[claim] = lines
+    return judged
+
+
+def _rank(rows: list[dict[str, str]]) -> tuple[bool, int]:
+    return not rows[0]["differs"], max(int(row["seeds"]) for row in rows)
+
+
+def _word(rows: list[dict[str, str]]) -> str:
+    comparable, seeds = _rank(rows)
+    return "not comparable" if not comparable else rows[0]["verdict"] if seeds else "not run"
 
 
 def _lines(
@@ -179,8 +213,7 @@ def _lines(
     """One for each paper and item, by their numbers, then the sum; members: paper and item, word,
     experiments.
     """
-    papers = list(dict.fromkeys(paper for (paper, _), _, _ in members))
-    members = sorted(members, key=lambda member: (papers.index(member[0][0]), _place(member[0][1])))
+    members = sorted(members, key=lambda member: (PAPERS.index(member[0][0]), place(member[0][1])))
     groups: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
     for of, word, experiments in members:
         groups.setdefault(of, []).append((word, experiments))
@@ -193,12 +226,6 @@ def _lines(
             Line(paper, item, len(group), {word: counts[word] for word in words}, [*map(links, names)])
         )
     return lines
-
-
-def _place(item: str) -> list[tuple[bool, int, str]]:
-    """Where an item stands among others: 2, 10, 10a, A9, A10, Fig 3."""
-    parts = [part for part in re.split(r"(\d+)", item) if part]
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def _listed(line: Line) -> str:

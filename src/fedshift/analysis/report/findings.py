@@ -1,0 +1,91 @@
+"""Findings: what the runs that there are say of printed numbers and of claims, a line each, from
+verdicts.csv and claims.csv.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedshift.analysis.verdicts.judge import WORDS
+
+Row = Mapping[str, str]
+MEASURED = WORDS[:3]  # the words of a number that was compared
+
+
+@dataclass(frozen=True)
+class Finding:
+    """paper, item: what it is of; claim: its id, "" of a table's numbers; what: is compared; word: the
+    verdict; text: in numbers; experiment: whose table says so.
+    """
+
+    paper: str
+    item: str
+    claim: str
+    what: str
+    word: str
+    text: str
+    experiment: str
+
+    @property
+    def of(self) -> str:
+        """As the papers name it: hFedF 2."""
+        return f"{self.paper} {self.item}"
+
+
+def place(item: str) -> list[tuple[bool, int, str]]:
+    """Where an item stands among others: 2, 10, 10a, A9, A10, Fig 3."""
+    parts = [part for part in re.split(r"(\d+)", item) if part]
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def of_numbers(rows: Mapping[str, Sequence[Row]]) -> list[Finding]:
+    """One for each printed table of which a number was compared. rows: verdicts.csv by experiment."""
+    found = []
+    for experiment, every in rows.items():
+        for of in dict.fromkeys((row["paper"], row["printed_table"]) for row in every):
+            own = [row for row in every if (row["paper"], row["printed_table"]) == of]
+            if any(row["verdict"] in MEASURED for row in own):
+                found.append(_table(experiment, of, own))
+    return found
+
+
+def _table(experiment: str, of: tuple[str, str], rows: Sequence[Row]) -> Finding:
+    words = Counter(row["verdict"] for row in rows)
+    counts = ", ".join(f"{words[word]} {word}" for word in MEASURED if words[word])
+    points = [
+        (float(row["difference"]), float(row["margin"]))
+        for row in rows
+        if row["verdict"] in MEASURED and row["rule"] == "points" and row["difference"]
+    ]
+    parts = []
+    if points:
+        low, high = min(points)[0], max(points)[0]
+        mean = sum(difference for difference, _ in points) / len(points)
+        parts.append(
+            f"ours less the printed number: {low:+.1f} to {high:+.1f} points, {mean:+.1f} in the mean of "
+            f"{len(points)} (margin {points[0][1]:.1f})"
+        )
+    seeds = [int(row["seeds"]) for row in rows if row["verdict"] in MEASURED and int(row["seeds"])]
+    if seeds:
+        low, high = min(seeds), max(seeds)
+        parts.append(f"{low} seed{'s' * (low > 1)}" if low == high else f"{low} to {high} seeds")
+    what = f"{sum(words[word] for word in MEASURED)} of {len(rows)} numbers compared"
+    return Finding(*of, "", what, counts, "; ".join(parts), experiment)
+
+
+def of_claims(rows: Mapping[str, Sequence[Row]], items: Mapping[str, tuple[str, str]]) -> list[Finding]:
+    """One for each claim that has runs, on the experiment that judges it. rows: its lines of claims.csv;
+    items: claim -> paper and item.
+    """
+    found = []
+    for claim, own in rows.items():
+        if any(int(row["seeds"]) for row in own):
+            text = "; ".join(row["words"] for row in own if int(row["seeds"]))
+            printed = f"printed {float(own[0]['printed']):+.1f}; " if own[0]["printed"] else ""
+            said, word, experiment = (own[0][key] for key in ("said", "verdict", "experiment"))
+            word = "not comparable" if own[0]["differs"] else word
+            found.append(Finding(*items[claim], claim, said, word, printed + text, experiment))
+    return found
