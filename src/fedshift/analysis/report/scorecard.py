@@ -26,7 +26,6 @@ from fedshift.workspace import Workspace
 CLAIMED = ("confirmed", "refuted", "undecided", "not run", "not comparable", "not tested")
 BY_PRINT = "Claims on the papers' own numbers"
 FOUND = "What the runs say"
-PAPERS = ("FDSE", "FedRD", "hFedF", "StableFDG")
 # Beside results/scorecard.*: what a line links to.
 FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
 
@@ -124,7 +123,8 @@ def scorecard(
     on_print = [((one.paper, one.item), str(one.on_print.word), list[str]()) for one in joined]
     items = {one.claim: (one.paper, one.item) for one in joined}
     findings = [*of_numbers(compared), *of_claims(judged, items)]
-    findings.sort(key=lambda finding: (PAPERS.index(finding.paper), place(finding.item), finding.claim))
+    papers = list(dict.fromkeys(one.paper for one in (*every, *joined)))
+    findings.sort(key=lambda finding: (papers.index(finding.paper), place(finding.item), finding.claim))
     return Scorecard(
         _lines(printed, WORDS, links),
         _lines(claims, CLAIMED, links),
@@ -213,7 +213,8 @@ def _lines(
     """One for each paper and item, by their numbers, then the sum; members: paper and item, word,
     experiments.
     """
-    members = sorted(members, key=lambda member: (PAPERS.index(member[0][0]), place(member[0][1])))
+    papers = list(dict.fromkeys(paper for (paper, _), _, _ in members))
+    members = sorted(members, key=lambda member: (papers.index(member[0][0]), place(member[0][1])))
     groups: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
     for of, word, experiments in members:
         groups.setdefault(of, []).append((word, experiments))
