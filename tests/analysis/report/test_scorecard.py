@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
+from fedshift.analysis.report.findings import of_numbers
 from fedshift.analysis.report.scorecard import (
     CLAIMED,
     FILES,
@@ -125,6 +126,19 @@ def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:
         "ours less the printed number: -1.5 to +0.5 points, -0.5 in the mean of 3 (margin 1.5); 5 seeds"
     )
     assert claim.text == "printed +2.5; fedavg +2.0 [+1.0, +3.0], 5 seeds"
+
+
+def test_what_no_seed_changes_is_not_said_to_have_seeds() -> None:
+    row = {
+        "paper": "FDSE",
+        "printed_table": "A5",
+        "verdict": "inside",
+        "rule": "exact",
+        "difference": "",
+        "seeds": "1",
+    }
+    (found,) = of_numbers({"fdse/tableA5": [row]})
+    assert (found.word, found.text) == ("1 inside", "declared or counted, so without a test")
 
 
 def test_the_opening_says_whether_anything_was_run(

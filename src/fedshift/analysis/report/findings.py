@@ -13,6 +13,7 @@ from fedshift.analysis.verdicts.judge import WORDS
 
 Row = Mapping[str, str]
 MEASURED = WORDS[:3]  # the words of a number that was compared
+EXACT = "exact"  # the rule of what no seed changes
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,13 @@ def _table(experiment: str, of: tuple[str, str], rows: Sequence[Row]) -> Finding
             f"ours less the printed number: {low:+.1f} to {high:+.1f} points, {mean:+.1f} in the mean of "
             f"{len(points)} (margin {points[0][1]:.1f})"
         )
-    seeds = [int(row["seeds"]) for row in rows if row["verdict"] in MEASURED and int(row["seeds"])]
+    tested = [row for row in rows if row["verdict"] in MEASURED and row["rule"] != EXACT]
+    seeds = [int(row["seeds"]) for row in tested if int(row["seeds"])]
     if seeds:
         low, high = min(seeds), max(seeds)
         parts.append(f"{low} seed{'s' * (low > 1)}" if low == high else f"{low} to {high} seeds")
+    if not tested:
+        parts.append("declared or counted, so without a test")
     what = f"{sum(words[word] for word in MEASURED)} of {len(rows)} numbers compared"
     return Finding(*of, "", what, counts, "; ".join(parts), experiment)
 
