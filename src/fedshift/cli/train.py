@@ -129,9 +129,7 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
     """Train one run of the plan, if the code has not changed since it was planned."""
-    with (
-        whole()
-    ):  # or the run would be recorded as failed, for the modules that Ctrl-C left without their names
+    with whole():  # or the run would count as failed, for names that modules lack after Ctrl-C
         from fedshift.identity import identify
         from fedshift.spec import parse
         from fedshift.training.device import device as device_of

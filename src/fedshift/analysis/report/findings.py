@@ -80,16 +80,17 @@ def _table(experiment: str, of: tuple[str, str], rows: Sequence[Row]) -> Finding
     return Finding(*of, "", what, counts, "; ".join(parts), experiment)
 
 
-def of_claims(rows: Mapping[str, Sequence[Row]], items: Mapping[str, tuple[str, str]]) -> list[Finding]:
+def of_claims(
+    rows: Mapping[str, Sequence[Row]], words: Mapping[str, str], items: Mapping[str, tuple[str, str]]
+) -> list[Finding]:
     """One for each claim that has runs, on the experiment that judges it. rows: its lines of claims.csv;
-    items: claim -> paper and item.
+    words: its verdict; items: its paper and item.
     """
     found = []
     for claim, own in rows.items():
         if any(int(row["seeds"]) for row in own):
             text = "; ".join(row["words"] for row in own if int(row["seeds"]))
             printed = f"printed {float(own[0]['printed']):+.1f}; " if own[0]["printed"] else ""
-            said, word, experiment = (own[0][key] for key in ("said", "verdict", "experiment"))
-            word = "not comparable" if own[0]["differs"] else word
-            found.append(Finding(*items[claim], claim, said, word, printed + text, experiment))
+            said, experiment = own[0]["said"], own[0]["experiment"]
+            found.append(Finding(*items[claim], claim, said, words[claim], printed + text, experiment))
     return found

@@ -122,7 +122,7 @@ def scorecard(
     ]
     on_print = [((one.paper, one.item), str(one.on_print.word), list[str]()) for one in joined]
     items = {one.claim: (one.paper, one.item) for one in joined}
-    findings = [*of_numbers(compared), *of_claims(judged, items)]
+    findings = [*of_numbers(compared), *of_claims(judged, words_of, items)]
     papers = list(dict.fromkeys([number.paper for number in every] + [one.paper for one in joined]))
     findings.sort(key=lambda finding: (papers.index(finding.paper), place(finding.item), finding.claim))
     return Scorecard(
