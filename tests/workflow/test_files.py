@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -75,3 +76,10 @@ def test_make_help_lists_every_target() -> None:
         ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True, capture_output=True, check=True
     ).stdout
     assert [line.split()[1] for line in output.splitlines()] == declared[1].split()
+
+
+def test_slurms_commands_can_be_run() -> None:
+    """A file beside them that is not executable is passed over, and the real command is called without patience."""
+    commands = [*(REPOSITORY / "workflow" / "slurm").iterdir()]
+    assert {path.name for path in commands} == {"sbatch", "scontrol", "sinfo", "squeue", "srun"}
+    assert [path.name for path in commands if not os.access(path, os.X_OK)] == []
