@@ -33,6 +33,14 @@ def test_profile_against_a_live_cluster(
         return [(finding.state, finding.text) for finding in slurm_cluster.check(workspace, asked)]
 
     assert told() == [("ok", "partitions gpu, urgent; jobs go to gpu")]
+    job = cluster.call("sbatch", "--hold", "--parsable", "--wrap", "true").strip()
+    try:
+        assert told()[-1] == ("wrong", "jobs are held (JobHeldUser), and do not begin by themselves")
+        (last,) = list(slurm_cluster.check(workspace, asked))[1:]
+        cluster.call(*last.cure.split())
+        assert len(told()) == 1
+    finally:
+        cluster.call("scancel", job, check=False)
     config.write_text("slurm-status-command: sacct\n")
     assert "accounting is off" in told()[-1][1]
     config.write_text("slurm-status-command: squeue\n")

@@ -40,11 +40,16 @@ def requeue(scene: Scene) -> None:
 
 
 def node_down(scene: Scene) -> None:
-    """The node comes back once its jobs are queued again."""
+    """The node comes back once its jobs are queued again and nothing of them is left on it.
+
+    Slurm holds a job for good that comes to a node which still has it ("launch failed requeued held").
+    """
     job = scene.job()
     node = _node(scene, job)
+    jobs = scene.slurm("squeue", "-h", "-w", node, "-o", "%i").split()
     scene.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=fault")
     try:
+        scene.until(lambda: not any(stewards(one) for one in jobs), 30)
         _start_again(scene, job)
     finally:
         scene.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")

@@ -51,6 +51,17 @@ def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
         yield Finding("slurm", "ok", text)
         yield from _unmet(workspace, request, partitions[name])
     yield from _accounting(profile)
+    yield from _held()
+
+
+def _held() -> Iterator[Finding]:
+    """The user's jobs that wait until somebody releases them; Snakemake would wait with them for ever."""
+    waiting = output_of("squeue", "-h", "--me", "-t", "PENDING", "-o", "%i|%r") or ""
+    reasons = dict(line.split("|", 1) for line in waiting.splitlines())
+    held = {job: reason for job, reason in reasons.items() if "held" in reason.lower()}
+    if held:
+        text = f"jobs are held ({', '.join(sorted(set(held.values())))}), and do not begin by themselves"
+        yield Finding("slurm", "wrong", text, f"scontrol release {' '.join(held)}")
 
 
 def _unmet(workspace: Workspace, request: Request, partition: Partition) -> Iterator[Finding]:
