@@ -94,11 +94,12 @@ site: $(INSTALLED) ## the documentation as a site that needs no network: build/s
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
 	echo "site: build/site/index.html"
 
-lint: $(INSTALLED) ## ruff, mypy and snakefmt, all in check mode
+lint: $(INSTALLED) ## ruff, mypy, snakefmt and the order of the rooms, all in check mode
 	@$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(VENV)/bin/snakefmt --check Snakefile workflow
+	$(VENV)/bin/lint-imports --no-logo
 
 constraints: $(INSTALLED) ## write constraints.txt anew from the present environment
 	@{ sed -n '/^#/p' constraints.txt; $(PYTHON) -m pip freeze --all --exclude fedshift --exclude pip | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.new
