@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fedshift.version import __version__
+
 if TYPE_CHECKING:
     from fedshift.api import Data, Run, evaluate, load_data, load_run, results, run
 
-__all__ = ["Data", "Run", "evaluate", "load_data", "load_run", "results", "run"]
-__version__ = "0.1.0"
+__all__ = ["Data", "Run", "__version__", "evaluate", "load_data", "load_run", "results", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +24,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return __all__

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-import fedshift
 from fedshift.errors import FedshiftError, nearest
+from fedshift.version import __version__
 
 VERBS = {
     "doctor": "Say what this machine and project have, what they lack, and what to do.",
@@ -90,7 +90,7 @@ class Verbs(click.Group):
     default=".",
     help="The project folder, a checkout of fedshift; default: the present one.",
 )
-@click.version_option(fedshift.__version__, prog_name="fedshift")
+@click.version_option(__version__, prog_name="fedshift")
 @click.pass_context
 def main(ctx: click.Context, root: Path) -> None:
     """Federated learning under domain shift: published experiments beside their printed numbers."""

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-import fedshift
 from fedshift.analysis import claims
 from fedshift.analysis.check import Comparison, check
 from fedshift.analysis.claims import groups as claim_groups
@@ -32,6 +31,7 @@ from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.errors import FedshiftError
 from fedshift.experiments.figures import figures
 from fedshift.files import sha256_file, write_json, write_text
+from fedshift.version import __version__
 from fedshift.workspace import Workspace
 
 # Without the button that would send a chart to plotly's servers.
@@ -57,7 +57,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     parts = [_part(workspace, results) for results in collected]
     html = template("report.html.j2").render(
         title=title,
-        version=fedshift.__version__,
+        version=__version__,
         commit=workspace.commit,
         scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         plotly=Markup(get_plotlyjs()),
