@@ -26,7 +26,10 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
     assert one.verdict == "undecided"
     assert against.detectable == pytest.approx(detectable(1, 3))
     assert against.needed == 10
-    assert told(one) == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; they see {detectable(1, 3):.1f}, ours needs 10"
+    assert (
+        told(one)
+        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; 3 would see a difference of {detectable(1, 3):.1f}, 10 would see this one"
+    )
     row = claim_lines.table([one]).iloc[0]
     assert (row["detectable"], row["needed"]) == (against.detectable, 10)
 

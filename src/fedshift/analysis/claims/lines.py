@@ -110,9 +110,12 @@ def _in_words(difference: Difference, verdict: str) -> str:
         interval = f" [{difference.pairs_low:+.1f}, {difference.pairs_high:+.1f}] over these {len(pairs)}"
         over = interval if len(pairs) > 1 else ""
         return f"{mean}{parts}{over}, 1 seed{left_out}; no interval over seeds"
+    over_seeds = f"{mean} [{difference.low:+.1f}, {difference.high:+.1f}], {seeds} seeds{left_out}"
+    if verdict != "undecided":
+        return over_seeds
     needed = "more than 1000" if math.isinf(difference.needed) else f"{difference.needed:.0f}"
-    power = f"; they see {difference.detectable:.1f}, ours needs {needed}" if verdict == "undecided" else ""
-    return f"{mean} [{difference.low:+.1f}, {difference.high:+.1f}], {seeds} seeds{left_out}{power}"
+    seen = f"{seeds} would see a difference of {difference.detectable:.1f}"
+    return f"{over_seeds}; {seen}, {needed} would see this one"
 
 
 def _listed(pairs: dict[str, float]) -> str:
