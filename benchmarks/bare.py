@@ -42,6 +42,7 @@ class Recipe:
     optimizer: str = "adam"
     clip: float | None = None  # of the gradient's norm
     wrap: bool = False  # the last batch of an epoch is filled from its beginning
+    each: int | None = None  # images in each part of a client at most
 
 
 class Bare:
@@ -65,7 +66,8 @@ class Bare:
                 continue
             rows = rows[torch.randperm(len(rows), generator=self.rng)]
             validated, tested = (int(share * len(rows)) for share in (recipe.validation, recipe.test))
-            self.held_out[domain], test, train = rows.tensor_split([validated, validated + tested])
+            parts = rows.tensor_split([validated, validated + tested])
+            self.held_out[domain], test, train = (part[: recipe.each] for part in parts)
             if len(test):
                 self.held_out[f"{domain}, test"] = test
             self.train.append(train)

@@ -8,7 +8,8 @@ epoch of SGD, no augmentation; evaluated after every round on the clients' valid
 Each side has a process
 of its own with the same number of threads, and only one of them works at a time: they alternate client by
 client, so that a busy spell of the machine meets both. CPU seconds are those of the working process. Images
-are prepared in a temporary folder from FEDSHIFT_SHARED (default ../shared).
+are prepared in a temporary folder from FEDSHIFT_SHARED (default ../shared). --each N takes N images of each part of a
+client at most: shorter rounds, in which what is done once a round weighs more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,7 +31,7 @@ import torch
 from bare import Bare, Recipe
 
 from fedshift.data.fetch import fetch
-from fedshift.data.load import load
+from fedshift.data.load import RunData, load
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.experiments.load import protocol
@@ -79,19 +80,31 @@ def work(name: str, px: int, rounds: int) -> RunSpec:
     return _declared("fdse", {"dataset": "office_caltech10"}, rounds, "fp32")
 
 
-def recipe(spec: RunSpec) -> Recipe:
+def recipe(spec: RunSpec, each: int | None = None) -> Recipe:
     """What the bare loop needs of the same spec."""
     data, local, fractions = spec.data, spec.local, spec.partition.fractions
     return Recipe(
         data.target, data.prepare.px, fractions[1], data.input_px, data.normalise, data.augment,
         local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",
-        fractions[2], spec.model.name, local.optimizer, local.clip, local.batch_rule == "wrap",
+        fractions[2], spec.model.name, local.optimizer, local.clip, local.batch_rule == "wrap", each,
     )  # fmt: skip
 
 
-def ours(workspace: Workspace, spec: RunSpec) -> Events:
+def shortened(data: RunData, each: int | None) -> RunData:
+    """Without most images of its clients: of each part `each` are left, from its whole length."""
+
+    def some(rows: torch.Tensor) -> torch.Tensor:
+        if each is None or len(rows) <= each:
+            return rows
+        return rows[torch.linspace(0, len(rows) - 1, each).long()]
+
+    clients = [replace(c, train=some(c.train), val=some(c.val), test=some(c.test)) for c in data.clients]
+    return replace(data, clients=clients)
+
+
+def ours(workspace: Workspace, spec: RunSpec, each: int | None = None) -> Events:
     """The engine as `fedshift train` drives it, but for checkpoints (one in 30 s there)."""
-    federation, _ = assemble(spec, load(workspace, spec), torch.device("cpu"))
+    federation, _ = assemble(spec, shortened(load(workspace, spec), each), torch.device("cpu"))
     domains = {k: client.domains[0] for k, client in enumerate(federation.evaluated_clients)}
     for event in federation.run():
         if event == "client":
@@ -109,14 +122,20 @@ def _set(domain: str, split: str) -> str:
 
 
 def serve(
-    pipe: Connection, side: str, workspace: Workspace, spec: RunSpec, threads: int, fused: bool
+    pipe: Connection,
+    side: str,
+    workspace: Workspace,
+    spec: RunSpec,
+    threads: int,
+    fused: bool,
+    each: int | None,
 ) -> None:
     """Play one client's turn whenever told to; answer (wall seconds, CPU seconds, event)."""
     torch.set_num_threads(threads)
     if side == "ours":
-        events = ours(workspace, spec)
+        events = ours(workspace, spec, each)
     else:
-        events = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec), fused).rounds()
+        events = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec, each), fused).rounds()
     while pipe.recv():
         wall, cpu = time.perf_counter(), time.process_time()
         event = next(events)
@@ -198,6 +217,7 @@ def main() -> None:
     parser.add_argument("--work", choices=("hfedf", "fdse"), default="hfedf", help="(default hfedf)")
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1, help="of each side (default 1)")
     parser.add_argument("--rounds", type=int, default=5, help="pairs, after one pair to warm up (default 5)")
+    parser.add_argument("--each", type=int, help="images in each part of a client at most (default: all)")
     parser.add_argument(
         "--prepare-px",
         type=int,
@@ -224,7 +244,8 @@ def main() -> None:
         fetch(workspace, spec.data.dataset, source=shared / "data" / spec.data.dataset)
         prepare(workspace, spec.data.dataset, options=spec.data.prepare)
         partition(workspace, spec)
-        with processes(workspace, spec, options.threads, options.adam == "fused") as pipes:
+        settings = (workspace, spec, options.threads, options.adam == "fused", options.each)
+        with processes(*settings) as pipes:
             compare(pipes, options.rounds)
 
 
