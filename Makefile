@@ -87,7 +87,7 @@ miniatures: $(INSTALLED) ## every experiment in miniature to tables, verdicts an
 gallery: $(INSTALLED) ## the pictures of docs/figures.md, from runs of digits; some minutes
 	@OMP_NUM_THREADS=1 PYTHONPATH=src:. $(PYTHON) docs/gallery
 
-docs: $(INSTALLED) ## write docs/equations.md, methods.md and protocols.md from the code
+docs: $(INSTALLED) ## write the generated pages and schemas from the code
 	@$(PYTHON) docs/generate
 
 site: $(INSTALLED) ## the documentation as a site that needs no network: build/site/index.html

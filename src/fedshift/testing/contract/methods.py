@@ -89,6 +89,11 @@ class MethodContract(Contract):
         state = small(RUN, method(name)).state
         assert (state.shared.mask.int() + state.personal.mask.int() + state.local.mask.int()).eq(1).all()
 
+    def test_no_slot_of_the_server_waits_to_receive(self, name: str) -> None:
+        """`init="received"` fills clients' slots alone: the server's would stay 0."""
+        slots = method(name).slots
+        assert not [slot.name for slot in slots if slot.owner == "server" and slot.init == "received"]
+
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     def test_gradients_stay_in_the_flat_vector(
         self, name: str, precision: str, monkeypatch: pytest.MonkeyPatch
