@@ -15,7 +15,7 @@ from PIL import Image
 from plotly.subplots import make_subplots
 
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.drawing.traces import DASHES, SYMBOLS, traces
+from fedshift.analysis.drawing.traces import SYMBOLS, traces
 
 INCH = 100  # pixels
 UNNAMED = ("thin", "ring", "around")  # single seeds and rings: the legend shows the means
@@ -133,7 +133,7 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
         return
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
-        line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
+        line = {"color": "#24292f" if name == "x" else "#8c959f", "width": 1}
         getattr(figure, "add_vline" if name == "x" else "add_hline")(value, line=line, **cell)
     for place, text, label in panel.notes:
         figure.add_annotation(
@@ -174,8 +174,8 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
             theta=[*turns, *turns[:1]],
             r=[round(y, 2) for y in (*series.y, *series.y[:1])],
             mode="lines+markers",
-            line={"color": colour, "dash": DASHES[panels.lap(series.label)], "width": 1.8},
-            marker={"symbol": SYMBOLS[panels.marker(series.label) % len(SYMBOLS)], "size": 6},
+            line={"color": colour, "width": 1.8},
+            marker={"symbol": SYMBOLS[panels.place(series.label) % len(SYMBOLS)], "size": 6},
             name=series.label,
             legendgroup=series.label,
             showlegend=series.label not in labels,

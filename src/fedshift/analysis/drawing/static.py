@@ -22,6 +22,7 @@ from fedshift.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
+RULE = "#8c959f"  # darker than the grid
 STYLE: Any = {
     "font.size": 8.5,
     "axes.titlesize": 9.5,
@@ -36,6 +37,7 @@ STYLE: Any = {
     "ytick.color": "#57606a",
     "svg.hashsalt": "fedshift",
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
     "savefig.dpi": 160,
 }
 
@@ -132,7 +134,7 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
         if name == "x":
             axes.axvline(value, color="#24292f", linewidth=0.8)
         else:
-            axes.axhline(value, color="#d0d7de", linewidth=0.8)
+            axes.axhline(value, color=RULE, linewidth=0.8)
     for series in panel.series:
         draw_series(axes, panels, panel, series)
     if panel.inside:
@@ -159,8 +161,8 @@ def _axis(axes: Axes, name: str, axis: Axis) -> None:
     if axis.ticks is not None:
         drawn.set_major_locator(FixedLocator([*axis.ticks]))
         drawn.set_ticklabels([*axis.ticks.values()])
-        if name == "y":
-            axes.grid(axis="y", visible=False)
+        if name == "y" or axis.whole:
+            axes.grid(axis=name, visible=False)  # type: ignore[arg-type]
     elif axis.whole:
         drawn.set_major_locator(MaxNLocator(5, integer=True))
     if axis.limits is not None:
@@ -175,6 +177,6 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
         axes.tick_params(axis="x", pad=12)
     elif name == "y" and axis.limits is not None:
         axes.set_ylim(*axis.limits)
-        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axes.set_rlabel_position(180 / 7)
         axes.tick_params(axis="y", labelsize=6.5)
