@@ -133,7 +133,7 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
         return
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
-        line = {"color": "#24292f" if name == "x" else "#8c959f", "width": 1}
+        line = {"color": "#24292f" if name == "x" else "#afb8c1", "width": 1}
         getattr(figure, "add_vline" if name == "x" else "add_hline")(value, line=line, **cell)
     for place, text, label in panel.notes:
         figure.add_annotation(

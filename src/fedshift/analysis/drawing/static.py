@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from fedshift.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
-RULE = "#8c959f"  # darker than the grid
+RULE = "#afb8c1"  # darker than the grid
 STYLE: Any = {
     "font.size": 8.5,
     "axes.titlesize": 9.5,
@@ -178,5 +179,9 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
     elif name == "y" and axis.limits is not None:
         axes.set_ylim(*axis.limits)
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        axes.set_rlabel_position(180 / 7)
-        axes.tick_params(axis="y", labelsize=6.5)
+        axes.tick_params(axis="y", labelleft=False)
+        white: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        for value in axes.get_yticks():  # texts of ticks would lie below the lines that cross them
+            if axis.limits[0] < value <= axis.limits[1]:
+                look: Any = {"fontsize": 6.5, "color": "#57606a", "bbox": white, "zorder": 5}
+                axes.text(math.pi / 7, value, f"{value:g}", ha="center", va="center", **look)

@@ -64,7 +64,7 @@ class Tuning(Figure):
         rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
         labels = [*dict.fromkeys(map(_where, points))]
         note = "a mark: a setting that was tried; ring: chosen, by validation alone"
-        return Panels("Search", rows, labels, note, (2.3, 1.5), names="beside")
+        return Panels("Search", rows, labels, note, (2.6, 1.5), names="beside")
 
 
 def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
