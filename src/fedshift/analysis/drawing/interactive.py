@@ -23,6 +23,7 @@ LEAST = 270  # pixels of a row
 BESIDE, COLUMN = 90, 150  # pixels of what stands beside the panels, and of a panel on a narrow screen
 ALONE = 1.6  # columns that a panel takes which has no other beside it
 LETTER, LINE = 6, 15  # pixels of a letter and of a line of text
+NAMED = 50  # pixels beside a radar, for the names of directions
 KEY = 45  # pixels of a legend's symbol and of the gap behind its text
 
 
@@ -49,6 +50,7 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
         "ticks": "outside",
         "ticklen": 3,
         "automargin": True,
+        "title_font": {"size": 12},  # what LETTER counts
     }
     figure.update_xaxes(**axis).update_yaxes(**axis)
     figure.update_annotations(font_size=13)
@@ -105,6 +107,7 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     labels: set[str] = set()
     if polar:
         figure.update_annotations(yshift=24)
+        figure.update_layout(margin_l=NAMED, margin_r=NAMED)
         for column, panel in enumerate(rows[0].panels, 1):
             _radar(figure, panels, panel, labels, {"row": 1, "col": column})
         unit = rows[0].panels[0].y.label.replace("\n", " ")
