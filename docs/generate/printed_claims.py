@@ -50,7 +50,9 @@ WITHOUT = """## Without a place
 BEYOND = """## Beyond the accuracies of a table
 
 {count} claims are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
-experiment named here, {played} of them in miniature, too: two rounds on digits, through the same code to a verdict ([miniatures.md](miniatures.md)).
+experiment named here. The miniature of that experiment, two rounds on digits, gave verdicts on claims for {played} of them
+([miniatures.md](miniatures.md)); it keeps the ends of an axis that no claim names, so that HF-C37.4 to HF-C37.6 (Office-Home) are judged in full runs
+alone.
 
 """
 MINIATURES = ROOT / "docs" / "miniatures.md"
@@ -121,7 +123,7 @@ def _beyond(joined: list[Joined]) -> str:
         seen += judged
         names = ", ".join(dict.fromkeys(one.claim.rpartition(".")[0] for one in members))
         rows.append((words, str(len(members)), names, ", ".join(sorted({*homes})), str(judged)))
-    heads = ("about", "claims", "groups", "judged in", "in miniature")
+    heads = ("about", "claims", "groups", "judged in", "miniature judges")
     return BEYOND.format(count=sum(map(len, groups.values())), played=seen) + _table(heads, rows)
 
 
