@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,10 +49,46 @@ def test_every_kind_of_figure_has_a_picture_that_the_gallery_makes() -> None:
         drawn = {file for name in pictures for of, _, file in [name.partition("/")] if of == experiment}
         assert drawn == {*files}
         kinds |= {kind for kind, _ in files.values()}
-    assert kinds == {*own("figures")} - {"claims"}  # its picture is of PACS, in docs/hfedf.md
+    assert kinds == {*own("figures")}
     assert {path.relative_to(images).with_suffix("").as_posix() for path in images.rglob("*.png")} == {
         *pictures
     }
+
+
+def of_the_gallery(name: str) -> Any:
+    return yaml.safe_load((ROOT / "docs" / "gallery" / f"{name}.yaml").read_text())
+
+
+def test_a_look_at_each_kind_of_figure_mended_three_weaknesses() -> None:
+    mended = of_the_gallery("mended")
+    assert {*mended} == {*own("figures")}
+    assert [kind for kind, weaknesses in mended.items() if len(weaknesses) < 3] == []
+
+
+def test_an_error_is_planted_in_each_analysis_and_its_test_is_there() -> None:
+    planted = of_the_gallery("planted")
+    assert {kind: {*analyses} for kind, analyses in planted.items()} == {
+        kind: {*own(kind)} for kind in ("figures", "evaluations")
+    }
+    named = [test for of in planted.values() for errors in of.values() for test in errors.values()]
+    for file, _, function in (test.partition("::") for test in named):
+        assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(), f"{file} has no {function}"
+    assert all(errors for of in planted.values() for errors in of.values())
+
+
+PAPERS = {"FDSE": "000", "FedRD": "002", "hFedF": "003", "StableFDG": "004"}  # -> how its text's file begins
+CAPTION = re.compile(r"(?:^[*\s]*|>)(?:Figure|Fig\.) (A?\d+)[.:]", re.MULTILINE)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_printed_figure_has_a_file_or_is_an_illustration(shared: Path, paper: str) -> None:
+    from printed_figures import ILLUSTRATIONS, PRINTED
+
+    (text,) = (shared / "papers").glob(f"{PAPERS[paper]}_*.txt")
+    captions = {*CAPTION.findall(text.read_text())}
+    results = {name.rstrip("ab") for name in PRINTED[paper]}
+    assert results & {*ILLUSTRATIONS[paper]} == set()
+    assert captions == results | {*ILLUSTRATIONS[paper]}
 
 
 def test_the_readme_names_every_method_once() -> None:

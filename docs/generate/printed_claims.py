@@ -4,7 +4,7 @@ bear out.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
 from fedshift.analysis.layout.page import piped
+from fedshift.experiments.claim import SELECTED
+from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.workspace import Workspace
 
@@ -45,6 +47,29 @@ AGAINST = """## What the papers' own numbers speak against
 WITHOUT = """## Without a place
 
 """
+BEYOND = """## Beyond the accuracies of a table
+
+{count} claims are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
+experiment named here, {played} in its miniature, too, two rounds on digits, counted where [miniatures.md](miniatures.md) has verdicts on claims of the
+experiment. A miniature keeps the ends of an axis that no claim names: {left} (Office-Home) are judged in full runs alone.
+
+"""
+MIDDLE = ("HF-C37.4", "HF-C37.5", "HF-C37.6")  # of a data set between the ends of its axis
+MINIATURES = ROOT / "docs" / "miniatures.md"
+SHOWN = {"id", "ood", "all", "avg"}  # accuracies that tables show
+ABOUT = {
+    "rounds": "a certain round, the mean of all rounds, the fluctuation of a curve",
+    "rounds_to": "rounds up to a value",
+    "cost": "a cost",
+    "gain": "a gain of a row over another, or with a setting",
+    "range": "the range over the values of a setting",
+    "peak": "where among the values of a setting the best one is",
+    "quantity": "how sure of its class a model is",
+    "leads": "the share of clients that a row leads",
+    "recorded": "what methods record: embeddings, weights of clients",
+    "evaluated": "features, responses of filters, weights of networks",
+    "": "no place, for the reasons above",
+}  # what a claim is about -> in words
 
 
 def claims() -> str:
@@ -76,11 +101,64 @@ def claims() -> str:
         + by_kind
         + WITHOUT
         + _table(("paper", "claims", "why", "which"), without)
+        + _beyond(joined)
         + PRINT
         + on_print
         + AGAINST
         + _table(("claim", "data set", "says", "printed difference", "on print", "in words"), against)
     ).rstrip("\n") + "\n"
+
+
+def _beyond(joined: list[Joined]) -> str:
+    """The claims that are about something else than accuracies of a table, by what they are about."""
+    played, groups = _played(), defaultdict[str, list[Joined]](list)
+    for one in joined:
+        if (about := _about(one)) is not None:
+            groups[about].append(one)
+    rows, seen = [], 0
+    for about, words in ABOUT.items():
+        members = groups[about]
+        homes = [one.places[0][0] for one in members if one.places]
+        judged = sum(
+            one.claim not in MIDDLE and played.get(one.places[0][0], 0) > 0 for one in members if one.places
+        )
+        seen += judged
+        names = ", ".join(dict.fromkeys(one.claim.rpartition(".")[0] for one in members))
+        rows.append((words, str(len(members)), names, ", ".join(sorted({*homes})), str(judged)))
+    heads = ("about", "claims", "groups", "judged in", "miniature judges")
+    return BEYOND.format(count=sum(map(len, groups.values())), played=seen, left=", ".join(MIDDLE)) + _table(
+        heads, rows
+    )
+
+
+def _about(one: Joined) -> str | None:
+    """A key of ABOUT; None of a claim that compares accuracies which tables show."""
+    if not one.places:
+        return ""
+    comparison = one.places[0][1]
+    for cell in comparison.cells:
+        shown = column(cell.metric)
+        if shown.kind != "quantity" or shown.name not in SHOWN:
+            return shown.kind
+        if cell.rounds != SELECTED or cell.range or cell.peak:
+            return "rounds" if cell.rounds != SELECTED else "range" if cell.range else "peak"
+    several = any(len(side.terms) != 1 for pair in comparison.pairs for side in pair)
+    return "gain" if several else None
+
+
+def _played() -> dict[str, int]:
+    """Experiment -> claims that its miniature judged, by docs/miniatures.md."""
+    lines = [
+        line.strip("| ").split(" | ") for line in MINIATURES.read_text().splitlines() if line[:2] == "| "
+    ]
+    heads = next(line for line in lines if line[0] == "experiment")
+    places = [place for place, head in enumerate(heads) if head.startswith("claims ")]
+    table = lines[lines.index(heads) + 1 :]
+    return {
+        line[0]: sum(int(line[place]) for place in places)
+        for line in table
+        if len(line) == len(heads) and line[1].isdigit()
+    }
 
 
 def _counted(joined: list[Joined], words: Iterable[str], of: Callable[[Joined], str]) -> str:

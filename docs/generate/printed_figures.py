@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -30,7 +31,24 @@ PRINTED = {
     },
     "hFedF": {str(number): [f"hfedf/figure{number}"] for number in range(3, 18)},
     "StableFDG": {name: [f"stablefdg/figure{name}"] for name in ("4", "5", "6")},
-}  # paper -> figure -> files; what shows no result (FDSE 1, 2, A7; FedRD 1; hFedF 1, 2; StableFDG 1 to 3) is not here
+}  # paper -> figure -> files
+ILLUSTRATIONS = {
+    "FDSE": {
+        "1": "what FDSE erases of a client's model, beside FedAvg",
+        "2": "its framework",
+        "A7": "example images of each client's domain",
+    },
+    "FedRD": {"1": "its framework"},
+    "hFedF": {
+        "1": "three approaches side by side",
+        "2": "its framework, and how domains are dealt to clients",
+    },
+    "StableFDG": {
+        "1": "the problem",
+        "2": "how styles are shared, shifted and explored",
+        "3": "the attention module",
+    },
+}  # paper -> figure -> what it shows; no result
 HEAD = """# Figures
 
 Made by `make docs`. Kinds: what `figures:` of an experiment may name ([add-a-figure.md](add-a-figure.md)).
@@ -40,17 +58,34 @@ Made by `make docs`. Kinds: what `figures:` of an experiment may name ([add-a-fi
 ## What they look like
 
 All of digits, after a few rounds of training: they show what a kind looks like, and say nothing of the papers.
-Made by `{commit}` on {machine} (`make gallery`, {seconds} s); `claims` is drawn of runs of PACS ([hfedf.md](hfedf.md)).
+Made by `{commit}` on {machine} (`make gallery`, some minutes).
 
 {pictures}
 ## The papers' figures
 
-Every printed figure of results has a file; illustrations have none. Its `notes` have the paper's caption in our words and what is guessed. None of
+Every printed figure of results has a file; illustrations, below, have none. Its `notes` have the paper's caption in our words and what is guessed. None of
 these figures prints numbers, so no point of them stands beside ours; where a table prints the same quantity, its number is drawn (dashed or a
 diamond, in all kinds). *Claims*: groups of `reference/claims.csv` that are about the figure; where each is judged: [claims.md](claims.md). A file
 that is named and not linked is not there yet.
 
 {printed}
+
+Illustrations show no result, so there is nothing to make again:
+
+{illustrations}
+
+## What a look at them has mended
+
+Each kind was looked at as a reviewer would: in grey, in the page of a report at 390 px, with its units, ends of axes, titles and words below.
+{mended} weaknesses of {kinds_count} kinds, each with the commit that mended it.
+
+{weaknesses}
+
+## Planted errors
+
+Each analysis has tests in which something is wrong on purpose; they fail where it goes by unnoticed. Paths are below `tests/`.
+
+{planted}
 """
 GALLERY = ROOT / "docs" / "gallery"
 
@@ -63,6 +98,7 @@ def figures() -> str:
     pictures = [
         f"![{_plain(text)}](images/gallery/{name}.png)\n\n{text}\n" for name, text in captions.items()
     ]
+    mended = yaml.safe_load((GALLERY / "mended.yaml").read_text())
     there = available(Workspace(ROOT))
     rows = [
         [paper, f"Fig. {name}", ", ".join(_linked(file, there) for file in files), _kinds(files, there),
@@ -75,7 +111,33 @@ def figures() -> str:
         pictures="\n".join(pictures),
         **made,
         printed=_table(["paper", "figure", "file", "kinds", "claims"], rows),
+        illustrations=_table(
+            ["paper", "figure", "shows"],
+            [
+                [paper, f"Fig. {name}", what]
+                for paper, shown in ILLUSTRATIONS.items()
+                for name, what in shown.items()
+            ],
+        ),
+        mended=sum(map(len, mended.values())),
+        kinds_count=len(mended),
+        weaknesses=_table(
+            ["kind", "weak, and mended"], [[f"`{kind}`", _mended(of)] for kind, of in mended.items()]
+        ),
+        planted=_table(["analysis", "planted", "noticed by"], [*_planted()]),
     )
+
+
+def _mended(weaknesses: dict[str, str]) -> str:
+    return "; ".join(f"{what} (`{commit}`)" for what, commit in weaknesses.items())
+
+
+def _planted() -> Iterator[list[str]]:
+    """A line for each error that is planted in an analysis."""
+    for kind, analyses in yaml.safe_load((GALLERY / "planted.yaml").read_text()).items():
+        for name, errors in analyses.items():
+            for error, test in errors.items():
+                yield [f"{kind.removesuffix('s')} `{name}`", error, f"`{test}`"]
 
 
 def _plain(caption: str) -> str:

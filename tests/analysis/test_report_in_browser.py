@@ -119,5 +119,6 @@ def test_every_curve_bar_and_dot_is_drawn(opened: Opened) -> None:
     dots = re.findall(r'<path class="point"[^>]*? d="M[^"]*"', opened.dom)
     against_costs = 2 * len(METHODS)  # against bytes and against seconds
     sweep = len(METHODS) * len(TARGETS) * (1 + len(SEEDS))  # a mean, and a ring per seed
-    assert len(dots) == against_costs + sweep
+    on_lines = len(METHODS) * panels * 2 * 2  # on the means of id and ood, in both rounds
+    assert len(dots) == against_costs + sweep + on_lines
     assert len(opened.picture.getcolors(1 << 24) or []) > 300

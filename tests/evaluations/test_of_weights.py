@@ -161,16 +161,58 @@ def retold_activations(run: Trained) -> list[float]:
     return means
 
 
+def sets_of(run: Trained) -> list[tuple[Kept, list[int]]]:
+    """Every model with the images of each set of clients and the held-out domain that it was tested on."""
+    return [
+        (kept, index.tolist())
+        for kept in run.models()
+        for _, split, index in kept.sets
+        if split in ("test", "target")
+    ]
+
+
+def retold_confusion(run: Trained) -> list[float]:
+    counts = []
+    for kept, positions in sets_of(run):
+        model, cells = run.network.bind(kept.row).model.eval(), np.zeros((2, 2))
+        for at in positions:
+            with torch.no_grad():
+                logits = model(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0])).logits[0]
+            cells[int(run.samples.labels[at]), int(logits.argmax())] += 1
+        counts += [*cells.ravel()]
+    return counts
+
+
+def retold_features(run: Trained) -> list[float]:
+    """Each image's label and features."""
+    numbers = []
+    for kept, positions in sets_of(run):
+        for at, feature in zip(positions, features_of(run, kept, positions), strict=True):
+            numbers += [float(run.samples.labels[at]), *feature.tolist()]
+    return numbers
+
+
+TRAINED = {"stage": "post_train"}
 ANALYSES: dict[
     str, tuple[dict[str, Any], Callable[[pd.DataFrame], list[float]], Callable[[Trained], list[float]]]
 ] = {
-    "distances": ({}, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
-    "cka": ({}, lambda frame: [*frame["cka"]], retold_cka),
-    "spread": ({}, lambda frame: [*frame["deviation"]], retold_spread),
+    "distances": (TRAINED, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
+    "cka": (TRAINED, lambda frame: [*frame["cka"]], retold_cka),
+    "spread": (TRAINED, lambda frame: [*frame["deviation"]], retold_spread),
     "activations": (
-        {"stages": ["stage1"]},
+        {**TRAINED, "stages": ["stage1"]},
         lambda frame: [value for one in frame["mean"] for value in one],
         retold_activations,
+    ),
+    "confusion": ({}, lambda frame: [count for one in frame["counts"] for count in one], retold_confusion),
+    "features": (
+        {},
+        lambda frame: [
+            number
+            for label, feature in zip(frame["label"], frame["feature"], strict=True)
+            for number in (label, *feature)
+        ],
+        retold_features,
     ),
 }
 
@@ -178,7 +220,7 @@ ANALYSES: dict[
 def agrees(name: str, run: Trained, true: Trained) -> bool:
     """Whether the analysis of `run` gives what is retold of the true one."""
     chosen, numbers, retold = ANALYSES[name]
-    found = numbers(table(name, run, stage="post_train", **chosen).to_pandas())
+    found = numbers(table(name, run, **chosen).to_pandas())
     return found == pytest.approx(retold(true), rel=1e-4, abs=1e-6)
 
 
@@ -188,14 +230,19 @@ def test_an_analysis_is_what_the_models_say(name: str, of_clients: Trained) -> N
 
 
 def test_weights_of_another_round_are_noticed(of_clients: Trained, tmp_path: Path) -> None:
-    earlier = spec(federation={"rounds": 1}, evaluation={"keep": "clients"}, local={"lr": 0.3})
-    _, wrong = restored("fedavg", tmp_path, earlier)
-    assert not any(agrees(name, wrong, of_clients) for name in ANALYSES)
+    """From the first round on all images are told apart, so that counts are those of the start instead."""
+    once, same = {"federation": {"rounds": 1}}, {"evaluation": {"keep": "clients"}, "local": {"lr": 0.3}}
+    _, wrong = restored("fedavg", tmp_path / "one", spec(**once, **same))
+    assert [name for name in ANALYSES if agrees(name, wrong, of_clients)] == ["confusion"]
+    _, start = restored("fedavg", tmp_path / "start", spec(**once, **{**same, "local": {"lr": 1e-12}}))
+    assert not agrees("confusion", start, of_clients)
+    maps = [table("tsne", run, **TRAINED).to_pandas()[["x", "y"]].to_numpy() for run in (of_clients, wrong)]
+    assert not np.allclose(*maps, atol=0.1)
 
 
 def test_swapped_clients_are_noticed(of_clients: Trained) -> None:
     """Client 0 with the weights of client 1 and the other way round. The spread over clients has no order: there one
-    client's weights stand for another's."""
+    client's weights stand for another's. No count tells clients that are all right apart."""
 
     def swapped(both: bool) -> Trained:
         kept = list(of_clients.models())
@@ -209,16 +256,16 @@ def test_swapped_clients_are_noticed(of_clients: Trained) -> None:
         ]
         return replace(of_clients, models=lambda: iter(models))
 
-    for name in ANALYSES:
+    for name in {*ANALYSES} - {"confusion"}:
         assert not agrees(name, swapped(both=name != "spread"), of_clients), name
 
 
 def test_shuffled_labels_are_noticed(of_clients: Trained) -> None:
-    """By distances of classes; by the map, whose images keep their class."""
+    """By distances of classes, counts and features; by the map, whose images keep their class."""
     samples: Samples = of_clients.samples
     labels = samples.labels.clone()
     wrong = replace(of_clients, samples=relabelled(samples, labels[torch.randperm(len(labels))]))
-    assert not agrees("distances", wrong, of_clients)
+    assert not any(agrees(name, wrong, of_clients) for name in ("distances", "confusion", "features"))
     true, planted = (table("tsne", run).to_pandas() for run in (of_clients, wrong))
     for frame, right in ((true, True), (planted, False)):
         assert (

@@ -1,8 +1,8 @@
 """The rule by which an experiment, its protocol and what its paper printed become their miniatures.
 
 What all rows share is made small (SMALL), in protocols, presets and the `spec` of experiments alike. What tells rows and columns
-apart stays: methods, their parameters, networks and local epochs on an axis. Of the values on an axis the first and the last stay, and
-those that claims, `only` and `tune` name. So a miniature has the grid of its experiment, and its runs are comparable with the printed
+apart stays: methods, their parameters, networks and local epochs on an axis. Of the values on an axis the first and the last stay,
+those that claims, `only` and `tune` name, and those over which a printed table takes the mean. So a miniature has the grid of its experiment, and its runs are comparable with the printed
 numbers as far as the experiment's own are.
 
 An experiment that trains nothing shows what declarations say: nothing of it is made small.
@@ -75,6 +75,7 @@ def experiment(declared: Partial, known: Partial, domains: Domains) -> Partial:
     result["methods"] = {row: small(part, ROWS) for row, part in declared["methods"].items()}
     dataset = setting(merge(known["spec"], declared.get("spec", {})), "data", "dataset", "")
     stays = [value for key in ("claims", "only", "tune") for value in named(declared.get(key))]
+    stays += [*averaged(declared)]
     result["axes"] = {
         name: _axis(
             name, axis, "data.dataset" in declared["axes"], domains(dataset) if dataset else (), stays
@@ -97,6 +98,15 @@ def named(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for inner in value:
             yield from named(inner)
+
+
+def averaged(declared: Partial) -> Iterator[tuple[str, Any]]:
+    """The values of axes over which a printed table takes the mean: claims of it are about that of all."""
+    for table in declared.get("tables", {}).values():
+        for name, axis in declared["axes"].items() if table.get("printed") else ():
+            values = axis["values"] if isinstance(axis, dict) else axis
+            if name not in ("target", "seed", *table.get("columns", ())):
+                yield from ((name, value) for value in values)
 
 
 def _axis(

@@ -122,3 +122,13 @@ def test_the_world_lies_where_it_is_made(small: Workspace) -> None:
     assert small.root != REPOSITORY and not list(small.reference.glob("datasets/*"))
     assert (small.root / "src/fedshift/data/datasets/_digits.py").is_file()
     assert (Path(small.root) / "reference/presets/ccst.yaml").is_file()
+
+
+def test_what_a_printed_table_averages_stays() -> None:
+    """Claims about its means compare those over all values: hFedF's Table 5 is of d = 1, 2 and 3."""
+    printed = {"axes": {"d": {"key": "partition.params.d", "values": [1, 2, 3]}, "seed": [0]}}
+    assert [*rule.averaged({**printed, "tables": {"t": {"printed": ["5"], "columns": ["target"]}}})] == [
+        ("d", 1), ("d", 2), ("d", 3)
+    ]  # fmt: skip
+    for table in ({"columns": ["target"]}, {"printed": ["5"], "columns": ["d"]}):
+        assert [*rule.averaged({**printed, "tables": {"t": table}})] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fedshift.analysis.drawing.marks import MARKERS
 from fedshift.analysis.drawing.panels import COLOURS, COLUMNS, Axis, Panel, Panels, Row, Series, Spread, table
+from fedshift.analysis.drawing.traces import SYMBOLS
 
 MEAN = Series("a", "mean", [1.0, 2.0], [50.0, 60.0], spread=Spread([49.0, 58.0], [51.0, 62.0]))
 LEVEL = Series("b", "published", [0.0], [55.0], "level")
@@ -37,9 +39,11 @@ def test_words_for_who_does_not_see_it() -> None:
     assert panels(MEAN, LEVEL).text == f"{words}; b"
 
 
-def test_colours_repeat_with_another_dash() -> None:
+def test_colours_repeat_with_another_mark() -> None:
     several = panels(MEAN, labels=tuple("abcdefghijklmnopqrstuvw"))
     assert [several.colour(label) for label in "ag"] == [COLOURS[0], COLOURS[6]]
-    assert [(several.colour(label), several.lap(label)) for label in "hov"] == [
-        (COLOURS[0], lap) for lap in (1, 2, 0)
-    ]
+    looks = {
+        (several.colour(label), MARKERS[several.place(label) % len(MARKERS)]) for label in several.labels
+    }
+    assert len(looks) == len(several.labels) > len(COLOURS)
+    assert len({*MARKERS}) == len({*SYMBOLS}) == len(MARKERS) == len(SYMBOLS)  # on paper and on the page

@@ -53,6 +53,37 @@ def test_the_picture_says_in_words_what_it_shows(project: Project) -> None:
     assert "Learning curves. y: in-distribution accuracy (%). x: round." in svg.read_text()
 
 
+def test_text_is_text_in_the_pdf(project: Project) -> None:
+    """In TrueType, which all publishers take, not in Type 3."""
+    two_seeds(project)
+    (pdf,) = (path for path in static.write(project.workspace, project.collect()) if path.suffix == ".pdf")
+    content = pdf.read_bytes()
+    assert b"/CIDFontType2" in content and b"/Type3" not in content
+
+
+def test_what_is_dashed_is_published_and_lines_have_marks() -> None:
+    """Eight lines for seven colours, one with a published level; a guide of its own colour has no marks."""
+    labels = [*"abcdefgh", "guide"]
+    lines = [Series(label, "mean", [0, 1, 2], [place, 1, 2]) for place, label in enumerate(labels)]
+    panel = Panel([*lines, Series("a", "published", [0], [1.5], "level")], Axis("x"), Axis("y"))
+    panels = Panels("Toy", [Row([panel])], labels, colours={"guide": "#000000"}, names="beside")
+    drawn = static.draw(panels, "A toy").axes[0].get_lines()
+    assert [line.get_linestyle() for line in drawn].count("--") == 1
+    marks = {line.get_label(): line.get_marker() for line in drawn if line.get_linestyle() == "-"}
+    assert marks.pop("guide") in ("", "None") and len({*marks.values()}) == len(marks) == 8
+
+
+def test_a_radars_numbers_lie_above_its_lines_up_to_the_rim() -> None:
+    x = Axis("client", ticks={0.0: "a", 1.0: "b", 2.0: "c"})
+    panel = Panel(
+        [Series("m", "mean", [0, 1, 2], [100, 80, 60], "marked")], x, Axis("%", limits=(40, 100)), polar=True
+    )
+    (axes,) = static.draw(Panels("Toy", [Row([panel])], ["m"], names="beside"), "A toy").axes
+    (line,) = (line for line in axes.get_lines() if line.get_label() == "m")
+    assert [text.get_text() for text in axes.texts] == ["60", "80", "100"]
+    assert all(text.get_zorder() > line.get_zorder() for text in axes.texts) and not line.get_clip_on()
+
+
 def test_an_experiment_without_figures_has_an_empty_folder(project: Project) -> None:
     two_seeds(project, figures=[])
     assert static.write(project.workspace, project.collect()) == []

@@ -17,7 +17,7 @@ from fedshift.errors import FedshiftError
 from fedshift.experiments.figures import figures
 
 from ..conftest import Project, accuracy
-from ..evaluating import evaluate
+from ..evaluating import Rows, evaluate
 
 METHODS = ["fedavg", "fdse"]
 
@@ -206,6 +206,85 @@ def test_patches_stand_in_the_line_of_their_filter_before_their_gradients(projec
         lines = [[value for value in line if value != 255] for line in levels if (line != 255).any()]
         assert lines == [[10 * client + 100 * f + 1, 10 * client + 100 * f + 2, 128, 128] for f in (0, 1)]
     assert drawn(project, found)
+
+
+def right(run: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """What evaluations gave of a run: numbers that tell methods, clients, layers, classes and images apart."""
+    of = 1 + METHODS.index(run["method"])
+    images = [image(run, *at) for at in itertools.product((0, 1), (0, 1))]
+    layers = enumerate(("stages.stage1.conv", "head"), 1)
+    patch = {
+        "layer": "stage1",
+        "place": 1,
+        "filter": 3,
+        "rank": 1,
+        "response": 1.0,
+        "px": 1,
+        "gradient": bytes(3),
+    }
+    return {
+        "tsne": images,
+        "distances": [{"images": 4, "domains": 0.0, "inter": 1.0 * of, "intra": 0.1 * of}],
+        "spread": [{"layer": name, "place": n, "entries": 1, "deviation": 0.1 * n * of} for n, name in layers],
+        "attention": [{**one, "class": "cat"} for one in bright(run, METHODS.index(run["method"]))],
+        "filters": [
+            {**patch, "client": c, "sample": c, "domain": f"domain{c}", "patch": bytes([10 * c + of] * 3)}
+            for c in (0, 1)
+        ],
+    }  # fmt: skip
+
+
+def of_the_other(evaluation: str) -> Rows:
+    """Each method with the results of the other one: features of another run."""
+    other = dict(zip(METHODS, reversed(METHODS), strict=True))
+    return lambda run: right({**run, "method": other[run["method"]]})[evaluation]
+
+
+def exchanged(evaluation: str, *columns: str) -> Rows:
+    """The first and the last row of each run with each other's values in these columns."""
+
+    def rows(run: dict[str, Any]) -> list[dict[str, Any]]:
+        first, *between, last = right(run)[evaluation]
+        turned = [
+            one | {column: two[column] for column in columns} for one, two in ((first, last), (last, first))
+        ]
+        return [turned[0], *between, turned[1]]
+
+    return rows
+
+
+def shown(project: Project, found: Collected) -> list[list[Any]]:
+    """The plotted values, and the pixels of pictures."""
+    figure = panels(project, found)
+    pixels = [panel.picture.pixels.tobytes() for row in figure.rows for panel in row.panels if panel.picture]
+    titles = [panel.title for row in figure.rows for panel in row.panels]
+    return [table(figure).astype(str).to_numpy().tolist(), pixels, titles]
+
+
+@pytest.mark.parametrize(
+    ("figure", "evaluation", "wrong"),
+    [
+        pytest.param("tsne", "tsne", of_the_other("tsne"), id="a map of another run's features"),
+        pytest.param("tsne", "tsne", exchanged("tsne", "label", "class"), id="a map with shuffled labels"),
+        pytest.param("tsne", "distances", of_the_other("distances"), id="distances of another run"),
+        pytest.param("spread", "spread", of_the_other("spread"), id="spread of another run's weights"),
+        pytest.param("spread", "spread", exchanged("spread", "deviation"), id="two layers swapped"),
+        pytest.param("attention", "attention", of_the_other("attention"), id="attention of another run"),
+        pytest.param("attention", "attention", exchanged("attention", "pixels"), id="two images swapped"),
+        pytest.param("filters", "filters", exchanged("filters", "patch"), id="two clients' filters swapped"),
+        pytest.param("filters", "filters", of_the_other("filters"), id="filters of another run"),
+    ],
+)
+def test_a_planted_error_is_noticed(project: Project, figure: str, evaluation: str, wrong: Rows) -> None:
+    """The same values are drawn twice alike, others are not."""
+    needed = ["tsne", "distances"] if figure == "tsne" else [figure]
+    found, seen = trained(project, needed, figure), []
+    for planted in (False, False, True):
+        for name in needed:
+            rows = wrong if planted and name == evaluation else lambda run, name=name: right(run)[name]
+            evaluate(project, found, name, name, rows)
+        seen.append(shown(project, found))
+    assert seen[0] == seen[1] != seen[2]
 
 
 def test_nothing_to_draw_is_said(project: Project, tmp_path: Path) -> None:

@@ -57,14 +57,17 @@ def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Pro
     assert means["x"].tolist() == ["0.1", "1", "10"]
     assert means["y"].tolist() == pytest.approx([42, 52, 62])  # seeds: 40, 42, 44
     assert (means["high"] - means["y"]).tolist() == pytest.approx([2, 2, 2])  # their standard deviation
-    assert panels.note == "band: ± one standard deviation over seeds; mean over held-out domain"
+    assert panels.note == "band: ± one standard deviation over seeds; mean over held-out domains a, b"
     assert rows(panels, label="local", mark="mean")["y"].tolist() == pytest.approx([47, 57, 67])
     assert panels.text.startswith("Accuracy against clip. y: out-of-distribution accuracy (%). x: clip.")
 
 
 @pytest.mark.parametrize(
     ("seeds", "note"),
-    [(1, "mean over held-out domain"), (2, "thin lines: single seeds; mean over held-out domain")],
+    [
+        (1, "mean over held-out domains a, b"),
+        (2, "thin lines: single seeds; mean over held-out domains a, b"),
+    ],
 )
 def test_fewer_seeds_have_thin_lines_and_no_band(project: Project, seeds: int, note: str) -> None:
     collected = toy(project, seeds=seeds)

@@ -21,7 +21,7 @@ def drawn(project: Project, values: Values) -> Panels:
 
 def points(panels: Panels, mark: str) -> list[tuple[str, float]]:
     values = table(panels)
-    values = values[(values["label"] == "plain") & (values["mark"] == mark)]
+    values = values[(values["label"] == "held out: plain") & (values["mark"] == mark)]
     return sorted((x, round(y, 6)) for x, y in zip(values["x"], values["y"], strict=True))
 
 

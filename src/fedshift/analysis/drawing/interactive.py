@@ -15,7 +15,7 @@ from PIL import Image
 from plotly.subplots import make_subplots
 
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.drawing.traces import DASHES, SYMBOLS, traces
+from fedshift.analysis.drawing.traces import SYMBOLS, traces
 
 INCH = 100  # pixels
 UNNAMED = ("thin", "ring", "around")  # single seeds and rings: the legend shows the means
@@ -23,6 +23,7 @@ LEAST = 270  # pixels of a row
 BESIDE, COLUMN = 90, 150  # pixels of what stands beside the panels, and of a panel on a narrow screen
 ALONE = 1.6  # columns that a panel takes which has no other beside it
 LETTER, LINE = 6, 15  # pixels of a letter and of a line of text
+NAMED = 50  # pixels beside a radar, for the names of directions
 KEY = 45  # pixels of a legend's symbol and of the gap behind its text
 
 
@@ -49,6 +50,7 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
         "ticks": "outside",
         "ticklen": 3,
         "automargin": True,
+        "title_font": {"size": 12},  # what LETTER counts
     }
     figure.update_xaxes(**axis).update_yaxes(**axis)
     figure.update_annotations(font_size=13)
@@ -105,6 +107,7 @@ def _chart(panels: Panels, rows: list[Row]) -> go.Figure:
     labels: set[str] = set()
     if polar:
         figure.update_annotations(yshift=24)
+        figure.update_layout(margin_l=NAMED, margin_r=NAMED)
         for column, panel in enumerate(rows[0].panels, 1):
             _radar(figure, panels, panel, labels, {"row": 1, "col": column})
         unit = rows[0].panels[0].y.label.replace("\n", " ")
@@ -133,7 +136,7 @@ def _panel(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
         return
     figure.update_xaxes(**_axis(panel.x), **cell).update_yaxes(**_axis(panel.y), **cell)
     for name, value in panel.rules:
-        line = {"color": "#24292f" if name == "x" else "#d0d7de", "width": 1}
+        line = {"color": "#24292f" if name == "x" else "#afb8c1", "width": 1}
         getattr(figure, "add_vline" if name == "x" else "add_hline")(value, line=line, **cell)
     for place, text, label in panel.notes:
         figure.add_annotation(
@@ -174,8 +177,8 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
             theta=[*turns, *turns[:1]],
             r=[round(y, 2) for y in (*series.y, *series.y[:1])],
             mode="lines+markers",
-            line={"color": colour, "dash": DASHES[panels.lap(series.label)], "width": 1.8},
-            marker={"symbol": SYMBOLS[panels.marker(series.label) % len(SYMBOLS)], "size": 6},
+            line={"color": colour, "width": 1.8},
+            marker={"symbol": SYMBOLS[panels.place(series.label) % len(SYMBOLS)], "size": 6},
             name=series.label,
             legendgroup=series.label,
             showlegend=series.label not in labels,

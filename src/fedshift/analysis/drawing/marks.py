@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from fedshift.analysis.drawing.panels import LABELLED, Axis, Panel, Panels, Series
 
-DASHES: Any = ["-", (0, (8, 1.5)), (0, (1, 1))]  # by lap of the palette; published levels have shorter ones
 FAINT = 0.45
 DARK = "#24292f"  # what lies on filled bars
 DRAWN: dict[str, dict[str, Any]] = {
@@ -29,10 +28,22 @@ DRAWN: dict[str, dict[str, Any]] = {
     "diamond": {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markersize": 6},
     "around": {"linestyle": "", "marker": "o", "markerfacecolor": "none", "markersize": 10},
 }
-MARKERS = ["o", "s", "^", "v", "P", "X", "*"]  # of dots, by the label's place, so that they differ in grey
+MARKERS = [
+    "o",
+    "s",
+    "^",
+    "v",
+    "P",
+    "X",
+    "*",
+    "<",
+    ">",
+    "p",
+]  # by the label's place, so that dots and lines differ in grey
+SPARSE = 6  # marks on a line, which name it
 HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----", "++++"]  # of bars, the same
 BELOW = 1.9  # the place of bars, below the lines and marks of a panel
-BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "dashed": {"linewidth": 0.9, "linestyle": "--"}}
+BARS: dict[str, dict[str, Any]] = {"bar": {"linewidth": 2.2}, "thin": {"linewidth": 0.7}}
 
 
 def angle(place: float, axis: Axis) -> float:
@@ -49,19 +60,22 @@ def draw_series(axes: Axes, panels: Panels, panel: Panel, series: Series) -> Non
         for value in series.y:
             axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
         return
-    place, lap = panels.place(series.label), panels.lap(series.label)
-    marker = MARKERS[panels.marker(series.label) % len(MARKERS)]
+    place = panels.place(series.label)
+    marker = MARKERS[panels.place(series.label) % len(MARKERS)]
     name = series.label if series.style in LABELLED else f"_{series.mark}"
     if series.style == "filled":
         look: dict[str, Any] = {"hatch": HATCHES[place % len(HATCHES)], "edgecolor": "white", "linewidth": 0}
         axes.bar(series.places, series.y, series.width, color=colour, label=name, **look)
     elif panel.polar:
         turns = [*(angle(x, panel.x) for x in series.x)]
-        look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN["marked"]}
+        look = {"marker": marker, "clip_on": False, **DRAWN["marked"]}  # the best lies on the rim
         axes.plot([*turns, *turns[:1]], [*series.y, *series.y[:1]], color=colour, label=name, **look)
     else:
-        marker = marker if series.style in ("marked", "dot") else ""
-        look = {"linestyle": DASHES[lap], "marker": marker, **DRAWN[series.style]}
+        marker = marker if panels.marked(series) else ""
+        look = {"marker": marker, **DRAWN[series.style]}
+        if series.style == "line":
+            step = max(1, math.ceil(len(series.x) / SPARSE))
+            look |= {"markersize": 3.5, "markevery": (place % step, step)}
         dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
         points = _cut(axes, panel, series.places, series.y), series.y
         axes.plot(*points, color=DARK if dark else colour, label=name, **look)

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-# line: solid; marked: the same with a dot at each value; thin: a faint line; level: dashed, across the whole
-# panel;
-# filled: a bar from 0; the others: a mark at each value. A panel's lines, dots and bars are labelled.
+# line: solid, with some marks; marked: with a mark at each value; thin: a faint line; level: dashed, across
+# the whole panel (nothing else is dashed); filled: a bar from 0; the others: a mark at each value.
+# A panel's lines, dots and bars are labelled.
 Style = Literal["line", "marked", "thin", "level", "filled", "dot", "ring", "square", "diamond", "around"]
 LABELLED: tuple[Style, ...] = ("line", "marked", "filled", "dot")
 COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]
-# Okabe and Ito's palette without its yellow, which is faint on white; dashes tell apart what exceeds it.
+# Okabe and Ito's palette without its yellow, which is faint on white; marks tell apart what exceeds it.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
 
@@ -47,13 +47,13 @@ class Spread:
     """What lies around a series: the ends of an interval at each of its values.
 
     low, high: [n], in the unit of `of`
-    kind: band (an area), bar, or dashed (a thin bar)
+    kind: band (an area), bar, or thin (a thin bar)
     of: the axis along which it lies
     """
 
     low: Sequence[float]
     high: Sequence[float]
-    kind: Literal["band", "bar", "dashed"] = "band"
+    kind: Literal["band", "bar", "thin"] = "band"
     of: Literal["x", "y"] = "y"
 
 
@@ -178,16 +178,16 @@ class Panels:
         return self.colours.get(label) or COLOURS[self.labels.index(label) % len(COLOURS)]
 
     def place(self, label: str) -> int:
-        """The place of a label in the order of the legend, which chooses the hatch."""
+        """The place of a label in the order of the legend, which chooses mark and hatch: a colour that comes
+        again has other ones.
+        """
         return self.labels.index(label)
 
-    def marker(self, label: str) -> int:
-        """What chooses the marker of a label: a colour that comes again has another one."""
-        return self.place(label) + self.lap(label)
-
-    def lap(self, label: str) -> int:
-        """How often the palette was used up before a label: 0, 1 or 2, which chooses the dash."""
-        return 0 if label in self.colours else self.labels.index(label) // len(COLOURS) % 3
+    def marked(self, series: Series) -> bool:
+        """Whether marks of its label stand on a series: not on guides, which have colours of their own."""
+        return series.style in ("marked", "dot") or (
+            series.style == "line" and series.label not in self.colours
+        )
 
 
 def table(panels: Panels) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fedshift.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
+RULE = "#afb8c1"  # darker than the grid
 STYLE: Any = {
     "font.size": 8.5,
     "axes.titlesize": 9.5,
@@ -36,6 +38,7 @@ STYLE: Any = {
     "ytick.color": "#57606a",
     "svg.hashsalt": "fedshift",
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
     "savefig.dpi": 160,
 }
 
@@ -132,7 +135,7 @@ def _panel(axes: Axes, panels: Panels, panel: Panel) -> None:
         if name == "x":
             axes.axvline(value, color="#24292f", linewidth=0.8)
         else:
-            axes.axhline(value, color="#d0d7de", linewidth=0.8)
+            axes.axhline(value, color=RULE, linewidth=0.8)
     for series in panel.series:
         draw_series(axes, panels, panel, series)
     if panel.inside:
@@ -159,8 +162,8 @@ def _axis(axes: Axes, name: str, axis: Axis) -> None:
     if axis.ticks is not None:
         drawn.set_major_locator(FixedLocator([*axis.ticks]))
         drawn.set_ticklabels([*axis.ticks.values()])
-        if name == "y":
-            axes.grid(axis="y", visible=False)
+        if name == "y" or axis.whole:
+            axes.grid(axis=name, visible=False)  # type: ignore[arg-type]
     elif axis.whole:
         drawn.set_major_locator(MaxNLocator(5, integer=True))
     if axis.limits is not None:
@@ -175,6 +178,10 @@ def _polar_axis(axes: Any, name: str, axis: Axis) -> None:
         axes.tick_params(axis="x", pad=12)
     elif name == "y" and axis.limits is not None:
         axes.set_ylim(*axis.limits)
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-        axes.set_rlabel_position(180 / 7)
-        axes.tick_params(axis="y", labelsize=6.5)
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        axes.tick_params(axis="y", labelleft=False)
+        white: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        for value in axes.get_yticks():  # texts of ticks would lie below the lines that cross them
+            if axis.limits[0] < value <= axis.limits[1]:
+                look: Any = {"fontsize": 6.5, "color": "#57606a", "bbox": white, "zorder": 5}
+                axes.text(math.pi / 7, value, f"{value:g}", ha="center", va="center", **look)

@@ -9,9 +9,12 @@ from plotly.colors import hex_to_rgb
 
 from fedshift.analysis.drawing.panels import Panel, Panels, Series
 
-DASHES = ["solid", "longdash", "dot"]  # by lap of the palette; published levels have shorter ones
-SYMBOLS = ["circle", "square", "triangle-up", "triangle-down", "cross", "x", "star"]  # by the label's place
+SYMBOLS = [
+    "circle", "square", "triangle-up", "triangle-down", "cross", "x", "star",
+    "triangle-left", "triangle-right", "pentagon",
+]  # by the label's place  # fmt: skip
 HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
+SPARSE = 6  # marks on a line, which name it
 SHAPES = {"square": "square", "diamond": "diamond", "around": "circle", "ring": "circle"}
 SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10, "around": 18}
 DARK = "#24292f"  # what lies on filled bars
@@ -21,7 +24,7 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
     """A series and what lies around it. ends: first and last position on x, between which a level is
     drawn.
     """
-    colour, lap = panels.colour(series.label), panels.lap(series.label)
+    colour = panels.colour(series.label)
     place = panels.place(series.label)
     value = "%{x:.4~g}" if panel.y.ticks else "%{y:.4~g}"
     common = {
@@ -41,11 +44,15 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
             **common,
         )
         return [bar, *_around(series, DARK, panel)]
-    mode = {"line": "lines", "thin": "lines", "marked": "lines+markers"}.get(series.style, "markers")
+    lines = {"line", "thin", "marked"}
+    mode = "+".join(
+        ["lines"] * (series.style in lines)
+        + ["markers"] * (panels.marked(series) or series.style not in lines)
+    )
     dark = series.style == "ring" and any(other.style == "filled" for other in panel.series)
     colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond", "around"))
-    usual = SYMBOLS[panels.marker(series.label) % len(SYMBOLS)]
+    usual = SYMBOLS[place % len(SYMBOLS)]
     symbol = {"square": "square", "diamond": "diamond", "around": "circle", "ring": "circle"}.get(
         series.style, usual
     )
@@ -54,8 +61,13 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
         y=[_short(y) for y in series.y],
         mode=mode,
         opacity=0.45 if series.style == "thin" else None,
-        line={"color": colour, "dash": DASHES[lap], "width": 0.8 if series.style == "thin" else 1.8},
-        marker={"color": colour, "symbol": symbol + hollow, "size": SIZES.get(series.style, 6)},
+        line={"color": colour, "width": 0.8 if series.style == "thin" else 1.8},
+        marker={
+            "color": colour,
+            "symbol": symbol + hollow,
+            "size": SIZES.get(series.style, 6),
+            "maxdisplayed": SPARSE if series.style == "line" else 0,
+        },
         **common,
     )
     return [*_around(series, colour, panel), trace]
@@ -99,7 +111,6 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
             "triangle-right" * beyond[1] or "line-ns",
             "line-ns",
         ]
-    dashed = spread.kind == "dashed"
-    line = {"color": colour, "width": 1 if dashed else 2.5, "dash": "dash" if dashed else "solid"}
+    line = {"color": colour, "width": 1 if spread.kind == "thin" else 2.5}
     marker = {"color": colour, "symbol": symbols, "size": 8}
     return [go.Scatter(x=xs, y=ys, mode="lines+markers", line=line, marker=marker, **quiet)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
+from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Row, Series, Spread, Style
 from fedshift.analysis.quantities.aggregation import heading, in_percent
 from fedshift.analysis.quantities.seeds import Mean, over_seeds
+from fedshift.experiments.axes import NONE
 
 BESIDE = 0.75  # of the room between two names, for the marks of all labels side by side
 SPACE = 0.9  # of its room, how wide a bar is
@@ -18,6 +21,9 @@ TITLES = {
 }
 OVER_CLIENTS = {"all": "clients by size", "avg": "mean of clients"}
 AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
+SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
+SETTING = "setting."  # before a dotted key
+NAMED = 6  # values of an axis that are named; more are counted
 
 
 def axis_label(quantity: str) -> str:
@@ -28,6 +34,12 @@ def axis_label(quantity: str) -> str:
         return f"accuracy {quantity.upper()} (%)\n{OVER_CLIENTS[quantity]}"
     unit = "%" if in_percent(quantity) else "nats" if quantity.startswith("loss.") else ""
     return heading(quantity) + (f" ({unit})" if unit else "")
+
+
+def axis_name(text: str) -> str:
+    """What is along an axis of an experiment, or along `setting.<dotted key>`, in words."""
+    key = text.removeprefix(SETTING)
+    return AXES.get(key) or SETTINGS.get(key) or (key.rpartition(".")[2] if key != text else text)
 
 
 def aside(index: int, labels: int) -> float:
@@ -64,8 +76,28 @@ def around(
     return line, [mean, *drawn] if style == "filled" else [*drawn, mean]
 
 
-def note(rows: Sequence[Row], averaged: Sequence[str] = ()) -> str:
-    """What lies around the means, and what these are over."""
+def several(axis: str, values: Sequence[Any]) -> str:
+    """Values of an axis, in words: "held-out domains photo, sketch", "8 data sets", "d 1, 2, 3"."""
+    word = AXES.get(axis, axis) + "s" * (axis in AXES and len(values) > 1)
+    return f"{len(values)} {word}" if len(values) > NAMED else f"{word} {', '.join(map(str, values))}"
+
+
+def held_out(collected: Collected, frame: pd.DataFrame) -> str:
+    """What the runs of `frame` hold out, in words, in the order of the file; "" for nothing."""
+    known = collected.order["target"] if "target" in frame else []
+    names = [name for name in known if name != NONE and (frame["target"] == name).any()]
+    words = ", ".join(map(str, names)) if len(names) <= NAMED else f"{len(names)} domains"
+    return f"held out: {words}" if names else ""
+
+
+def note(rows: Sequence[Row], averaged: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """What lies around the means, and what these are over.
+
+    averaged: the axes that are not drawn, with their values.
+    """
+    averaged = averaged or {}
+    over = " and ".join(several(*axis) for axis in averaged.items() if len(axis[1]) > 1)
+    alone = [name for name in averaged.get("target", ()) if name != NONE]
     series: list[Series] = [*_all(rows)]
     kinds = {line.spread.kind for line in series if line.spread}
     styles = {line.style for line in series if line.mark.startswith("seed ")}
@@ -74,7 +106,8 @@ def note(rows: Sequence[Row], averaged: Sequence[str] = ()) -> str:
         "bar: ± one standard deviation over seeds": "bar" in kinds,
         "thin lines: single seeds": "thin" in styles,
         "rings: single seeds": "ring" in styles,
-        f"mean over {', '.join(AXES.get(axis, axis) for axis in averaged)}": bool(averaged),
+        f"mean over {over}": bool(over),
+        f"held out: {''.join(map(str, alone[:1]))}": len(alone) == 1,
         "diamond: published": any(line.style == "diamond" for line in series),
     }
     return "; ".join(text for text, holds in parts.items() if holds)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import matplotlib
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
@@ -19,6 +20,7 @@ from fedshift.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
 BLEND = 0.6  # of the map over the image
+FAINT = 0.5  # of the image's contrast, which would pass for attention
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Params:
 
 
 class Attention(OfRuns):
-    """A column for each image: itself, then its map for each row of the experiment, over the image in grey,
-    from the least to the highest score. Above it, of a single row: its highest score, in shares of a uniform
-    map's.
+    """A column for each image: itself, then its map for each row of the experiment, over the image in faint
+    grey. All maps have one scale, from the least to the highest score of all, in shares of a uniform map's.
+    Above them, of a single row: its own highest score.
     """
 
     name = "attention"
@@ -53,17 +55,25 @@ class Attention(OfRuns):
         wanted = first.assign(turn=turn).sort_values(["turn", "label"])["sample"][: self.params.images]
         of = frame.set_index(["method", "sample"])
         images = [_image(sample, of.loc[(methods[0], sample)], len(methods) == 1) for sample in wanted]
+        maps = {
+            (method, sample): _shares(of.loc[(method, sample)]) for method in methods for sample in wanted
+        }
+        ends = min(map(np.min, maps.values())), max(map(np.max, maps.values()))
         rows = [Row(images)]
         for method in methods:
             name = method if len(methods) > 1 else "attention"
-            rows.append(Row([_map(sample, of.loc[(method, sample)], name) for sample in wanted]))
-        note = f"{which}; dark to bright: least to highest score of the map, enlarged to the image"
+            drawn = [
+                _map(sample, of.loc[(method, sample)], maps[method, sample], ends, name) for sample in wanted
+            ]
+            rows.append(Row(drawn))
+        scale = f"{ends[0]:.1f} to {ends[1]:.1f} × the score of a uniform map"
+        note = f"{which}; dark to bright, in all maps: {scale}"
         return Panels("Where attention looks", rows, [], note, (1.35, 1.35))
 
 
 def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
     values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
-    peak = f"\npeak {max(row['scores']) * len(row['scores']):.1f} × uniform" if alone else ""
+    peak = f"\npeak {_shares(row).max():.1f} × uniform" if alone else ""
     return Panel(
         [],
         Axis(),
@@ -73,15 +83,20 @@ def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
     )
 
 
-def _map(sample: int, row: pd.Series[Any], name: str) -> Panel:
-    """The map over its image; as numbers each score in shares of 1 / positions, by column and line."""
-    side, scores = row["side"], np.asarray(row["scores"], dtype=float)
-    relative = scores * len(scores)
-    span = np.ptp(scores) or 1.0
-    levels = Image.fromarray(((scores - scores.min()) / span).reshape(side, side).astype(np.float32))
+def _shares(row: pd.Series[Any]) -> NDArray[np.float64]:
+    """[positions], each score in shares of a uniform map's, which is 1 / positions."""
+    return np.asarray(row["scores"], dtype=float) * len(row["scores"])
+
+
+def _map(
+    sample: int, row: pd.Series[Any], relative: NDArray[np.float64], ends: tuple[float, float], name: str
+) -> Panel:
+    """The map over its image, dark to bright between the ends; as numbers each share, by column and line."""
+    side, span = row["side"], ends[1] - ends[0] or 1.0
+    levels = Image.fromarray(((relative - ends[0]) / span).reshape(side, side).astype(np.float32))
     enlarged = np.clip(np.asarray(levels.resize((row["px"], row["px"]), Image.Resampling.BILINEAR)), 0, 1)
     coloured = matplotlib.colormaps[COLOURS](enlarged)[..., :3] * 255
-    grey = pixels(row["pixels"], row["px"]).mean(2, keepdims=True)
+    grey = 128 + FAINT * (pixels(row["pixels"], row["px"]).mean(2, keepdims=True) - 128)
     mixed = (BLEND * coloured + (1 - BLEND) * grey).astype(np.uint8)
     mark = f"share of image {sample}"
     values = [(row["class"], mark, float(i % side), float(share)) for i, share in enumerate(relative)]

@@ -9,6 +9,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.figures._marks import held_out
 from fedshift.analysis.figures._runs import rows_of
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS, domains
@@ -57,7 +58,8 @@ class CKA(Figure):
         ends = (0.0, 1.03) if self.params.from_zero else None
         y_axis = Axis("linear CKA of features\n(1: alike)", limits=ends)
         width = max(3.6, 0.5 * len(places))
-        note = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
+        several = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
+        note = "; ".join(filter(None, [held_out(collected, frame), several]))
         row = Row([Panel(series, x_axis, y_axis)])
         return Panels("Similarity of clients' networks", [row], methods, note, (width, 2.7), names="beside")
 

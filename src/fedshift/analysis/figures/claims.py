@@ -20,14 +20,13 @@ PRINTED = "printed"
 COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}
 LINE = 0.27  # inches a difference
 ROOM = 1.6  # the axis ends at so many times the largest value; a longer interval is cut there, with an arrow
-NOTE = "bar: 95% interval over seeds, dashed: one seed, over its pairs; rings: pairs; diamond: printed"
 
 
 class Claims(Figure):
     """A line per claim and method on its right side: rings are the pairs (other axes), each the mean over
     seeds, the square their mean.
 
-    Bar: Student's 95% interval over seeds; dashed with one seed, where it is over the pairs and judges
+    Bar: Student's 95% interval over seeds; thin with one seed, where it is over the pairs and judges
     nothing. Diamond: printed, where the claim names one method.
     """
 
@@ -51,7 +50,7 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
     series = [mark for place, line in enumerate(lines) for mark in _marks(float(place), *line)]
     first = {id(verdict): place for place, (verdict, _) in reversed([*enumerate(lines)])}
     ticks = {
-        float(place): f"{_name(verdict) if first[id(verdict)] == place else ''}   {difference.right}"
+        float(place): _line(verdict, difference, first[id(verdict)] == place)
         for place, (verdict, difference) in enumerate(lines)
     }
     notes: list[tuple[float, str, str]] = [
@@ -59,16 +58,31 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
         for verdict in verdicts
         if id(verdict) in first
     ]
-    x = Axis("difference of accuracy (points)", limits=(-end, end))
+    x = Axis("difference, left less right side (of accuracies in points)", limits=(-end, end))
     y = Axis("", ticks=ticks, limits=(len(lines) - 0.4, -0.6))
     rules: list[tuple[Literal["x", "y"], float]] = [("x", 0.0)]
     rules += [("y", place - 0.5) for place in sorted(first.values())[1:]]
     panel = Panel(series, x, y, notes=notes, rules=rules)
-    return Panels("Claims", [Row([panel])], [*COLOURS], NOTE, (7.0, 0.6 + LINE * len(lines)), COLOURS)
+    size = (7.0, 0.6 + LINE * len(lines))
+    return Panels("Claims", [Row([panel])], [*COLOURS], _note(series), size, COLOURS)
 
 
-def _name(verdict: Verdict) -> str:
-    return f"{verdict.claim}: {verdict.statement}"
+def _note(series: Sequence[Series]) -> str:
+    """What the marks are that are drawn."""
+    kinds = {mark.spread.kind for mark in series if mark.spread}
+    parts = {
+        "bar: 95% interval over seeds": "bar" in kinds,
+        "thin: of one seed, over its pairs": "thin" in kinds,
+        "square: mean; rings: pairs": any(mark.mark == "pair" and mark.x for mark in series),
+        "diamond: printed": any(mark.style == "diamond" for mark in series),
+    }
+    return "; ".join(text for text, holds in parts.items() if holds)
+
+
+def _line(verdict: Verdict, difference: Difference, begins: bool) -> str:
+    """The claim where its lines begin, and the method on the right where the claim has more than one."""
+    name = f"{verdict.claim}: {verdict.statement}" if begins else ""
+    return name if len(verdict.differences) == 1 else f"{name}   {difference.right}"
 
 
 def _values(verdict: Verdict, difference: Difference) -> list[float]:
@@ -91,7 +105,7 @@ def _marks(place: float, verdict: Verdict, difference: Difference) -> Iterator[S
         low, high = (
             (difference.pairs_low, difference.pairs_high) if alone else (difference.low, difference.high)
         )
-        spread = None if math.isnan(low) else Spread([low], [high], "dashed" if alone else "bar", "x")
+        spread = None if math.isnan(low) else Spread([low], [high], "thin" if alone else "bar", "x")
         yield Series(label, "mean", [difference.mean], [place], "square", spread)
     if not math.isnan(printed := _printed(verdict)):
         yield Series(PRINTED, "printed", [printed], [place], "diamond")

@@ -59,7 +59,6 @@ class Clients(Figure):
         if frame.empty:
             what = "holds no seed with all its runs"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        held_out = "target" in frame and frame["target"].nunique() > 1
         frame = frame if "seed" in frame else frame.assign(seed=0)
         if self.params.by == "client":
             frame[DOMAINS] = frame["client"].map("client {}".format)
@@ -68,7 +67,7 @@ class Clients(Figure):
             self._panel(collected, part, title) for title, part in _points(frame, further, collected.order)
         ]
         row = [Row(panels)]
-        about = [note(row, ["target"] if held_out else [])]
+        about = [note(row, {"target": collected.order["target"]} if "target" in frame else {})]
         about += ["100: the best method on this client"] if self.params.scaled else []
         middle = [panel.y.limits[0] for panel in panels if panel.polar and panel.y.limits]
         about += [f"middle: {middle[0]:g}"] if middle else []
@@ -96,7 +95,12 @@ class Clients(Figure):
         y = Axis(f"{get('metrics', self.params.metric).title}\non own samples{unit}", limits=limits)
         around_names = None if radar else (-0.5, len(places) - 0.5)
         ticks = {place: name for name, place in places.items()}
-        x = Axis("client", ticks=ticks, limits=around_names, whole=True)
+        x = Axis(
+            "client, by its domain" if self.params.by == "domain" else "client",
+            ticks=ticks,
+            limits=around_names,
+            whole=True,
+        )
         return Panel(series, x, y, title, polar=radar)
 
     @property

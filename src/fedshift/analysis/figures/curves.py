@@ -96,7 +96,8 @@ class Curves(Figure):
                 rows.append(Row(panels, heading))
         about = "; ".join(filter(None, [note(rows), "dashed: published" * published]))
         size = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
-        return Panels("Learning curves", rows, collected.experiment.rows, about, size)
+        names: Literal["ends", "beside"] = "ends" if self.params.x == ROUNDS else "beside"  # ends lie apart
+        return Panels("Learning curves", rows, collected.experiment.rows, about, size, names=names)
 
     def _each(self, collected: Collected, frame: pd.DataFrame) -> pd.Series[float]:
         """What a round took along x, for each row of `frame`: the mean over seeds, so that these have a

@@ -10,12 +10,14 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.figures._marks import aside
 from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
 from fedshift.analysis.quantities.recorded import PLACE, of_clients
 from fedshift.workspace import Workspace
 
+LANES = 0.5  # of the room of a seed, for its clients below each other
 FIRST, SECOND = "first number", "second number"
 
 
@@ -70,13 +72,15 @@ class Embeddings(Figure):
             return Panel([*_plane(last)], Axis(FIRST), Axis(SECOND), title)
         ticks = {float(place): f"seed {seed}" for place, seed in enumerate(seeds)}
         places = {seed: float(place) for place, seed in enumerate(seeds)}
-        y = Axis("", ticks=ticks, limits=(len(seeds) - 0.5, -0.5))
-        return Panel([*_along(last, places)], Axis("embedding"), y, title)
+        y = Axis("", ticks=ticks, limits=(len(seeds) - 0.5, -0.5), whole=True)
+        return Panel([*_along(last, places)], Axis("embedding (no unit)"), y, title)
 
 
 def _along(last: pd.DataFrame, places: dict[int, float]) -> Iterator[Series]:
-    for label, own in last.groupby(DOMAINS, sort=False):
-        ys = [places[seed] for seed in own["seed"]]
+    """Each client a little below the one before, so that none hides another."""
+    groups = last.groupby(DOMAINS, sort=False)
+    for index, (label, own) in enumerate(groups):
+        ys = [places[seed] + LANES * aside(index, groups.ngroups) for seed in own["seed"]]
         yield Series(str(label), "after the last round", [*map(float, own["value"])], ys, "dot")
 
 

@@ -49,7 +49,9 @@ class Filters(OfRuns):
         for _, stage in frame.groupby("place"):
             parts = [stage[stage["client"] == client] for client in clients]
             rows.append(Row([_panel(part) for part in parts]))
-        note = f"{row}, {which}; a line: a filter's patches by response, then their gradients (grey: 0)"
+        note = (
+            f"{row}, {which}; a line: a filter's patches by falling response, then their gradients (grey: 0)"
+        )
         return Panels("What filters respond to", rows, [], note, (2.6, 1.8))
 
 
@@ -66,7 +68,9 @@ def _panel(frame: pd.DataFrame) -> Panel:
     domains = ", ".join(dict.fromkeys(frame["domain"]))
     title = f"client {first['client']}: {domains}\npatches | gradients"
     picture = Picture(np.concatenate(padded), values)
-    return Panel([], Axis("rank"), Axis(first["layer"]), title, picture=picture)
+    numbers = ", ".join(map(str, sorted(frame["filter"].unique())))
+    stage = f"{first['layer']}, filters\n{numbers} from the top"
+    return Panel([], Axis("rank"), Axis(stage), title, picture=picture)
 
 
 def _line(frame: pd.DataFrame) -> NDArray[np.uint8]:

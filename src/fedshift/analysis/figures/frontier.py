@@ -12,7 +12,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import cost, sent
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import axis_label
+from fedshift.analysis.figures._marks import axis_label, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.select import selected
 from fedshift.errors import FedshiftError, unknown
@@ -77,7 +77,11 @@ class Frontier(Figure):
         frame = frame if "seed" in frame else frame.assign(seed=0)
         y = Axis(axis_label(metric))
         panels = [
-            Panel([*_series(frame.dropna(subset=[name]), name, metric, collected)], Axis(UNITS[name]), y)
+            Panel(
+                [*_series(frame.dropna(subset=[name]), name, metric, collected)],
+                Axis(UNITS[name], limits=_from_zero(frame.groupby("method")[name].mean().max())),
+                y,
+            )
             for name in self.params.costs
             if frame[name].nunique() > 1
         ]
@@ -85,16 +89,23 @@ class Frontier(Figure):
             what = f"its finished runs do not differ in {', '.join(self.params.costs)}"
             raise FedshiftError(collected.path, what, "Name another cost.")
         labels = [*collected.experiment.rows, FRONT]
-        several = frame["seed"].nunique() > 1
-        aside = any(series.shift for panel in panels for series in panel.series)
-        note = (
-            "means over all axes"
-            + "; bar: one standard deviation of three seeds or more, or two seeds" * several
-            + "; methods at one place stand side by side" * aside
+        seeds = frame["seed"].nunique()
+        about = {
+            note(
+                [], {axis: collected.order[axis] for axis in collected.keys if axis not in ("method", "seed")}
+            ): True,
+            "bar: from the lower to the higher of two seeds": seeds == 2,
+            "bar: ± one standard deviation over seeds, of two from the lower to the higher": seeds > 2,
+            "methods at one place stand side by side": any(
+                one.shift for panel in panels for one in panel.series
+            ),
+        }
+        words, colours = (
+            "; ".join(text for text, holds in about.items() if text and holds),
+            {FRONT: "#8c959f"},
         )
-        colours = {FRONT: "#8c959f"}
         return Panels(
-            "Accuracy against cost", [Row(panels)], labels, note, (2.7, 2.7), colours, names="beside"
+            "Accuracy against cost", [Row(panels)], labels, words, (2.7, 2.7), colours, names="beside"
         )
 
 
@@ -106,9 +117,9 @@ def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -
     front = front[front[metric] > front[metric].cummax().shift(fill_value=float("-inf"))]
     yield Series(FRONT, "front", [*front[cost]], [*front[metric]], "line")
     dots = []
-    for method in collected.experiment.rows:
-        if method not in means.index:
-            continue
+    methods = [method for method in collected.experiment.rows if method in means.index]
+    ends = {*map(tuple, front.to_numpy())}  # who lies there is not moved aside
+    for method in sorted(methods, key=lambda method: tuple(means.loc[method]) not in ends):
         x, y = map(float, means.loc[method])
         own = seeds.loc[method][metric]
         spread = None
@@ -120,9 +131,15 @@ def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -
     yield from _side_by_side(dots)
 
 
+def _from_zero(highest: float) -> tuple[float, float]:
+    """Ends of an axis of costs: from 0, so that lengths are costs, with room for dots at both."""
+    return -ROOM * highest, (1 + 3 * ROOM) * highest
+
+
 def _side_by_side(dots: Sequence[Series]) -> Iterator[Series]:
     """The dots, each that would lie on an earlier one moved aside, right and left in turn."""
-    width, height = (ROOM * (max(ends) - min(ends)) for ends in zip(*map(_middle, dots), strict=True))
+    xs, ys = zip(*map(_middle, dots), strict=True)
+    width, height = ROOM * max(xs), ROOM * (max(ys) - min(ys))
     placed: list[tuple[int, Series]] = []
     for dot in dots:
         taken = {step for step, other in placed if _meet(dot, other, width, height)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import axis_label
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
+from fedshift.analysis.figures._marks import axis_label, several
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.quantity import quantity
@@ -45,9 +45,12 @@ class Ranks(Figure):
         table, half = result.table, result.critical / 2
         series = []
         for place, (method, rank) in enumerate(zip(table["method"], table["rank"], strict=True)):
-            label = ALIKE if method in result.alike else APART
+            apart = method not in result.alike
             spread = Spread([rank - half], [rank + half], "bar", "x")
-            series.append(Series(label, str(method), [rank], [float(place)], "square", spread))
+            style: Style = "ring" if apart else "square"
+            series.append(
+                Series(APART if apart else ALIKE, str(method), [rank], [float(place)], style, spread)
+            )
         ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
         words = axis_label(self.params.metric).replace("\n", " ").replace(" (%)", "")
         x = Axis(
@@ -55,8 +58,19 @@ class Ranks(Figure):
             ticks={float(rank): str(rank) for rank in range(1, len(table) + 1)},
             limits=(0.9, len(table) + 0.1),
         )
-        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)))
+        last = float(table["rank"].min()) + result.critical
+        rules: list[tuple[Literal["x", "y"], float]] = [("x", last)] * (last < len(table))
+        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)), rules=rules)
         note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
-        note += f"; over {result.blocks} pairs of data set and held-out domain"
+        note += f"; over {_blocks(collected, result.blocks)}"
+        note += f"; ring: {APART}" * any(mark.label == APART for mark in series)
         note += f"; Friedman's p:\u00a0{result.p:.2g}"
         return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
+
+
+def _blocks(collected: Collected, count: int) -> str:
+    """What methods are ranked over: held-out domains by name, where there are as many of them as blocks."""
+    names = collected.order.get("target", [])
+    return (
+        several("target", names) if len(names) == count else f"{count} pairs of data set and held-out domain"
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import TITLES
+from fedshift.analysis.figures._marks import TITLES, held_out
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
@@ -63,7 +63,8 @@ class Reliability(Figure):
                     panels = [draw(of.get(method), where, method) for method in methods]
                     rows.append(Row(panels))
         few = f"; ring: a bin of fewer than {FEW} samples" if "curve" in self.params.show else ""
-        note = f"ECE over {BINS} bins{few}"
+        runs = held_out(collected, collected.runs[collected.runs["state"] == "finished"])
+        note = "; ".join(filter(None, ["all runs of a method together", runs, f"ECE over {BINS} bins{few}"]))
         return Panels(
             "Confidence", rows, [*COLOURS], note, (1.9, 1.8), COLOURS, names="beside"
         )  # fmt: skip

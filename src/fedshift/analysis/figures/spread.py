@@ -8,10 +8,13 @@ from typing import Literal
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.figures._marks import held_out
 from fedshift.analysis.figures._runs import rows_of
 from fedshift.analysis.figures.base import Figure
 from fedshift.errors import FedshiftError
 from fedshift.workspace import Workspace
+
+NOTHING = 1e-6  # of the widest layer, what rounding leaves of clients with one model
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class LayerSpread(Figure):
         """Raises FedshiftError where no run was evaluated, and where networks of several kinds were."""
         frame = results_of(workspace, collected, "spread")
         if self.params.scale == "log":
-            frame = frame[frame["deviation"] > 0]
+            frame = frame[frame["deviation"] > NOTHING * frame["deviation"].max()]
         if (frame.groupby("place")["layer"].nunique() > 1).any():
             what = "has networks with other layers, which have no common axis"
             raise FedshiftError(f"experiments/{collected.experiment.name}.yaml: figures.spread", what, "")
@@ -46,10 +49,12 @@ class LayerSpread(Figure):
         names = frame.drop_duplicates("place").set_index("place")["layer"].sort_index()
         ticks = {float(place): _short(layer) for place, layer in zip([*names.index], names, strict=True)}
         x_axis = Axis("layer, from the input", ticks=ticks)
-        y_axis = Axis("std of weights over clients", self.params.scale)
-        alike = [one.label for one in series if not any(one.y)]
+        y_axis = Axis("std of weights over clients\n(unit of weights)", self.params.scale)
+        least = NOTHING * max((y for one in series for y in one.y), default=0.0)
+        alike = [one.label for one in series if max(one.y) <= least]
         note = "; ".join(
-            ["bars: lowest to highest run"] * (frame["digest"].nunique() > len(methods))
+            [*filter(None, [held_out(collected, frame)])]
+            + ["bars: lowest to highest run"] * (frame["digest"].nunique() > len(methods))
             + [f"0 everywhere: {', '.join(alike)}"] * (len(alike) > 1)
         )
         size = (max(3.6, 0.75 * len(ticks)), 2.7)

@@ -16,7 +16,16 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import setting
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Style
-from fedshift.analysis.figures._marks import AXES, BESIDE, SPACE, around, aside, axis_label, note
+from fedshift.analysis.figures._marks import (
+    BESIDE,
+    SETTING,
+    SPACE,
+    around,
+    aside,
+    axis_label,
+    axis_name,
+    note,
+)  # fmt: skip
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import selected
@@ -27,7 +36,6 @@ from fedshift.experiments.schema import Experiment
 from fedshift.workspace import Workspace
 
 PLACE = "place on x"  # no axis has a blank in its name
-SETTING = "setting."  # before a dotted key
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class Sweep(Figure):
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
         labels = [str(value) for value in orders[self.params.lines]]
         labels += [row for row in self.params.levels if row not in labels]
-        about = note(rows, [axis for axis in self._averaged(collected) if len(orders[axis]) > 1])
+        about = note(rows, {axis: orders[axis] for axis in self._averaged(collected)})
         title = f"{_measured(self.params.metrics)} against {x.label}"
         names: Literal["ends", "beside"] = "beside" if self.style == "filled" else "ends"
         return Panels(title, rows, labels, about, names=names)
@@ -231,7 +239,7 @@ def _places(
     column: pd.Series[Any], params: Any, order: Sequence[Any], by_name: bool
 ) -> tuple[pd.Series[Any], Axis]:
     """The positions of x, and its axis; names are numbered in the order of the file."""
-    name = params.x.rpartition(".")[2] if params.x.startswith(SETTING) else AXES.get(params.x, params.x)
+    name = axis_name(params.x)
     if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         places = {value: float(place) for place, value in enumerate(order)}
         ticks = {place: _name(value) for value, place in places.items()}

@@ -10,6 +10,8 @@ from typing import Any
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Style
+from fedshift.analysis.figures._marks import SETTING, axis_name
+from fedshift.analysis.figures._runs import HELD_OUT
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.tuning import Tried
 from fedshift.errors import FedshiftError
@@ -61,8 +63,8 @@ class Tuning(Figure):
         keys = dict.fromkeys(key for of in searched.values() for one in of for key in one.trial.values)
         rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
         labels = [*dict.fromkeys(map(_where, points))]
-        note = "ring: chosen, by validation alone"
-        return Panels("Search", rows, labels, note, (2.3, 1.5), names="beside")
+        note = "a mark: a setting that was tried; ring: chosen, by validation alone"
+        return Panels("Search", rows, labels, note, (2.6, 1.5), names="beside")
 
 
 def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
@@ -70,14 +72,14 @@ def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any]
     y = Axis("validation\naccuracy ALL (%)")
     points = [point for point in points if key in point.trial.values]
     if not points:
-        return Panel([], Axis(key), y, inside="not searched")
+        return Panel([], Axis(axis_name(SETTING + key)), y, inside="not searched")
     values: list[Any] = [point.trial.values[key] for point in points]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     order: list[Any] = sorted({*values}) if numbers else [*dict.fromkeys(map(str, values))]
     positions = {str(value): float(value) if numbers else float(place) for place, value in enumerate(order)}
     log = numbers and order[0] > 0 and order[-1] > 4 * order[0]
     ticks = {positions[str(value)]: f"{value:g}" if numbers else str(value) for value in order}
-    x = Axis(key, "log" if log else "linear", _written(ticks, log) if numbers else ticks)
+    x = Axis(axis_name(SETTING + key), "log" if log else "linear", _written(ticks, log) if numbers else ticks)
     places = [positions[str(value)] for value in values]
     return Panel([*_series(points, places, chosen)], x, y)
 
@@ -110,4 +112,5 @@ def _written(ticks: dict[float, str], log: bool) -> dict[float, str]:
 
 
 def _where(point: Tried) -> str:
-    return ", ".join(map(str, point.where.values())) or ALL
+    words = (HELD_OUT.get(axis, f"{axis} {{}}").format(value) for axis, value in point.where.items())
+    return ", ".join(words) or ALL
