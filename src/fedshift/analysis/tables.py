@@ -14,7 +14,6 @@ from fedshift.analysis.claims import groups as claim_groups
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
-from fedshift.analysis.costs.architecture import layer, printed_layer
 from fedshift.analysis.costs.run_values import of_runs
 from fedshift.analysis.layout.footnotes import footnotes
 from fedshift.analysis.layout.page import csv, html, markdown
@@ -193,6 +192,8 @@ def _layer(
     workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
 ) -> dict[str, Any]:
     """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
+    from fedshift.analysis.costs.architecture import layer, printed_layer
+
     paper, (printed, *_) = collected.experiment.paper, table.printed
     name = column(metric).name
     ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])

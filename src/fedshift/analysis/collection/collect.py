@@ -19,8 +19,6 @@ from fedshift.analysis.collection.columns import COSTS, RUNS
 from fedshift.analysis.collection.records import of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
-from fedshift.evaluations import base as evaluations
-from fedshift.evaluations._adaptation import AFTER
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
@@ -84,7 +82,9 @@ def _row(workspace: Workspace, use: Use) -> Row:
     if use.adaptation:
         if not (result := _adapted(run, use, summary)).is_file():
             return {**row, "state": State.MISSING}
-        _, stamp = evaluations.read(result)
+        from fedshift.evaluations.base import read as read_result  # torch, which few experiments need here
+
+        _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
     described = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
@@ -110,7 +110,10 @@ def _records(workspace: Workspace, use: Use) -> pa.Table:
     run = workspace.run_at(use.directory)
     if not use.adaptation:
         return of_run(run)
-    table, _ = evaluations.read(_adapted(run, use, run.summary() or {}))
+    from fedshift.evaluations._adaptation import AFTER
+    from fedshift.evaluations.base import read as read_result
+
+    table, _ = read_result(_adapted(run, use, run.summary() or {}))
     return table.filter(pc.equal(table["stage"], AFTER))
 
 
