@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,9 @@ from fedshift.analysis.collection.uses import Use, keys_of, planned
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.files import atomic_path
+from fedshift.files import atomic_path, canonical_json
+from fedshift.registry import get
+from fedshift.resolve import params
 from fedshift.rundir import RunDirectory, State, Summary
 from fedshift.workspace import Workspace
 
@@ -43,7 +44,8 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
-    named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
+    frame = pa.Table.from_pylist(rows, RUNS)
+    named = [keys, frame.select(["digest", "code"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     runs = constants.take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
@@ -54,14 +56,9 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
         sources = [functools.partial(of, workspace, uses[number]) for number in finished]
         write(file, schema, runs, sources, {"missing": missing})
     with atomic_path(beside(path, "runs")) as temporary:
-        pq.write_table(_table(keys, rows), temporary)
+        names = [*keys.column_names, *frame.column_names]
+        pq.write_table(pa.table([*keys.columns, *frame.columns], names=names), temporary)
     return read(workspace, name)
-
-
-def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
-    frame = pa.Table.from_pylist(rows, RUNS)
-    names = [*keys.column_names, *frame.column_names]
-    return pa.table([*keys.columns, *frame.columns], names=names)
 
 
 def _row(workspace: Workspace, use: Use) -> Row:
@@ -94,8 +91,17 @@ def _row(workspace: Workspace, use: Use) -> Row:
         **costs,
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
+        "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
         "hardware": _hardware(measured),
     }
+
+
+@functools.cache
+def _pools(method: str) -> bool:
+    """Whether a method, as a run declares it (JSON), trains one client on everybody's images."""
+    declared = json.loads(method)
+    kind = get("methods", declared["name"])
+    return bool(kind(params(kind, declared["params"])).clients == "pooled")
 
 
 def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedshift.build import method_of
 from fedshift.spec import RunSpec
 
 MEGA = 1e6
@@ -32,7 +31,7 @@ def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
     """MB that all clients sent (`up`) or got (`down`) in a whole run, by rows of Collected.runs; NaN where
     one client holds all images.
     """
-    return (runs[f"bytes_{way}"] / MEGA).where(~runs["spec"].map(_pooled).astype(bool))
+    return (runs[f"bytes_{way}"] / MEGA).where(~runs["pooled"].eq(True))
 
 
 def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
@@ -68,12 +67,6 @@ def _turns(text: str, clients: list[object] | None) -> float:
     if clients is None:
         return float("nan")
     return federation.rounds * max(1, round(federation.participation * len(clients)))
-
-
-@functools.cache
-def _pooled(text: str) -> bool:
-    """Whether a run's method trains one client on everybody's images, as its parameters have it."""
-    return method_of(RunSpec.model_validate_json(text)).clients == "pooled"
 
 
 @functools.cache
