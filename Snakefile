@@ -21,7 +21,6 @@ localrules:
     partitions,
     metrics,
     verify,
-    partition,
     collect,
     choose,
     searched,
@@ -52,11 +51,6 @@ rule all:
 rule images:
     input:
         sorted(IMAGES),
-
-
-rule partitions:
-    input:
-        sorted(PARTITIONED),
 
 
 rule metrics:

@@ -68,12 +68,14 @@ def experiment(runs: int, rates: int, rounds: int) -> str:
 
 
 def finish(root: Path, plan: Path) -> None:
-    """Train one run of each method, and finish all others like it."""
+    """Train one run of each method, and finish all others like it; of partitions there are those of these runs, and those of the
+    first seed, which a report shows.
+    """
     planned = planfile.runs(plan)
     trained = {run.method: run for run in planned}
     for verb, paths in (
         ("prepare", [planned[0].prepared]),
-        ("partition", list({run.partition for run in planned})),
+        ("partition", list({run.partition for run in planned if run.seed == planned[0].seed})),
     ):
         names = ["/".join(Path(path).with_suffix("").parts[2:]) for path in paths]
         fedshift(root, verb, *names, "--plan", str(plan))

@@ -6,6 +6,7 @@ A row is one fresh project. `--first` starts snakemake for real instead (two cor
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -55,8 +58,10 @@ def measure(command: list[str], root: Path) -> Measured:
     return Measured(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024)
 
 
-def first_output(root: Path) -> float:
-    """Seconds from the start of snakemake until the first pack of runs is trained; what is not finished then is ended."""
+def first_output(root: Path) -> tuple[float, float]:
+    """Seconds from the start of snakemake until the first pack of runs is trained, and CPU seconds of all that ran until then;
+    what is not finished then is ended.
+    """
     began = time.perf_counter()
     command = [*SNAKEMAKE, "--", "metrics"]
     with open(root / "output", "w") as output:
@@ -73,9 +78,18 @@ def first_output(root: Path) -> float:
             if process.poll() is not None:
                 raise SystemExit((root / "output").read_text()[-2000:])
             time.sleep(0.05)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, _cpu(process.pid)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    return seconds, cpu
+
+
+def _cpu(pid: int) -> float:
+    """CPU seconds of a process, and of all below it that live or have been waited for."""
+    seconds, above = 0.0, psutil.Process(pid)
+    for process in (above, *above.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            seconds += sum(process.cpu_times()[:4])  # own, in user and system mode, and those of children
     return seconds
 
 
@@ -91,7 +105,7 @@ def main() -> None:
     parser.add_argument("--packs", type=int, nargs="+", default=[1, 10])
     parser.add_argument("--first", action="store_true", help="time until the first trained pack")
     options = parser.parse_args()
-    last = "first pack after, s" if options.first else "snakemake -n, s (CPU) | MB"
+    last = "first pack after, s (CPU)" if options.first else "snakemake -n, s (CPU) | MB"
     print(f"| runs | pack | plan, s (CPU) | {last} |\n|---|---|---|{'---|' * last.count('|')}---|")
     for runs in options.runs:
         for pack in options.packs:
@@ -101,7 +115,7 @@ def main() -> None:
                 Checkout.made(root, {"scale": text}, f"experiments: [scale]\npack: {pack}\n")
                 plan = measure(PLAN, root)
                 if options.first:
-                    cells = f"{first_output(root):.1f}"
+                    cells = "{:.1f} ({:.1f})".format(*first_output(root))
                 else:
                     dry = measure([*SNAKEMAKE, "--dry-run", "--", "metrics"], root)
                     assert "Nothing to be done" not in (root / "output").read_text()

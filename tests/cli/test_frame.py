@@ -32,6 +32,16 @@ def test_help_names_the_verbs_in_order_without_importing_them() -> None:
     assert not {"torch", "pandas", "pydantic", "fedshift.cli.plan"} & set(modules)
 
 
+def test_verbs_that_show_results_do_not_load_torch() -> None:
+    """It takes 446 MB and a second of CPU, more than the rest of them."""
+    verbs = ", ".join(
+        f"fedshift.cli.{verb}" for verb in ("collect", "figure", "report", "status", "table", "track")
+    )
+    code = f"import sys, {verbs}; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True).stdout
+    assert "fedshift.analysis.tables" in output.split() and "torch" not in output.split()
+
+
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"torch", "numpy", "pandas", "pyarrow", "pydantic", "yaml", "snakemake", "mlflow"}
     code = f"import sys; from fedshift.cli import main; main(['--help'], standalone_mode=False); print(sorted({heavy} & {{*sys.modules}}))"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
+
+import pytest
 
 from fedshift.planning import planfile
 from tests.verbs import done, fedshift, refused
@@ -26,17 +27,27 @@ axes: {target: [plain], seed: [3]}
 """
 
 
-def test_a_missing_partition_is_made_by_the_command_that_is_named(project: Path) -> None:
-    """`Run: fedshift partition` was refused as it stood."""
+def test_training_makes_the_partition_that_is_missing(project: Path) -> None:
     (project / "experiments" / "tiny.yaml").write_text(TINY)
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     (run,) = planfile.runs(path)
-    assert fedshift(project, "train", "--plan", str(path), run.digest).exit_code == 1
-    told = json.loads((project / run.directory / "failure.json").read_text())["text"]
-    (command,) = re.findall(r"Run: (fedshift .*)", told)
-    done(fedshift(project, *shlex.split(command)[1:]))
     done(fedshift(project, "train", "--plan", str(path), run.digest))
     assert (project / run.directory / "summary.json").is_file()
+    made = project / run.partition
+    assert {file.name for file in made.parent.iterdir()} == {made.name, f"{made.stem}.png"}
+
+
+def test_a_partition_that_cannot_be_made_leaves_its_runs_alone(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A run that failed for want of its partition would count as failed for good."""
+    (project / "experiments" / "tiny.yaml").write_text(TINY)
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    (run,) = planfile.runs(path)
+    (project / "data" / "prepared" / "digits").unlink()
+    assert fedshift(project, "train", "--plan", str(path), "--pack", run.pack).exit_code == 1
+    assert "Run: fedshift prepare digits --release original --px 32" in capfd.readouterr().err
+    assert not (project / run.directory).exists()
 
 
 def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:

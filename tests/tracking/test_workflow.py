@@ -42,7 +42,7 @@ def checkout(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout
 def test_fedshift_track_0_starts_no_follower(checkout: Checkout) -> None:
     done = checkout.snakemake("partitions", FEDSHIFT_TRACK="0")
     assert done.returncode == 0, done.stdout
-    assert "rule partition:" in done.stdout  # so that onstart was met
+    assert "rule partitions:" in done.stdout  # so that onstart was met
     assert not (checkout.root / "logs" / "track.log").exists()
     assert not (checkout.root / "mlflow.db").exists()
 

@@ -20,5 +20,5 @@ def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
     (images,) = (path for path in (made.root / "data" / "prepared" / "digits").iterdir() if path.is_dir())
     for path in (images, *images.iterdir()):
         os.utime(path, (tomorrow, tomorrow))
-    made.run("partitions")
-    assert [*(made.root / "data" / "partitions").rglob("*.parquet")]
+    made.run("metrics")
+    assert [*(made.root / "results" / "packs").glob("*.json")]

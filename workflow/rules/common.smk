@@ -53,7 +53,7 @@ def the_plan():
 
 
 RUNS, CELLS, EVALUATIONS = [], [], []
-IMAGES, RUN, PARTITIONED, CHOICES, COMPARED = {}, {}, {}, {}, {}
+IMAGES, RUN, CHOICES, COMPARED = {}, {}, {}, {}
 PACKS = defaultdict(list)
 
 
@@ -67,7 +67,6 @@ def take(path):
     RUNS[:], CELLS[:], EVALUATIONS[:] = runs, planfile.cells(path), planfile.evaluations(path)
     IMAGES.update({images.prepared: images for images in planfile.images(path)})
     RUN.update({run.digest: run for run in RUNS})
-    PARTITIONED.update({run.partition: run for run in RUNS})
     COMPARED.update(planfile.compared(path))
     CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
     PACKS.clear()
@@ -85,7 +84,7 @@ def take(path):
             for stamp, runs in packs
             if not is_whole(stamp.path) or any(run.torn for run in runs)
         )
-        for made in (*IMAGES, *PARTITIONED):  # a machine with a wrong clock made them
+        for made in IMAGES:  # a machine with a wrong clock made them
             date_today(WORKSPACE.root / made)
 
 
@@ -109,18 +108,9 @@ def images_of(wildcards):
     return IMAGES[str(WORKSPACE.prepared(wildcards.recipe))]
 
 
-def run_of(wildcards):
-    """A run that trains on this partition."""
-    return PARTITIONED[str(WORKSPACE.partition(wildcards.recipe))]
-
-
-def data_of(wildcards):
-    return data_for(PACKS[wildcards.pack])
-
-
-def data_for(runs):
-    """Images and partitions, whose content hashes guard them."""
-    return ancient(sorted({run.prepared for run in runs} | {run.partition for run in runs}))
+def images_for(runs):
+    """Images, whose content hashes guard them; partitions are made by the jobs that lack them."""
+    return ancient(sorted({run.prepared for run in runs}))
 
 
 def at_once(wildcards):

@@ -6,7 +6,7 @@
 rule evaluate:
     input:
         lambda wildcards: tuned(wildcards.experiment) or stamps(evaluated_cells(wildcards)),
-        lambda wildcards: data_for(runs_to_evaluate(wildcards)),
+        lambda wildcards: images_for(runs_to_evaluate(wildcards)),
     output:
         directory("results/metrics/{experiment}.evaluated"),
     log:

@@ -3,7 +3,7 @@
 
 rule train:
     input:
-        data_of,
+        lambda wildcards: images_for(PACKS[wildcards.pack]),
     output:
         "results/packs/{pack}.json",
     log:

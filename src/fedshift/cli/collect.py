@@ -10,6 +10,8 @@ from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
+from fedshift.planning import planfile
+from fedshift.planning.request import Request
 from fedshift.workspace import TUNING, Workspace
 
 
@@ -28,6 +30,8 @@ def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str
     finished here come from the archive (docs/archive.md), or are named. EXPERIMENT.tuning is its tuning.
     """
     request = read_request(workspace, (experiment.removesuffix(TUNING),), rerun=rerun)
+    if plan is None and request.rerun == "code":
+        plan = _last(workspace, request)
     collected = collect(workspace, experiment, plan, request.rerun)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
@@ -36,3 +40,11 @@ def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str
         click.echo(f"from the archive: {archived}")
     for run in collected.missing:
         click.echo(f"not finished: {run}", err=True)
+
+
+def _last(workspace: Workspace, request: Request) -> Path | None:
+    """The plan of what is declared now, where one was made: thousands of runs need not be expanded again. Not
+    of a tuned experiment, whose plan may lack the final runs.
+    """
+    path = planfile.last(workspace, request)
+    return path if path and not planfile.choices(path) else None

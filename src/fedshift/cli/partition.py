@@ -11,6 +11,7 @@ from fedshift.cli._planned import plan_option
 from fedshift.identity import partition_name, prepared_name
 
 if TYPE_CHECKING:
+    from fedshift.planning.planfile import Run
     from fedshift.spec import Division
     from fedshift.workspace import Workspace
 
@@ -33,8 +34,9 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
     its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
-    from fedshift.data.partition import partition, sizes, twins
+    from fedshift.data.partition import sizes, twins
     from fedshift.errors import FedshiftError
+    from fedshift.training.divide import divide
 
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
@@ -43,7 +45,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             data = spec.data
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
-        path = partition(workspace, spec)
+        path = divide(workspace, spec)
         if count := twins(path):
             together = spec.partition.groups == "together"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
@@ -54,6 +56,11 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
         spread = f"{images.min():,} to {images.max():,} training images, {images.median():,.0f} the median"
         click.echo(f"{len(images):,} clients of {spread}", err=True)
         click.echo(path)
+
+
+def named(run: Run) -> str:
+    """The name of a planned run's partition, as this verb is told it."""
+    return run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
 
 
 def _by_hand(file: Path) -> Division:
@@ -79,10 +86,7 @@ def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) ->
     from fedshift.spec import parse
 
     path = required(plan, "--spec")
-    runs = {
-        run.partition.removeprefix("data/partitions/").removesuffix(".parquet"): run
-        for run in planfile.runs(path)
-    }
+    runs = {named(run): run for run in planfile.runs(path)}
     specs: list[Division] = []
     for name in names or runs:
         if name not in runs:

@@ -8,7 +8,6 @@ import click
 
 from fedshift.cli._json import json_option
 from fedshift.cli._names import complete, experiments
-from fedshift.cli._plan_table import show
 from fedshift.errors import unknown
 from fedshift.experiments.load import available, read
 from fedshift.packstamp import forget_failures
@@ -89,4 +88,6 @@ def command(
         )
         click.echo("\n".join(rows))
     else:
+        from fedshift.cli._plan_table import show
+
         show(workspace, path, request, as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,6 +23,7 @@ from fedshift.training.stop import whole
 from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.train")
+PROGRAM = [sys.executable, "-m", "fedshift", "--root"]
 
 
 @click.command
@@ -62,8 +64,8 @@ def command(
     """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
 
     A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the
-    others alone. A pack leaves out runs that failed for good (fedshift plan --retry-failed). Exits with 1
-    where a run failed and trying again can help.
+    others alone. Partitions that are absent are made first. A pack leaves out runs that failed for good
+    (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
     """
     runs = _named(path, pack, digests)
     logging.basicConfig(
@@ -87,9 +89,9 @@ def command(
             "--checkpoint-seconds",
             str(checkpoint_seconds),
         ]
-        program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root)]
-        return [*program, "train", run.digest, "--plan", str(path), *options]
+        return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options]
 
+    _divide(workspace, path, todo)
     if todo and device != "cpu":
         with whole():
             from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
@@ -110,6 +112,20 @@ def command(
         log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
     if failed and not stamped:
         sys.exit(1)
+
+
+def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
+    """Make the partitions that runs lack, in a process of its own: its seconds and memory are not theirs.
+    Exits with 1, and leaves the runs alone, where one cannot be made.
+    """
+    lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
+    if lacking:
+        from fedshift.cli.partition import named
+
+        names = dict.fromkeys(map(named, lacking))
+        program = [*PROGRAM, str(workspace.root), "partition", *names, "--plan", str(path)]
+        if subprocess.run(program, check=False).returncode:
+            sys.exit(1)
 
 
 def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:

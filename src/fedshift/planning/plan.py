@@ -21,7 +21,6 @@ from fedshift.identity import identify, partition_name, prepared_name, run_name
 from fedshift.packstamp import stamp_finished
 from fedshift.planning import job, planfile
 from fedshift.planning.compared import compared
-from fedshift.planning.costs import cost
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
@@ -118,6 +117,8 @@ class _Parts:
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's line of a run: names, places and estimates."""
+    from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
+
     identity, estimate = identify(spec), cost(workspace, spec, request.device)
     directory = workspace.run(run_name(spec, identity)).reuse(request.rerun)
     return Run(

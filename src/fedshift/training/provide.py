@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedshift.data.fetch import fetch
-from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.identity import prepared_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.training.divide import divide
 from fedshift.weights import fetch_weights
 from fedshift.workspace import Workspace
 
@@ -28,7 +28,7 @@ def provide(
     Raises FedshiftError, which says what to put where, for what has no public address.
     """
     images(workspace, spec, tree, say)
-    partition(workspace, spec)
+    divide(workspace, spec)
     owners = [file.owner for file in needed_weights(workspace, spec) if not file.path.is_file()]
     if owners:
         fetch_weights(dict.fromkeys(owners), say=say)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedshift import registry
-from fedshift.analysis.costs import normalised
+from fedshift.analysis.costs.counted import normalised
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.models.layers.blocks import ConvBlock, LinearBlock
 from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ from fedshift.analysis.collection.columns import COSTS, RUNS
 from fedshift.analysis.collection.records import of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
-from fedshift.evaluations import base as evaluations
-from fedshift.evaluations._adaptation import AFTER
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.files import atomic_path
+from fedshift.files import atomic_path, canonical_json
+from fedshift.registry import get
+from fedshift.resolve import params
 from fedshift.rundir import RunDirectory, State, Summary
 from fedshift.workspace import Workspace
 
@@ -45,7 +44,8 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
-    named = [keys, pa.Table.from_pylist(rows, RUNS).select(["digest", "code"])]
+    frame = pa.Table.from_pylist(rows, RUNS)
+    named = [keys, frame.select(["digest", "code"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     runs = constants.take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
@@ -56,14 +56,9 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
         sources = [functools.partial(of, workspace, uses[number]) for number in finished]
         write(file, schema, runs, sources, {"missing": missing})
     with atomic_path(beside(path, "runs")) as temporary:
-        pq.write_table(_table(keys, rows), temporary)
+        names = [*keys.column_names, *frame.column_names]
+        pq.write_table(pa.table([*keys.columns, *frame.columns], names=names), temporary)
     return read(workspace, name)
-
-
-def _table(keys: pa.Table, rows: Sequence[Row]) -> pa.Table:
-    frame = pa.Table.from_pylist(rows, RUNS)
-    names = [*keys.column_names, *frame.column_names]
-    return pa.table([*keys.columns, *frame.columns], names=names)
 
 
 def _row(workspace: Workspace, use: Use) -> Row:
@@ -84,7 +79,9 @@ def _row(workspace: Workspace, use: Use) -> Row:
     if use.adaptation:
         if not (result := _adapted(run, use, summary)).is_file():
             return {**row, "state": State.MISSING}
-        _, stamp = evaluations.read(result)
+        from fedshift.evaluations.base import read as read_result  # torch, which few experiments need here
+
+        _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
     described = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
@@ -94,8 +91,17 @@ def _row(workspace: Workspace, use: Use) -> Row:
         **costs,
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
+        "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
         "hardware": _hardware(measured),
     }
+
+
+@functools.cache
+def _pools(method: str) -> bool:
+    """Whether a method, as a run declares it (JSON), trains one client on everybody's images."""
+    declared = json.loads(method)
+    kind = get("methods", declared["name"])
+    return bool(kind(params(kind, declared["params"])).clients == "pooled")
 
 
 def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
@@ -110,7 +116,10 @@ def _records(workspace: Workspace, use: Use) -> pa.Table:
     run = workspace.run_at(use.directory)
     if not use.adaptation:
         return of_run(run)
-    table, _ = evaluations.read(_adapted(run, use, run.summary() or {}))
+    from fedshift.evaluations._adaptation import AFTER
+    from fedshift.evaluations.base import read as read_result
+
+    table, _ = read_result(_adapted(run, use, run.summary() or {}))
     return table.filter(pc.equal(table["stage"], AFTER))
 
 

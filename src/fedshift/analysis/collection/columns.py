@@ -32,6 +32,7 @@ RUNS = pa.schema(
         "bn": pa.string(),
         "precision": pa.string(),
         "hardware": pa.string(),
+        "pooled": pa.bool_(),
         "classes": pa.list_(pa.string()),
         "clients": pa.list_(pa.struct(CLIENT)),
         **COSTS,

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,6 @@ from fedshift.analysis.collection.records import by_run
 from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.errors import FedshiftError
-from fedshift.evaluations import base
 from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
@@ -32,6 +32,11 @@ from fedshift.files import atomic_path
 from fedshift.registry import get
 from fedshift.rundir import RunDirectory
 from fedshift.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fedshift.evaluations.base import Evaluation, Row
+
+# fedshift.evaluations.base, which imports torch, is imported where a result is read: tables ask for few.
 
 
 def gather(
@@ -42,24 +47,32 @@ def gather(
 
     results: each run with the file of its result.
     """
-    kind: type[base.Evaluation] = get("evaluations", task.evaluation)
+    from fedshift.evaluations.base import Evaluation
+
+    kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     keys = keys_of(experiment, [use for use, _ in results])
     for part, name in enumerate(("digest", "code")):
         keys = keys.append_column(
             name, pa.array([use.name.split("-")[part] for use, _ in results], pa.string())
         )
-    stamps = {use.name: base.read(result)[1] for use, result in results}
+    stamps = {use.name: _read(result)[1] for use, result in results}
     sources = [functools.partial(_table, result) for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
-    if results and kind.pooled is not base.Evaluation.pooled:
+    if results and kind.pooled is not Evaluation.pooled:
         with atomic_path(path.with_suffix(".csv")) as temporary:
             kind.pooled(pq.read_table(path).to_pandas()).to_csv(temporary, index=False)
     return path
 
 
 def _table(result: Path) -> pa.Table:
-    return base.read(result)[0]
+    return _read(result)[0]
+
+
+def _read(result: Path) -> tuple[pa.Table, Row]:
+    from fedshift.evaluations.base import read
+
+    return read(result)
 
 
 def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
@@ -97,7 +110,7 @@ def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> p
 def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series[float]:
     """`<evaluation>.<number>` of every planned run, NaN where there is no result."""
     evaluation, _, number = name.partition(".")
-    kind: type[base.Evaluation] = get("evaluations", evaluation)
+    kind: type[Evaluation] = get("evaluations", evaluation)
     where = f"experiments/{collected.experiment.name}.yaml"
     label = asked_for(collected.experiment, evaluation, where)
     if not (workspace.evaluated(collected.experiment.name) / f"{label}.parquet").is_file():
@@ -111,14 +124,16 @@ def restore(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
     """Write the results, in the directories of `runs` (by name), that were gathered elsewhere and are not
     here.
     """
+    from fedshift.evaluations.base import write
+
     for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
         for stamp, table in _results(path):
             run = runs.get(stamp["run"])
             if run and not (result := place(run, stamp)).exists():
-                base.write(result, table, stamp)
+                write(result, table, stamp)
 
 
-def _results(path: Path) -> Iterator[tuple[base.Row, pa.Table]]:
+def _results(path: Path) -> Iterator[tuple[Row, pa.Table]]:
     """What was gathered, run by run."""
     stamps = json.loads(pq.read_schema(path).metadata[b"made"])
     for owner, table in by_run(path):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from fedshift.analysis.costs import network
+from fedshift.analysis.costs.counted import network
 from fedshift.build import method_of
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import read

@@ -10,7 +10,6 @@ import pandas as pd
 from fedshift.analysis import costs
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import measured
-from fedshift.analysis.costs.architecture import layer
 from fedshift.analysis.printed.comparable import filled
 from fedshift.analysis.quantities import recorded as recording
 from fedshift.analysis.quantities.clients import leading
@@ -55,6 +54,8 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
         elif own.kind == "setting":
             values = runs["spec"].map(functools.partial(setting, key=own.name)).astype(float)
         else:
+            from fedshift.analysis.costs.architecture import layer
+
             paper, (printed, *_) = collected.experiment.paper, table.printed
             piece = functools.partial(layer, workspace, paper, printed, own.name)
             values = runs["spec"].map(piece).map(lambda found: found.parameters).astype(float)

@@ -24,7 +24,7 @@ from fedshift.federation.statistics import union
 
 PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
-SETS = 1 << 14  # at a time: their statistics take a hundred times as much as a record
+SETS = 1 << 15  # at a time: their statistics take a hundred times as much as a record
 
 
 def reported(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]:
