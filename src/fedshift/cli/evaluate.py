@@ -14,7 +14,7 @@ from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
-from fedshift.rundir import State
+from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -128,7 +128,22 @@ def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.de
     from fedshift.registry import get
     from fedshift.training.evaluate import evaluate
 
+    _divide(RunDirectory(run), workspace)
     paths = evaluate(workspace, run, tasks, device)
     for task, path in zip(tasks, paths, strict=True):
         click.echo(f"{task.evaluation}: {get('evaluations', task.evaluation).line(read(path)[0])}\n{path}")
     return paths
+
+
+def _divide(run: RunDirectory, workspace: Workspace) -> None:
+    """Make the partition that a finished run lacks, where its images are here."""
+    from fedshift.identity import partition_name, prepared_name
+    from fedshift.spec import parse
+    from fedshift.training.divide import divide
+
+    if (summary := run.summary()) is None:
+        return
+    spec = parse(summary["spec"], str(run.summary_file))
+    lacks = not workspace.partition(partition_name(spec)).is_file()
+    if lacks and workspace.prepared(prepared_name(spec.data)).is_dir():
+        divide(workspace, spec)
