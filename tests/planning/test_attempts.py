@@ -76,6 +76,7 @@ def test_a_preemption_is_no_time_limit(path: Path) -> None:
         ("OUT_OF_MEMORY", Attempts(killed=1), Attempts(killed=1)),
         ("TIMEOUT", Attempts(late=1), Attempts(late=1)),
         ("FAILED", Attempts(killed=1), Attempts(late=1)),  # Slurm does not know why
+        ("FAILED\nFAILED\nOUT_OF_MEMORY", Attempts(killed=1), Attempts(killed=1)),  # of a step
         ("CANCELLED by 1000", Attempts(), Attempts()),
         ("NODE_FAIL", Attempts(), Attempts()),
         ("PREEMPTED", Attempts(), Attempts()),

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedshift.doctor import cluster as doctor
 from fedshift.lock import holder
 from fedshift.planning.cluster import parsed_minutes
+from fedshift.planning.request import Request
+from fedshift.workspace import Workspace
 from tests.faults.processes import end_all, until
 from tests.slurm.accounting import ACCOUNT, Accounted, require_accounting
 from tests.slurm.cgroup import why_none
@@ -83,13 +86,22 @@ def frozen(root: Path, count: int) -> list[str]:
 
 def jobs(cluster: Accounted, there: Checkout) -> dict[str, list[tuple[str, str, int, int]]]:
     """The jobs that have trained a pack: pack -> (number, state, MB, minutes) of one job after the other."""
+    steps = [
+        line.split("|") for line in cluster.call("sacct", "-n", "-P", "-o", "JobIDRaw,State").splitlines()
+    ]
+    starved = {step.split(".")[0] for step, ended in steps if ended == "OUT_OF_MEMORY"}
     fields = "JobIDRaw,State,ReqMem,TimelimitRaw,WorkDir,Comment"
     found: dict[str, list[tuple[str, str, int, int]]] = {}
     for line in cluster.call("sacct", "-X", "-n", "-P", "-o", fields).splitlines():
         job, ended, memory, limit, folder, comment = line.split("|", 5)
         if "train" in comment and folder == str(there.root):
             found.setdefault(comment, []).append(
-                (job, ended.split()[0], int(memory.removesuffix("M")), int(limit))
+                (
+                    job,
+                    "OUT_OF_MEMORY" if job in starved else ended.split()[0],
+                    int(memory.removesuffix("M")),
+                    int(limit),
+                )
             )
     return found
 
@@ -100,6 +112,20 @@ def assert_grown(attempts: list[tuple[str, str, int, int]]) -> None:
         assert (more > memory) == (ended == "OUT_OF_MEMORY"), attempts
         assert (longer > limit) == (ended == "TIMEOUT"), attempts
         assert more >= memory and longer >= limit, attempts
+
+
+def test_doctor_asks_for_an_account_and_takes_sacct(
+    cluster: Accounted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = checkout(tmp_path)
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    there.edit("slurm/config.yaml", "slurm-status-command: squeue", "slurm-status-command: sacct")
+    asked = Request(("demo",), device="cuda")
+    assert [finding.state for finding in doctor.check(Workspace(there.root), asked)] == ["ok"]
+    (there.root / "slurm" / "cluster.yaml").unlink()
+    *_, wrong = doctor.check(Workspace(there.root), asked)
+    assert "wants an account" in wrong.text and "slurm_account" in wrong.cure
 
 
 def test_every_end_is_told_apart_and_changes_no_number(

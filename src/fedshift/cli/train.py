@@ -90,13 +90,15 @@ def command(
         program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root)]
         return [*program, "train", run.digest, "--plan", str(path), *options]
 
-    if todo and device != "cpu":
-        with whole():
-            from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
-
-        claim(device, gpus())
     counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
     with counted as present:
+        if todo and device != "cpu":
+            with whole():
+                from fedshift.training.device import (
+                    gpus,
+                )  # torch, which a pack of finished runs need not load
+
+            claim(device, gpus())
         if parallel == 1 or len(todo) < 2:
             in_turn(workspace, todo, in_this_process)
         else:

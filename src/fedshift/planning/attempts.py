@@ -44,9 +44,9 @@ class Attempts:
     def read(cls, path: Path) -> Attempts:
         """What stands in results/attempts/<pack>.json, nothing where it is absent or torn."""
         known = read_whole(path) or {}
-        counts = (int(known.get(name, 0)) for name in ("killed", "late"))
+        killed, late = (int(known.get(name, 0)) for name in ("killed", "late"))
         begun, stopped = (bool(known.get(name, False)) for name in ("begun", "stopped"))
-        return cls(*counts, begun, stopped, str(known.get("job", "")))
+        return cls(killed, late, begun, stopped, str(known.get("job", "")))
 
     def settled(self) -> Attempts:
         """The counts with that of the job that has begun, by what Slurm says of its end; where Slurm does not
@@ -88,8 +88,8 @@ def attempt(path: Path) -> Iterator[Attempt]:
         stopped = end.code == TERMINATED and _at_the_limit()
         raise
     finally:
-        after = replace(job, stopped=True) if stopped else before
-        write_json(path, vars(replace(after, killed=before.killed + present.starved)))
+        told = replace(before, killed=before.killed + present.starved)
+        write_json(path, vars(replace(job, stopped=True) if stopped and not present.starved else told))
 
 
 @contextmanager

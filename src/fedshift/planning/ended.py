@@ -23,13 +23,13 @@ def ended(job: str) -> str | None:
     """The state in which a job has ended, in Slurm's words; None where it has not, or nobody knows.
 
     Asked are the accounts, where a cluster keeps them, else the controller, which forgets a job some minutes
-    after its end.
+    after its end. Where a step of the job lacked memory, the job itself may be said to have FAILED.
     """
-    accounts = _answer("sacct", "-X", "-n", "-P", "-o", "State", "-j", job)
-    told = re.match(r"\w+", accounts) or re.search(
-        r"(?<=JobState=)\w+", _answer("scontrol", "show", "job", "-o", job)
-    )
-    return told[0] if told and told[0] in ENDED else None
+    states = re.findall(r"^\w+", _answer("sacct", "-n", "-P", "-o", "State", "-j", job), re.MULTILINE)
+    states = states or re.findall(r"(?<=JobState=)\w+", _answer("scontrol", "show", "job", "-o", job))
+    if not states or states[0] not in ENDED:
+        return None
+    return "OUT_OF_MEMORY" if "OUT_OF_MEMORY" in states else states[0]
 
 
 def _answer(*command: str) -> str:
