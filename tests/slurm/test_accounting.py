@@ -69,8 +69,8 @@ def checkout(root: Path) -> Checkout:
     return made
 
 
-def frozen(root: Path, count: int) -> list[str]:
-    """Stop `count` processes that train and have a checkpoint, so that they obey SIGKILL alone; Slurm's jobs of them."""
+def frozen(root: Path, count: int) -> dict[str, int]:
+    """Stop `count` processes that train and have a checkpoint, so that they obey SIGKILL alone: Slurm's job -> process."""
     stopped: dict[str, int] = {}
 
     def all_stopped() -> bool:
@@ -81,7 +81,7 @@ def frozen(root: Path, count: int) -> list[str]:
         return len(stopped) == count
 
     assert until(all_stopped, 400)
-    return list(stopped)
+    return stopped
 
 
 def jobs(cluster: Accounted, there: Checkout) -> dict[str, list[tuple[str, str, int, int]]]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fedshift.doctor import cluster as doctor
-from fedshift.lock import holder
 from fedshift.planning.request import Request
 from fedshift.workspace import Workspace
-from tests.faults.processes import end_all, until
+from tests.faults.processes import end_all
 from tests.slurm.cluster import Cluster, running
 from tests.slurm.results import finished
+from tests.slurm.test_accounting import frozen
 from tests.slurm.test_slurm import HASTE
-from tests.slurm.test_storm import training
 from tests.workflow.checkout import Checkout
 
 pytestmark = pytest.mark.slurm
@@ -41,11 +42,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield made
 
 
-def visible(run: Path) -> str | None:
-    """CUDA_VISIBLE_DEVICES of the process that trains a run."""
-    who = holder(run / "lock.json")
-    assert who is not None
-    words = Path(f"/proc/{who['pid']}/environ").read_text().split("\0")
+def visible(pid: int) -> str | None:
+    """CUDA_VISIBLE_DEVICES of a process."""
+    words = Path(f"/proc/{pid}/environ").read_text().split("\0")
     return next((word.partition("=")[2] for word in words if word.startswith("CUDA_VISIBLE_DEVICES=")), None)
 
 
@@ -69,10 +68,14 @@ def test_four_jobs_train_side_by_side_on_one_gpu(
 
     log = tmp_path / "snakemake.log"
     with log.open("w") as output:
-        command = there.start("metrics", *HASTE, profile="slurm", output=output)
+        command = there.start(
+            "metrics", *HASTE, profile="slurm", output=output, FEDSHIFT_CHECKPOINT_SECONDS="0.3"
+        )
         try:
-            assert until(lambda: len(training(there.root)) == 4, 300), log.read_text()
-            assert [visible(run) for run in training(there.root).values()] == ["0"] * 4
+            stopped = frozen(there.root, 4)
+            assert [visible(pid) for pid in stopped.values()] == ["0"] * 4
+            for pid in stopped.values():
+                os.kill(pid, signal.SIGCONT)
             assert command.wait(timeout=500) == 0, log.read_text()
         finally:
             end_all(there.root)
