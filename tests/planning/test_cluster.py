@@ -27,23 +27,16 @@ def test_keys_that_are_set_become_resources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "device", "shared", "asked"),
-    [
-        ("", "cuda", True, {"gpu": 1}),
-        ("gpu_model: a100", "cuda", True, {"gpu": 1, "gpu_model": "a100"}),
-        ("gres: shard:1", "cuda", True, {"gpu": 0, "gres": "shard:1"}),
-        ("gres: shard:1", "cuda", False, {"gpu": 1}),  # on one machine, beside the cluster
-        ("gpu_model: a100", "cpu", True, {"gpu": 0}),
-        ("gres: shard:1", "cpu", True, {"gpu": 0}),
-    ],
+    ("text", "asked"),
+    [("", {}), ("gpu_model: a100", {"gpu_model": "a100"}), ("gres: shard:1", {"gres": "shard:1"})],
 )
 def test_only_jobs_that_compute_on_a_gpu_ask_for_one(
-    tmp_path: Path, text: str, device: str, shared: bool, asked: dict[str, str | int]
+    tmp_path: Path, text: str, asked: dict[str, str]
 ) -> None:
     """With `gpu_model` the jobs that decode images took one, too."""
     ours = Cluster.read(write(tmp_path, text))
-    assert ours.resources == {}
-    assert ours.gpu(device, shared) == asked
+    assert ours.resources == ours.of_gpus("cpu") == {}
+    assert ours.of_gpus("cuda") == asked
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.slurm.cluster import Cluster, running
 from tests.slurm.results import finished
 from tests.slurm.test_accounting import frozen
 from tests.slurm.test_slurm import HASTE
+from tests.slurm.test_storm import state
 from tests.workflow.checkout import Checkout
 
 pytestmark = pytest.mark.slurm
@@ -63,8 +64,9 @@ def test_four_jobs_train_side_by_side_on_one_gpu(
 
     own.write_text("gres: tape:1\n")
     assert told()[-1][0] == "wrong" and "has no 'tape'" in told()[-1][1]
-    own.write_text("gres: shard:1\n" if cluster.share.startswith("shard") else "gres: mps:25\n")
-    assert [state for state, _ in told()] == ["ok"]
+    part = "shard:1" if cluster.share.startswith("shard") else "mps:25"
+    own.write_text(f"gres: {part}\n")
+    assert [verdict for verdict, _ in told()] == ["ok"]
 
     log = tmp_path / "snakemake.log"
     with log.open("w") as output:
@@ -73,6 +75,8 @@ def test_four_jobs_train_side_by_side_on_one_gpu(
         )
         try:
             stopped = frozen(there.root, 4)
+            asked = {job: state(cluster, job)["TresPerNode"] for job in stopped}
+            assert set(asked.values()) == {f"gres:{part}"}, asked
             assert [visible(pid) for pid in stopped.values()] == ["0"] * 4
             for pid in stopped.values():
                 os.kill(pid, signal.SIGCONT)

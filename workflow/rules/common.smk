@@ -102,7 +102,7 @@ except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
 os.environ.update(FEDSHIFT_DEVICE=REQUEST.device)  # what a job asked for it computes on
-GPU = OURS.gpu(REQUEST.device, shared=workflow.non_local_exec)
+GPU = OURS.of_gpus(REQUEST.device)
 TUNED = [experiment for experiment in REQUEST.experiments if experiment in CHOICES]
 ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()  # a plug-in may bring a metric or a figure
 
@@ -127,6 +127,12 @@ def data_for(runs):
 
 def at_once(wildcards):
     return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
+
+
+def gpus(wildcards):
+    """A GPU for a job that computes on one; none where it asks the cluster for a part of one (`gres`)."""
+    shared = "gres" in GPU and workflow.non_local_exec  # known when a job is made, not while this file is read
+    return int(REQUEST.device == "cuda" and not shared)
 
 
 @functools.cache

@@ -15,6 +15,7 @@ rule evaluate:
     resources:
         **CLUSTER,
         **GPU,
+        gpu=gpus,
         mem_mb=mem_mb_to_evaluate,
         runtime=minutes_to_evaluate,
     params:

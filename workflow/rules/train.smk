@@ -14,6 +14,7 @@ rule train:
     resources:
         **CLUSTER,
         **GPU,
+        gpu=gpus,
         mem_mb=mem_mb,
         disk_mb=lambda wildcards: job.disk_mb(PACKS[wildcards.pack], REQUEST.parallel),
         runtime=runtime,

@@ -68,15 +68,10 @@ class Cluster:
         known = dataclasses.asdict(self)
         return {name: value for name, value in known.items() if value is not None and name not in OF_GPUS}
 
-    def gpu(self, device: str, shared: bool) -> dict[str, str | int]:
-        """What a job that computes on `device` asks for besides. shared: whether it goes to a cluster, which
-        may give out parts of GPUs.
-        """
-        if device != "cuda":
-            return {"gpu": 0}
-        if self.gres and shared:
-            return {"gpu": 0, "gres": self.gres}
-        return {"gpu": 1} | ({"gpu_model": self.gpu_model} if self.gpu_model else {})
+    def of_gpus(self, device: str) -> dict[str, str]:
+        """What a job that computes on `device` asks for besides: the model of its GPU, or a part of one."""
+        known = {name: getattr(self, name) for name in OF_GPUS} if device == "cuda" else {}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 def most_minutes(partition: str | None) -> int | None:
