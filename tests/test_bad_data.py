@@ -231,7 +231,14 @@ def foreign(path: Path) -> None:
     save_file(tensors, path, {**metadata, "identity": "another"})
 
 
-@pytest.mark.parametrize(("harm", "message"), [(cut, "is not whole"), (foreign, "belongs to run another")])
+def pickled(path: Path) -> None:
+    torch.save({"w": torch.zeros(2)}, path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [(cut, "is not whole"), (pickled, "is not whole"), (foreign, "belongs to run another")],
+)
 def test_a_checkpoint_that_cannot_be_used(
     project: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str
 ) -> None:

@@ -80,6 +80,11 @@ def test_profile_is_held_against_the_cluster(project: Path) -> None:
     assert states() == ["ok", "wrong"]  # no GPU there
     command(project, "sinfo", "short|up|infinite|64000|gpu:2")
     assert states() == ["ok"]
+    (project / "slurm" / "cluster.yaml").write_text("slurm_partition: short\ngres: shard:1\n")
+    *_, wrong = cluster.check(workspace, asked)
+    assert "has no 'shard'" in wrong.text and "leave `gres` out" in wrong.cure
+    command(project, "sinfo", "short|up|infinite|64000|gpu:2(S:0-1),shard:8(S:0-1)")
+    assert states() == ["ok"]
     command(project, "scontrol", "AccountingStorageEnforce = associations,limits")
     *_, account = cluster.check(workspace, asked)
     assert "names none" in account.text

@@ -27,8 +27,22 @@ def test_keys_that_are_set_become_resources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "asked"),
+    [("", {}), ("gpu_model: a100", {"gpu_model": "a100"}), ("gres: shard:1", {"gres": "shard:1"})],
+)
+def test_only_jobs_that_compute_on_a_gpu_ask_for_one(
+    tmp_path: Path, text: str, asked: dict[str, str]
+) -> None:
+    """With `gpu_model` the jobs that decode images took one, too."""
+    ours = Cluster.read(write(tmp_path, text))
+    assert ours.resources == ours.of_gpus("cpu") == {}
+    assert ours.of_gpus("cuda") == asked
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("gres: shard:1\ngpu_model: a100", "'gres' is part of a GPU"),
         ("slurm_partion: gpu", "slurm/cluster.yaml: unknown key 'slurm_partion'\n.*'slurm_partition'"),
         ("slurm_account: 17", "'slurm_account' cannot be 17\n.*in quotes"),
         ("- gpu", "holds no keys"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -44,28 +46,33 @@ ReturnToService=2
 MpiDefault=none
 SwitchType=switch/none
 ProctrackType=proctrack/pgid
-TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
-GresTypes=gpu
+GresTypes={kinds}
 SchedulerParameters=batch_sched_delay=0,bf_interval=2
 JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=10
 SlurmdTimeout=10
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
+{accounting}
 {nodes}
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=9 PreemptMode=OFF
 """
 
 
-def missing() -> list[str]:
-    """The programs of Slurm that this machine lacks."""
-    return [name for name in PROGRAMS if shutil.which(name, path=ADMIN) is None]
+NO_ACCOUNTING = """\
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+TaskPlugin=task/none
+"""
+
+
+def missing(programs: tuple[str, ...] = PROGRAMS) -> list[str]:
+    """Those that this machine lacks."""
+    return [name for name in programs if shutil.which(name, path=ADMIN) is None]
 
 
 def require_slurm() -> None:
@@ -77,6 +84,11 @@ def require_slurm() -> None:
         pytest.skip(reason)
 
 
+def user() -> str:
+    """The name of who runs this."""
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 def own_host_names() -> bool:
     """Whether this user may give processes a host name of their own."""
     return subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
@@ -84,10 +96,14 @@ def own_host_names() -> bool:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Daemons whose files and process ids lie in `folder`. Keep its path short: a socket's name may have 107 characters."""
+    """Daemons whose files and process ids lie in `folder`. Keep its path short: a socket's name may have 107 characters.
+
+    share: what else of its GPUs a node gives out: "shard:8", "mps:200"; nothing where it is empty.
+    """
 
     folder: Path
     nodes: int = 2
+    share: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -112,11 +128,12 @@ class Cluster:
         self.call(
             "munged", *munge, f"--log-file={self.folder}/munge.log", f"--seed-file={self.folder}/munge.seed"
         )
+        self.before_controller()
         self.call("slurmctld", "-c")
-        self._wait(lambda: "UP" in self.call("scontrol", "ping", check=False))
+        self.wait(lambda: "UP" in self.call("scontrol", "ping", check=False))
         for node in range(self.nodes):
             self.start_node(node)
-        self._wait(
+        self.wait(
             lambda: self.call("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).strip() == str(self.nodes)
         )
 
@@ -125,15 +142,28 @@ class Cluster:
         command = f"slurmd -N n{node}"
         # slurmd listens where its host name leads: 127.0.0.1 as a number needs no /etc/hosts, and can be written in many ways
         host = f"0x{'0' * node}7f000001"
-        renamed = ["unshare", "--uts", "sh", "-c", f"hostname {host} && exec {command}"]
-        self.call(*(renamed if own_host_names() else command.split()))
+        mounted = self.mounts()
+        spaces = ["--uts", "--mount"] if mounted else ["--uts"]
+        own = ["unshare", *spaces, "sh", "-c", " && ".join([f"hostname {host}", *mounted, f"exec {command}"])]
+        self.call(*(own if own_host_names() else command.split()))
+
+    def accounting(self) -> str:
+        """Lines of slurm.conf: where the controller writes down what jobs did."""
+        return NO_ACCOUNTING
+
+    def before_controller(self) -> None:
+        """Start what the controller needs besides munge."""
+
+    def mounts(self) -> list[str]:
+        """Commands that change what a node sees of the file system, and nobody else does."""
+        return []
 
     def stop(self) -> None:
         """End the jobs, then every daemon by its process id."""
         for job in self.call("squeue", "-h", "-o", "%i", check=False).split():
             self.call("scancel", job, check=False)
         with contextlib.suppress(TimeoutError):
-            self._wait(lambda: not self.call("squeue", "-h", check=False).strip(), 20)
+            self.wait(lambda: not self.call("squeue", "-h", check=False).strip(), 20)
         for name in (*(f"slurmd-n{node}" for node in range(self.nodes)), "slurmctld", "munge"):
             self.stop_daemon(name)
 
@@ -145,7 +175,7 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         with contextlib.suppress(TimeoutError):
-            self._wait(lambda: not Path(f"/proc/{pid}").exists(), 15)
+            self.wait(lambda: not Path(f"/proc/{pid}").exists(), 15)
         path.unlink(missing_ok=True)
 
     def _configure(self) -> None:
@@ -155,17 +185,19 @@ class Cluster:
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
-        host, user = (
-            socket.gethostname().partition(".")[0],
-            subprocess.check_output(["id", "-un"], text=True).strip(),
-        )
+        host = socket.gethostname().partition(".")[0]
         ports = free_ports(self.nodes + 1)
-        each = f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{GPUS} State=UNKNOWN"
+        shared = f",{self.share}" if self.share else ""
+        each = f"CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:{GPUS}{shared} State=UNKNOWN"
         nodes = "\n".join(
             f"NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[node + 1]} {each}"
             for node in range(self.nodes)
         )
-        text = CONFIGURATION.format(host=host, user=user, folder=self.folder, ports=ports, nodes=nodes)
+        kind, _, count = self.share.partition(":")
+        text = CONFIGURATION.format(
+            host=host, user=user(), folder=self.folder, ports=ports, nodes=nodes,
+            kinds=f"gpu,{kind}" if kind else "gpu", accounting=self.accounting(),
+        )  # fmt: skip
         (self.folder / "slurm.conf").write_text(text)
         lines = []
         for node in range(self.nodes):
@@ -173,12 +205,13 @@ class Cluster:
                 device = self.folder / "gpus" / f"n{node}-{gpu}"
                 device.symlink_to("/dev/null")
                 lines.append(f"NodeName=n{node} Name=gpu File={device} Flags=nvidia_gpu_env\n")
+            lines += [f"NodeName=n{node} Name={kind} Count={count}\n"] if kind else []
         (self.folder / "gres.conf").write_text("".join(lines))
         self._shims()
 
     def _shims(self) -> None:
         """The plugin drops SLURM_CONF inside a job, where Slurm's own commands then look for a cluster in the DNS."""
-        for name in ("srun", "squeue"):
+        for name in ("srun", "squeue", "sacct", "scontrol"):
             told = f'echo "$SLURM_JOB_ID $FEDSHIFT_PLAN" >> {self.folder}/plans\n' if name == "srun" else ""
             shim = self.folder / "bin" / name
             shim.write_text(
@@ -187,7 +220,7 @@ class Cluster:
             shim.chmod(0o755)
 
     @staticmethod
-    def _wait(ready: object, seconds: float = 90) -> None:
+    def wait(ready: object, seconds: float = 90) -> None:
         assert callable(ready)
         end = time.monotonic() + seconds
         while not ready():
@@ -196,12 +229,15 @@ class Cluster:
             time.sleep(0.1)
 
 
+Made = TypeVar("Made", bound=Cluster)
+
+
 @contextlib.contextmanager
-def running(nodes: int = 2) -> Iterator[Cluster]:
-    """A cluster of so many nodes for the block; skips the test where Slurm is not installed."""
+def running(cluster_in: Callable[[Path], Made]) -> Iterator[Made]:
+    """A cluster in a folder of its own for the block; skips the test where Slurm is not installed."""
     require_slurm()
     with tempfile.TemporaryDirectory(prefix="slurm") as folder:
-        made = Cluster(Path(folder), nodes)
+        made = cluster_in(Path(folder))
         try:
             made.start()
             yield made

@@ -12,5 +12,5 @@ from tests.slurm.cluster import Cluster, running
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Two nodes with two pretended GPUs each."""
-    with running() as made:
+    with running(Cluster) as made:
         yield made

@@ -22,7 +22,7 @@ AWAY = 12.0  # seconds
 
 def back(cluster: Cluster) -> None:
     cluster.call("slurmctld")  # without -c: it remembers its jobs
-    cluster._wait(lambda: "UP" in cluster.call("scontrol", "ping", check=False))
+    cluster.wait(lambda: "UP" in cluster.call("scontrol", "ping", check=False))
 
 
 def waiting(root: Path) -> set[int]:

@@ -39,7 +39,7 @@ PARAMETERS = "experiments: [demo]\npack: 1\n"
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Three nodes with two pretended GPUs each."""
-    with running(nodes=3) as made:
+    with running(lambda folder: Cluster(folder, nodes=3)) as made:
         yield made
 
 

@@ -81,5 +81,6 @@ def test_make_help_lists_every_target() -> None:
 def test_slurms_commands_can_be_run() -> None:
     """A file beside them that is not executable is passed over, and the real command is called without patience."""
     commands = [*(REPOSITORY / "workflow" / "slurm").iterdir()]
-    assert {path.name for path in commands} == {"sbatch", "scontrol", "sinfo", "squeue", "srun"}
+    named = {path.name for path in commands}
+    assert named == {"sacct", "sbatch", "scontrol", "sinfo", "squeue", "srun", "sshare"}
     assert [path.name for path in commands if not os.access(path, os.X_OK)] == []

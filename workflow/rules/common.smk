@@ -17,7 +17,7 @@ from fedshift.errors import FedshiftError
 from fedshift.files import date_today, is_whole, sha256
 from fedshift.packstamp import stamp_finished
 from fedshift.planning import hashes, job, planfile
-from fedshift.planning.attempts import Attempts
+from fedshift.planning.attempts import Attempts, evaluations_of
 from fedshift.planning.cluster import Cluster, most_minutes
 from fedshift.planning.request import Request
 from fedshift.workspace import TUNING, Workspace
@@ -89,7 +89,8 @@ def take(path):
 
 
 try:
-    CLUSTER = Cluster.read(WORKSPACE.root).resources
+    OURS = Cluster.read(WORKSPACE.root)
+    CLUSTER = OURS.resources
     if "--unlock" in sys.argv:  # frees the folder and asks for no run: nothing is planned or read
         REQUEST = Request.of(config, WORKSPACE.root)
     else:
@@ -100,6 +101,7 @@ except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
 os.environ.update(FEDSHIFT_DEVICE=REQUEST.device)  # what a job asked for it computes on
+GPU = OURS.of_gpus(REQUEST.device)
 TUNED = [experiment for experiment in REQUEST.experiments if experiment in CHOICES]
 ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()  # a plug-in may bring a metric or a figure
 
@@ -117,6 +119,12 @@ def at_once(wildcards):
     return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
 
 
+def gpus(wildcards):
+    """A GPU for a job that computes on one; none where it asks the cluster for a part of one (`gres`)."""
+    shared = "gres" in GPU and workflow.non_local_exec  # known when a job is made, not while this file is read
+    return int(REQUEST.device == "cuda" and not shared)
+
+
 @functools.cache
 def partition_minutes():
     """The partition's limit, asked once, where jobs go to Slurm."""
@@ -124,10 +132,12 @@ def partition_minutes():
     return most_minutes(CLUSTER.get("slurm_partition")) if on_slurm else None
 
 
-def ended(pack, attempt):
-    """How the pack's jobs have ended; on the first attempt of this start none is counted."""
-    counts = Attempts.read(WORKSPACE.attempts(pack))
-    return min(attempt - 1, counts.late), min(attempt - 1, counts.lacked_memory)
+def ended(name, attempt):
+    """How the jobs of a pack, or of an experiment's evaluations, have ended; on the first attempt of this start none is counted."""
+    if attempt == 1:
+        return 0, 0
+    counts = Attempts.read(WORKSPACE.attempts(name)).settled()
+    return min(attempt - 1, counts.late), min(attempt - 1, counts.killed)
 
 
 def runtime(wildcards, attempt):
@@ -177,6 +187,16 @@ def evaluated_cells(wildcards):
 
 def runs_to_evaluate(wildcards):
     return [RUN[cell.digest] for cell in evaluated_cells(wildcards)]
+
+
+def minutes_to_evaluate(wildcards, attempt):
+    late, _ = ended(evaluations_of(wildcards.experiment), attempt)
+    return job.evaluating(runs_to_evaluate(wildcards), REQUEST.hours, late, partition_minutes())
+
+
+def mem_mb_to_evaluate(wildcards, attempt):
+    _, starved = ended(evaluations_of(wildcards.experiment), attempt)
+    return job.mem_mb(runs_to_evaluate(wildcards), 1, starved)
 
 
 def evaluated_of(wildcards):

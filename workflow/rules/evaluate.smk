@@ -14,11 +14,10 @@ rule evaluate:
     threads: 1
     resources:
         **CLUSTER,
-        mem_mb=lambda wildcards, attempt: job.mem_mb(runs_to_evaluate(wildcards), 1, attempt - 1),
-        runtime=lambda wildcards, attempt: job.evaluating(
-            runs_to_evaluate(wildcards), REQUEST.hours, attempt, partition_minutes()
-        ),
-        gpu=int(REQUEST.device == "cuda"),
+        **GPU,
+        gpu=gpus,
+        mem_mb=mem_mb_to_evaluate,
+        runtime=minutes_to_evaluate,
     params:
         tasks=tasks_of,
     shell:

@@ -13,10 +13,11 @@ rule train:
     threads: at_once  # --set-threads train=N gives each run its even share
     resources:
         **CLUSTER,
+        **GPU,
+        gpu=gpus,
         mem_mb=mem_mb,
         disk_mb=lambda wildcards: job.disk_mb(PACKS[wildcards.pack], REQUEST.parallel),
         runtime=runtime,
-        gpu=int(REQUEST.device == "cuda"),
         runs=REQUEST.parallel,
     shell:
         # exec: without it the shell dies at SIGTERM and takes a checkpoint that is being written with it.

@@ -14,6 +14,7 @@ from fedshift.cli.plan import read_request, rerun_option
 from fedshift.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
+from fedshift.planning.attempts import attempt, evaluations_of, terminable
 from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
 
@@ -87,10 +88,14 @@ def command(
         uses = planned(workspace, experiment, plan, read_request(workspace, (subject,), rerun=rerun).rerun)
         if evaluation is None:
             tasks = _tasks.declared(workspace, experiment, uses, plan)
+            path = workspace.attempts(evaluations_of(subject))
+            with attempt(path), terminable():
+                _of_experiment(workspace, experiment, tasks, torch_device)
+            path.unlink()
         else:
             values = parsed(params, "--param")
             tasks = _tasks.named(workspace, experiment, uses, evaluation, values, selection, images)
-        _of_experiment(workspace, experiment, tasks, torch_device)
+            _of_experiment(workspace, experiment, tasks, torch_device)
     elif evaluation is not None:
         task = Task(evaluation, parsed(params, "--param"), selection or "best_first", images)
         _of_run(finished(workspace, subject).path, [task], workspace, torch_device)

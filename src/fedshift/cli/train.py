@@ -91,14 +91,14 @@ def command(
         ]
         return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options]
 
-    _divide(workspace, path, todo)
-    if todo and device != "cpu":
-        with whole():
-            from fedshift.training.device import gpus  # torch, which a pack of finished runs need not load
-
-        claim(device, gpus())
     counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
     with counted as present:
+        _divide(workspace, path, todo)
+        if todo and device != "cpu":
+            with whole():
+                from fedshift.training.device import gpus  # torch: a pack of finished runs needs none
+
+            claim(device, gpus())
         if parallel == 1 or len(todo) < 2:
             in_turn(workspace, todo, in_this_process)
         else:

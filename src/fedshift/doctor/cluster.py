@@ -21,13 +21,15 @@ OWN = PATH.as_posix()
 
 
 class Partition(NamedTuple):
-    """A partition's best node: memory (MB) and GPUs; minutes that a job may take (None: any)."""
+    """A partition's best node: memory (MB); minutes that a job may take (None: any); kinds of what a node
+    gives out besides: "gpu", "shard", "mps".
+    """
 
     name: str
     up: bool
     minutes: int | None
     memory: int
-    gpus: bool
+    kinds: frozenset[str]
 
 
 def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
@@ -69,9 +71,13 @@ def _unmet(workspace: Workspace, request: Request, partition: Partition) -> Iter
     where = f"partition '{partition.name}'"
     if not partition.up:
         yield Finding("slurm", "wrong", f"{where} is down", f"Choose another one in {OWN}.")
-    if request.device == "cuda" and not partition.gpus:
-        cure = f"Choose another one in {OWN}, or `device: cpu`."
-        yield Finding("slurm", "wrong", f"{where} has no GPU, and jobs ask for one", cure)
+    shared = Cluster.read(workspace.root).gres
+    kind = shared.partition(":")[0] if shared else "gpu"
+    if request.device == "cuda" and kind not in partition.kinds:
+        other = "leave `gres` out there" if shared else "`device: cpu`"
+        cure = f"Choose another one in {OWN}, or {other}."
+        what = f"'{kind}' (sinfo -o %G)" if shared else "GPU"
+        yield Finding("slurm", "wrong", f"{where} has no {what}, and jobs ask for one", cure)
     path = planfile.last(workspace, request)
     runs = planfile.runs(path) if path else []
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
@@ -117,7 +123,7 @@ def _partitions(output: str) -> tuple[dict[str, Partition], str]:
             state == "up",
             parsed_minutes(limit),
             max(int(memory.rstrip("+")), known.memory if known else 0),
-            "gpu" in gres or bool(known and known.gpus),
+            frozenset(re.findall(r"(?:^|,)(\w+)", gres)) | (known.kinds if known else frozenset()),
         )
     return partitions, default or next(iter(partitions), "")
 

@@ -29,13 +29,13 @@ class Finding:
 
 
 def output_of(*command: str, cwd: Path | None = None) -> str | None:
-    """What a command prints; None where it fails or hangs."""
+    """What a command prints; None where it fails, hangs or is not there."""
     try:
         wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
         done = subprocess.run(
             command, cwd=cwd, env=wide, capture_output=True, text=True, timeout=30, check=False
         )
-    except subprocess.TimeoutExpired:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
 

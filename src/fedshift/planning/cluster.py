@@ -14,6 +14,7 @@ from fedshift.errors import FedshiftError
 from fedshift.planning.keys import check, key
 
 PATH = Path("slurm", "cluster.yaml")
+OF_GPUS = ("gres", "gpu_model")
 PATIENCE = 15  # seconds for an answer of the controller
 
 
@@ -30,6 +31,9 @@ class Cluster:
     qos: str | None = key("Quality of service of jobs.", None)
     constraint: str | None = key("Features that a node must have: `a100`.", None)
     gpu_model: str | None = key("Model of the GPU that a job gets: `a100`.", None)
+    gres: str | None = key(
+        "Part of a GPU that a job gets, where the cluster shares GPUs: `shard:1`, `mps:25`.", None
+    )
     clusters: str | None = key(
         "Names of the clusters that may take a job, where several share one Slurm.", None
     )
@@ -53,12 +57,21 @@ class Cluster:
                 PATH, "holds no keys", "Write lines `key: value`; see slurm/cluster.example.yaml."
             )
         check(cls, config, PATH.as_posix())
+        if config.get("gres") and config.get("gpu_model"):
+            cure = "Leave one of them out; a model's part is written `shard:a100:1`."
+            raise FedshiftError(PATH, "'gres' is part of a GPU, 'gpu_model' a whole one", cure)
         return cls(**config)
 
     @property
     def resources(self) -> dict[str, str]:
-        """The keys that are set."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        """What every job asks for: the keys that are set, but those of GPUs."""
+        known = dataclasses.asdict(self)
+        return {name: value for name, value in known.items() if value is not None and name not in OF_GPUS}
+
+    def of_gpus(self, device: str) -> dict[str, str]:
+        """What a job that computes on `device` asks for besides: the model of its GPU, or a part of one."""
+        known = {name: getattr(self, name) for name in OF_GPUS} if device == "cuda" else {}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 def most_minutes(partition: str | None) -> int | None:

@@ -50,10 +50,10 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
     return sum(run.kept_mb for run in members) + sum(passing[:parallel])
 
 
-def evaluating(runs: Sequence[Run], hours: int, attempt: int = 1, most: int | None = None) -> int:
+def evaluating(runs: Sequence[Run], hours: int, late: int = 0, most: int | None = None) -> int:
     """Minutes for evaluations of these runs, one after the other: a minute and ten rounds of its run for
-    each; what was done before is kept.
+    each, as much again for each job that its time limit ended; what was done before is kept.
     """
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
-    wanted = round(SPARE_MINUTES + attempt * estimate)
+    wanted = round(SPARE_MINUTES + (1 + late) * estimate)
     return min(60 * hours, wanted, most or wanted)
