@@ -61,7 +61,7 @@ rule partitions:
 
 rule metrics:
     input:
-        [str(WORKSPACE.metrics(experiment)) for experiment in REQUEST.experiments],
+        [path for experiment in REQUEST.experiments for path in collected(experiment)],
 
 
 if "demo" in REQUEST.experiments:
