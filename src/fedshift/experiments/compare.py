@@ -67,6 +67,7 @@ def declaration(
         if target not in domains:
             raise unknown("--target", "domain", target, domains)
     compared = rows(workspace, methods)
+    ranked = len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
     every = seeds or protocol_of(workspace, protocol).seeds or [0]
     return {
         "title": f"Methods beside each other on {data}",
@@ -83,9 +84,7 @@ def declaration(
                 "columns": ["target"],
             },
         },
-        "figures": ["curves", "ranks"]
-        if len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
-        else ["curves"],
+        "figures": ["curves", "ranks"] if ranked else ["curves"],
     }
 
 
