@@ -111,7 +111,7 @@ def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
 
 PAPER = """<script>
 window.addEventListener("load", () => setTimeout(() => {
-  const widths = () => [...document.querySelectorAll(".plot")].map((e) => e.offsetWidth * e.currentCSSZoom);
+  const widths = () => [...document.querySelectorAll(".plot .main-svg")].map((e) => e.getAttribute("width") * e.currentCSSZoom);
   const screen = widths();
   window.dispatchEvent(new Event("beforeprint"));
   const paper = widths();
