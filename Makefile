@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table, a picture and what to do next
 	@begin=$$SECONDS
-	$(PYTHON) -m snakemake --profile profiles/local demo
+	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m fedshift run demo
 	spent=$$((SECONDS - begin))
 	cat results/tables/demo/summary.md
 	$(PYTHON) -m fedshift rank demo

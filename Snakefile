@@ -55,7 +55,7 @@ rule images:
 
 rule metrics:
     input:
-        [str(WORKSPACE.metrics(experiment)) for experiment in REQUEST.experiments],
+        [path for experiment in REQUEST.experiments for path in collected(experiment)],
 
 
 if "demo" in REQUEST.experiments:

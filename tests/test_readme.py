@@ -27,7 +27,7 @@ class Instead(NamedTuple):
 
 
 NOT_RUN = {
-    "make demo": Instead("minutes", "make -n demo", "snakemake --profile profiles/local demo"),
+    "make demo": Instead("minutes", "make -n demo", "fedshift run demo"),
     "make test": Instead("it would call itself", "make -n test", "pytest"),
     "fedshift compare --data folder:clinics --methods all": Instead(
         "hours",

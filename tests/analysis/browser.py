@@ -23,7 +23,7 @@ class Opened:
     picture: Image.Image
 
 
-def browse(page: Path, folder: Path, height: int = 3600, query: str = "") -> Opened:
+def browse(page: Path, folder: Path, height: int = 3600, query: str = "", dark: bool = False) -> Opened:
     """Open a file, `?` and a query behind its name, without any network. Skips where there is no Chromium, or fails under FEDSHIFT_REQUIRE_CHROMIUM=1."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
@@ -36,7 +36,7 @@ def browse(page: Path, folder: Path, height: int = 3600, query: str = "") -> Ope
         program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr",
         "--hide-scrollbars", f"--window-size=1300,{height}", f"--user-data-dir={folder / 'profile'}",
         "--host-resolver-rules=MAP * ~NOTFOUND", f"--log-net-log={log}", "--virtual-time-budget=10000",
-        f"--screenshot={picture}", "--dump-dom", page.absolute().as_uri() + query,
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}", f"--screenshot={picture}", "--dump-dom", page.absolute().as_uri() + query,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]

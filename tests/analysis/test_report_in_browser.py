@@ -11,6 +11,7 @@ import re
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -94,6 +95,42 @@ def test_nothing_leaves_a_narrow_screen_and_no_texts_overlap(page: Path, tmp_pat
     match = re.search(r'data-narrow="([^"]*)"', dom)
     assert match is not None
     assert json.loads(unescape(match[1])) == {"beyond": [], "overlaps": [], "charts": 4}
+
+
+def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
+    """Most of the picture is dark, and as much of it is light as is dark on a light screen: texts and lines."""
+    light, dark = (
+        np.asarray(browse(page, tmp_path / name, dark=name == "dark").picture.convert("L"))
+        for name in ("light", "dark")
+    )
+    assert np.median(light) > 250 and np.median(dark) < 30
+    written = (light < 100).mean()
+    assert written > 0.005
+    assert (dark > 130).mean() == pytest.approx(written, rel=0.5)
+
+
+PAPER = """<script>
+window.addEventListener("load", () => setTimeout(() => {
+  const widths = () => [...document.querySelectorAll(".plot .main-svg")].map((e) => e.getAttribute("width") * e.currentCSSZoom);
+  const screen = widths();
+  window.dispatchEvent(new Event("beforeprint"));
+  const paper = widths();
+  window.dispatchEvent(new Event("afterprint"));
+  document.body.dataset.paper = JSON.stringify([screen, paper, widths()].map((all) => Math.max(...all)));
+}, 3000));
+</script>"""
+
+
+def test_charts_fit_on_paper(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    end = text.rindex("</body>")
+    printed = tmp_path / "printed.html"
+    printed.write_text(text[:end] + PAPER + text[end:])
+    match = re.search(r'data-paper="([^"]*)"', browse(printed, tmp_path / "browser").dom)
+    assert match is not None
+    on_screen, on_paper, afterwards = json.loads(match[1])
+    assert on_screen == afterwards > 1000
+    assert 690 < on_paper < 701  # A4 and Letter have 717 and more
 
 
 def test_every_chart_has_words(opened: Opened) -> None:

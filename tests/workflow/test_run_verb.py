@@ -15,7 +15,7 @@ import pytest
 
 from fedshift.planning import planfile
 from fedshift.workspace import Workspace
-from tests.verbs import fedshift, refused
+from tests.verbs import done, fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -108,6 +108,14 @@ def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
     assert code == 1 and "MissingRuleException" in output, output
 
 
+def test_what_was_collected_by_hand_is_no_reason_not_to_train(checkout: Checkout) -> None:
+    """`fedshift table` in a fresh clone collects the archive: Snakemake took that for the finished experiment."""
+    other = "papers/other"
+    done(fedshift(checkout.root, "collect", other))
+    assert (checkout.root / "results" / "metrics" / f"{other}.parquet").is_file()
+    assert checkout.to_train("--config", f"experiments=[{other}]") == ["local"]
+
+
 def test_ctrl_c_ends_it_as_snakemake_ends(checkout: Checkout) -> None:
     """And the next call takes up what was left."""
     with started(checkout, "papers/other") as process:
@@ -120,6 +128,7 @@ def test_ctrl_c_ends_it_as_snakemake_ends(checkout: Checkout) -> None:
         output = process.communicate()[0]
     assert process.returncode == 1, output
     assert "Traceback" not in output and "Terminating processes on user request" in output, output
+    assert "The same command goes on from here." in output and "fedshift status" not in output, output
 
 
 def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> None:

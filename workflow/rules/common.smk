@@ -158,6 +158,13 @@ def results_of(experiment):
     return [str(path) for path in targets]
 
 
+def collected(experiment):
+    """What was collected of all of an experiment's runs, with the mark that it was: what `fedshift collect` writes by hand, of the archive
+    or of half of the runs, lacks it, and is no reason not to train."""
+    metrics = WORKSPACE.metrics(experiment)
+    return [str(metrics), str(metrics.with_suffix(".collected"))]
+
+
 def cells_of(wildcards):
     return [cell for cell in CELLS if cell.experiment == wildcards.experiment]
 
@@ -228,7 +235,7 @@ def reported(wildcards):
 
 def compared_by(wildcards):
     """Metrics of the other experiments of this plan that the experiment's claims compare with. What is not asked for is not run."""
-    return [str(WORKSPACE.metrics(other)) for other in COMPARED.get(wildcards.experiment, ())]
+    return [path for other in COMPARED.get(wildcards.experiment, ()) for path in collected(other)]
 
 
 def with_compared(wildcards):
@@ -252,4 +259,4 @@ def beside_choice(wildcards, suffix):
 
 
 def tuning_of(wildcards):
-    return str(WORKSPACE.metrics(f"{wildcards.tuned}{TUNING}"))
+    return collected(f"{wildcards.tuned}{TUNING}")

@@ -9,5 +9,8 @@ onerror:
             if Path(name).is_file() and f"Logfile {name}:" not in told:
                 lines = Path(name).read_text(errors="replace").splitlines()
                 print(f"{name}:", *(f"  {line}" for line in lines[-12:]), sep="\n", file=sys.stderr)
-        asked = " ".join(REQUEST.experiments) if len(REQUEST.experiments) < 4 else ""
-        print(f"Which runs failed, and why: fedshift status {asked}".rstrip(), file=sys.stderr)
+        if "on user request" in told:  # Ctrl-C
+            print("Stopped. The same command goes on from here.", file=sys.stderr)
+        else:
+            asked = " ".join(REQUEST.experiments) if len(REQUEST.experiments) < 4 else ""
+            print(f"Which runs failed, and why: fedshift status {asked}".rstrip(), file=sys.stderr)

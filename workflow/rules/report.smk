@@ -1,9 +1,11 @@
-# One offline page for an experiment; for all of params.yaml: results/report/all/index.html, which links to the scorecard.
+# One offline page for an experiment; for all of params.yaml: results/report/all/index.html, which links to the scorecard. It links to the
+# figures' files, so these come first.
 
 
 rule report:
     input:
-        lambda wildcards: [str(WORKSPACE.metrics(experiment)) for experiment in with_compared(wildcards)],
+        lambda wildcards: [path for experiment in with_compared(wildcards) for path in collected(experiment)],
+        lambda wildcards: [str(WORKSPACE.figures(experiment)) for experiment in reported(wildcards)],
         lambda wildcards: [f"experiments/{experiment}.yaml" for experiment in reported(wildcards)],
         lambda wildcards: [str(WORKSPACE.scorecard)] if wildcards.set == "all" else [],
         PUBLISHED,

@@ -23,6 +23,9 @@ from fedshift.workspace import Workspace
 @click.option(
     "--methods", default="all", show_default=True, metavar="NAME,NAME..", help="The rows of its tables."
 )
+@click.option(
+    "--target", "targets", metavar="DOMAIN,DOMAIN..", help="Domains to hold out.  [default: each once]"
+)
 @click.option("--seeds", metavar="N,N..", help="Seeds.  [default: the protocol's]")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds.  [default: the protocol's]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, of all methods.")
@@ -36,6 +39,7 @@ def command(
     workspace: Workspace,
     data: str,
     methods: str,
+    targets: str | None,
     seeds: str | None,
     rounds: int | None,
     settings: tuple[str, ...],
@@ -65,6 +69,7 @@ def command(
         where,
         methods.replace(" ", "").split(","),
         protocol=protocol,
+        targets=[word.strip() for word in targets.split(",")] if targets else None,
         seeds=_numbers(seeds) if seeds else None,
         rounds=rounds,
         settings=parsed(settings, "--set"),

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError
+from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.load import load, read
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial, merge
@@ -45,14 +45,16 @@ def declaration(
     methods: Sequence[str],
     *,
     protocol: str,
+    targets: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Partial:
     """What the experiment's file says. The raw images must be there: their folders name the domains.
 
-    methods: rows, as `rows` takes them; seeds, rounds: the protocol's where None
-    Raises FedshiftError for an unknown method, and for images of a single domain.
+    methods: rows, as `rows` takes them; targets: the domains to hold out, all where None; seeds, rounds: the
+    protocol's where None
+    Raises FedshiftError for an unknown method or domain, and for images of a single domain.
     """
     domains = get("datasets", data.dataset)().domains_and_classes(workspace.raw(data.dataset, data.release))[
         0
@@ -60,7 +62,12 @@ def declaration(
     if len(domains) < 2:
         what = f"has {len(domains)} domain, and one is held out"
         raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
+    held_out = [*(targets or domains)]
+    for target in held_out:
+        if target not in domains:
+            raise unknown("--target", "domain", target, domains)
     compared = rows(workspace, methods)
+    ranked = len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
     every = seeds or protocol_of(workspace, protocol).seeds or [0]
     return {
         "title": f"Methods beside each other on {data}",
@@ -69,7 +76,7 @@ def declaration(
             {"data": {"dataset": data.dataset, "release": data.release}}, entry_of(rounds, settings or {})
         ),
         "methods": compared,
-        "axes": {"target": [*domains], "seed": [*every]},
+        "axes": {"target": held_out, "seed": [*every]},
         "tables": {
             "summary": {"title": "Accuracy (%) averaged over held-out domains"},
             "targets": {
@@ -77,7 +84,7 @@ def declaration(
                 "columns": ["target"],
             },
         },
-        "figures": ["curves", "ranks"] if len(domains) > 2 and len(compared) > 1 else ["curves"],
+        "figures": ["curves", "ranks"] if ranked else ["curves"],
     }
 
 

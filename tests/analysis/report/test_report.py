@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from html.parser import HTMLParser
@@ -11,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
 
-from fedshift.analysis import report
+from fedshift.analysis import export, report, tables
 from fedshift.analysis.collection.collected import read
-from fedshift.analysis.drawing import interactive
+from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.report import charts
 from fedshift.analysis.report.facts import costs, summaries, unfinished
@@ -62,7 +63,7 @@ def written(project: Project) -> tuple[Project, str]:
 
 def test_page_asks_for_nothing_and_may_not(written: tuple[Project, str]) -> None:
     links = Links(written[1])
-    assert {address for address in links.addresses if not address.startswith("#")} == {"data:,"}
+    assert [address for address in links.addresses if not address.startswith(("#", "data:"))] == []
     assert links.policy.startswith("default-src 'none'")
     assert "http" not in links.policy
 
@@ -73,6 +74,33 @@ def test_the_front_page_links_to_the_scorecard_that_is_there(written: tuple[Proj
     for name, link in (("toy", "../../scorecard.html"), ("papers/toy", "../../../scorecard.html")):
         page = report.write(workspace, ["toy"], name)
         assert link in Links(page.read_text()).addresses and (page.parent / link).is_file()
+
+
+def test_contents_lead_to_headings(written: tuple[Project, str]) -> None:
+    inner = {address[1:] for address in Links(written[1]).addresses if address.startswith("#")}
+    assert {"toy-table0", "toy-notes", "toy-figure0", "toy-holders", "toy-costs", "toy-sources"} <= inner
+    assert [name for name in inner if f'id="{name}"' not in written[1]] == []
+
+
+def test_a_table_is_downloaded_as_it_is_written(written: tuple[Project, str]) -> None:
+    workspace = written[0].workspace
+    tables.write(workspace, read(workspace, "toy"))
+    coded = [address for address in Links(written[1]).addresses if ";base64," in address]
+    given = [base64.b64decode(address.partition(";base64,")[2]).decode() for address in coded]
+    assert given[0] == (workspace.tables("toy") / "main.csv").read_text()
+    export.write(workspace, read(workspace, "toy"), workspace.exported("toy"), {"tex"})
+    assert given[1] == (workspace.exported("toy") / "main.tex").read_text()
+    assert len(given) == 2 and given[1].startswith("\\begin{table}")
+
+
+def test_a_figure_is_downloaded_where_it_was_drawn(written: tuple[Project, str]) -> None:
+    workspace = written[0].workspace
+    assert "curves.svg" not in written[1]
+    static.write(workspace, read(workspace, "toy"))
+    page = report.write(workspace, ["toy"], "toy")
+    files = [page.parent / address for address in Links(page.read_text()).addresses if "figures/" in address]
+    assert [file.suffix for file in files] == [".svg", ".pdf", ".png", ".csv"]
+    assert all(file.is_file() for file in files)
 
 
 def test_plotly_is_inlined_once(written: tuple[Project, str]) -> None:
@@ -171,7 +199,7 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
         "stablefdg",
     ]
     page = report.write(project.workspace, ["toy"], "toy").read_text().replace(get_plotlyjs(), "")
-    central = page[page.index("<h2>Costs</h2>") :].split("<tr><th>central</th>")[1].split("</tr>")[0]
+    central = page[page.index(">Costs</h2>") :].split("<tr><th>central</th>")[1].split("</tr>")[0]
     assert central.startswith("<td>1</td><td>–</td><td>–</td>")
 
 

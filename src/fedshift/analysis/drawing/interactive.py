@@ -57,6 +57,8 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
     return figure.update_layout(
         template="none",
         height=height,
+        paper_bgcolor="rgba(0,0,0,0)",  # the page's, in the dark too
+        plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 12, "color": "#1b1f24"},
         margin={"l": 60, "r": 10, "t": 58, "b": 60},
         hovermode="closest",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from fedshift.analysis import tables
 from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
@@ -31,10 +33,8 @@ def write(
     experiment = collected.experiment
     cells = {name: tables.cells(workspace, collected, table) for name, table in experiment.tables.items()}
     judged = judge.judge(workspace, collected, cells) if printed else None
-    remarks = sources.note(collected.runs[collected.runs["state"] == "finished"])
     written = []
     for name, table in cells.items():
-        title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
         if judged is not None:
             words = dict(zip(judged["cell"], judged["verdict"], strict=True))
             table = table.assign(
@@ -47,10 +47,17 @@ def write(
             if suffix == "csv":
                 write_text(written[-1], csv(cells[name]))
                 continue
-            kind = KINDS[suffix]
-            text = kind.render(exported(title, table, kind.STYLE, remarks))
+            rendered = text(collected, name, table, suffix)
             if suffix == "pdf":
-                pdf(text, written[-1])
+                pdf(rendered, written[-1])
             else:
-                write_text(written[-1], text)
+                write_text(written[-1], rendered)
     return written
+
+
+def text(collected: Collected, name: str, cells: pd.DataFrame, suffix: str) -> str:
+    """The experiment's table `name` as one of KINDS writes it; `pdf`: the LaTeX that it is made of."""
+    experiment, kind = collected.experiment, KINDS[suffix]
+    title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
+    remarks = sources.note(collected.runs[collected.runs["state"] == "finished"])
+    return kind.render(exported(title, cells, kind.STYLE, remarks))

@@ -24,7 +24,7 @@ from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.layout.footnotes import footnotes
 from fedshift.analysis.layout.page import blocks, number, template
 from fedshift.analysis.notes import notes
-from fedshift.analysis.report import charts, facts
+from fedshift.analysis.report import charts, downloads, facts
 from fedshift.analysis.tables import cells
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
@@ -54,7 +54,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path, card = workspace.report(name) / "index.html", workspace.scorecard
-    parts = [_part(workspace, results) for results in collected]
+    parts = [_part(workspace, results, path) for results in collected]
     html = template("report.html.j2").render(
         title=title,
         version=__version__,
@@ -72,7 +72,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     return path
 
 
-def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
+def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
     verdicts = claims.verdicts(workspace, collected)
@@ -94,7 +94,8 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
         "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
         "claims": claim_lines.lines(verdicts),
         "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
-        **{name: [] for name in ("tables", "verdicts", "numbers", "figures", "partitions", "costs", "runs")},
+        **{name: [] for name in ("tables", "downloads", "verdicts", "numbers")},
+        **{name: [] for name in ("figures", "partitions", "costs", "runs")},
     }
     if not summaries and experiment.train:
         return part
@@ -103,21 +104,23 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     judged = judge.judge(workspace, collected, tables)
     part |= {
         "tables": blocks(titled),
+        "downloads": downloads.of_tables(collected, tables),
         "verdicts": verdict_lines.counts(judged),
         "numbers": verdict_lines.numbers(judged),
         "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
     }
-    return {**part, **_measured(workspace, collected, summaries, part["anchor"])} if summaries else part
+    return {**part, **_measured(workspace, collected, summaries, page, part["anchor"])} if summaries else part
 
 
 def _measured(
-    workspace: Workspace, collected: Collected, summaries: dict[str, facts.Summary], anchor: str
+    workspace: Workspace, collected: Collected, summaries: dict[str, facts.Summary], page: Path, anchor: str
 ) -> dict[str, Any]:
     """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
-    costs = facts.costs(collected, summaries)
+    costs, drawn = facts.costs(collected, summaries), workspace.figures(collected.experiment.name)
     return {
         "figures": [
             _figure(figure.panels(workspace, collected), f"{anchor}-{name}")
+            | {"downloads": downloads.of_figure(drawn, name, page)}
             for name, figure in figures(collected.experiment).items()
         ],
         "partitions": [
