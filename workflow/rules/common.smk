@@ -131,7 +131,8 @@ def at_once(wildcards):
 
 def gpus(wildcards):
     """A GPU for a job that computes on one; none where it asks the cluster for a part of one (`gres`)."""
-    shared = "gres" in GPU and workflow.non_local_exec  # known when a job is made, not while this file is read
+    # where jobs go is known when one is made, not while this file is read
+    shared = "gres" in GPU and workflow.non_local_exec
     return int(REQUEST.device == "cuda" and not shared)
 
 
