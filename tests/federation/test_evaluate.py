@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import checkpoint
-from fedshift.federation.evaluate import BATCH, Scored, evaluate
+from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import STATISTICS
+from fedshift.federation.samples import Samples
 from fedshift.federation.statistics import BINS, union
 from fedshift.testing.toys import finish, images, method, small, spec
 
@@ -55,6 +57,17 @@ def test_accuracy_and_loss_are_means_of_samples_to_the_last_bit() -> None:
         assert (result.client, result.split, result.n) == (client, split, len(positions))
         assert result.accuracy == (logits.argmax(1) == y).double().mean().item()
         assert result.loss == F.cross_entropy(logits, y, reduction="none").double().mean().item()
+
+
+@pytest.mark.parametrize(("px", "together"), [(32, BATCH), (64, BATCH), (224, 34), (256, 26), (4000, 1)])
+def test_few_large_images_pass_together_on_a_cpu(px: int, together: int) -> None:
+    pixels = torch.empty(1, dtype=torch.uint8).expand(2, px, px, 3)
+    assert (
+        at_once(
+            Samples(pixels, torch.zeros(2).long(), Augment("none", px, px, "half"), Evaluate(px, px, "half"))
+        )
+        == together
+    )
 
 
 def test_statistics_count_by_class_and_by_confidence() -> None:

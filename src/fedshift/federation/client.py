@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedshift.errors import FedshiftError
 from fedshift.federation.chunks import batches
-from fedshift.federation.evaluate import BATCH
+from fedshift.federation.evaluate import at_once
 from fedshift.federation.network import Network
 from fedshift.federation.optimizer import Optimizer
 from fedshift.federation.rng import generator
@@ -149,7 +149,7 @@ class Client:
         training = self.model.training
         self.model.eval()
         total = torch.zeros((), device=samples.device)
-        for pixels, y in samples.stream(index.split(BATCH)):
+        for pixels, y in samples.stream(index.split(at_once(samples))):
             with self.worker.precision():
                 total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
         self.model.train(training)
@@ -163,7 +163,10 @@ class Client:
         index = self.worker.clients[self.k].split(split).to(samples.home)
         with torch.no_grad():
             return torch.cat(
-                [measure(samples.evaluate(pixels)) for pixels, _ in samples.stream(index.split(BATCH))]
+                [
+                    measure(samples.evaluate(pixels))
+                    for pixels, _ in samples.stream(index.split(at_once(samples)))
+                ]
             )
 
     def one_per_class(self) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from fedshift.federation.samples import Samples
 from fedshift.federation.statistics import BINS, Statistics
 
 BATCH = 250
+AT_ONCE = 20 << 20  # bytes of a batch's stored pixels, as floats: a CPU is slower with more (docs/speed.md)
 Set = tuple[int, str, Tensor]  # client, split, positions
 
 
@@ -31,6 +32,13 @@ class Scored:
     accuracy: float
     loss: float
     statistics: Statistics
+
+
+def at_once(samples: Samples) -> int:
+    """How many samples pass through a network together where nothing is trained."""
+    if samples.device.type != "cpu":
+        return BATCH
+    return max(1, min(BATCH, AT_ONCE // (4 * samples.pixels[0].numel())))
 
 
 @torch.no_grad()
@@ -54,9 +62,10 @@ def evaluate(
     scores = torch.empty(3, len(index), dtype=torch.float64, device=row.device)
     labels = torch.empty(len(index), dtype=torch.int64, device=row.device)
     classes = 0
-    starts = range(0, len(index), BATCH)
-    for start, (pixels, y) in zip(starts, samples.stream(index.split(BATCH)), strict=True):
-        batch = slice(start, start + BATCH)
+    size = at_once(samples)
+    starts = range(0, len(index), size)
+    for start, (pixels, y) in zip(starts, samples.stream(index.split(size)), strict=True):
+        batch = slice(start, start + size)
         with precision():
             logits = model(samples.evaluate(pixels)).logits.float()
         log_probability = logits.log_softmax(1)
