@@ -16,7 +16,7 @@ from fedshift.federation.samples import Samples
 from fedshift.federation.statistics import BINS, Statistics
 
 BATCH = 250
-AT_ONCE = 20 << 20  # bytes of a batch's stored pixels, as floats: a CPU is slower with more (benchmarks/README.md)
+AT_ONCE = 20 << 20  # bytes of a batch's pixels, as floats: a CPU is slower with more (benchmarks/README.md)
 Set = tuple[int, str, Tensor]  # client, split, positions
 
 
