@@ -70,8 +70,8 @@ def diverged(collected: Collected) -> list[str]:
     """Each run with records that are not finite, by its row and axes, and the round from which on: "fedavg
     target=photo seed=0: from round 1 on".
     """
-    found = _not_finite(collected, [*collected.keys, "round"]).to_pandas()
-    first = found.groupby(collected.keys, sort=False, dropna=False)["round"].min().reset_index()
+    records = _not_finite(collected, [*collected.keys, "round"]).to_pandas()
+    first = records.groupby(collected.keys, sort=False, dropna=False)["round"].min().reset_index()
     return [
         " ".join([str(row["method"]), *(f"{axis}={row[axis]}" for axis in collected.keys[1:])])
         + f": from round {row['round']} on"
@@ -82,12 +82,12 @@ def diverged(collected: Collected) -> list[str]:
 def _not_finite(collected: Collected, columns: list[str]) -> pa.Table:
     """The records that are not finite: these columns, and the value; a check reads no more than that."""
     wanted = [*columns, "value"]
-    found = [
+    parts = [
         batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False)))
         for batch in batches(collected.path, wanted)
     ]
     schema = pa.schema([pq.read_schema(collected.path).field(name) for name in wanted])
-    return pa.Table.from_batches(found, schema)
+    return pa.Table.from_batches(parts, schema)
 
 
 def _equal(what: str, value: int, bound: int) -> Comparison:

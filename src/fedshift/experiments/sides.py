@@ -76,6 +76,7 @@ def _index(path: Path) -> Index:
 
 
 def _side(index: Index, row: Mapping[str, str], name: str) -> Side | None:
+    """A side of a claim, in the words of the reference, as printed numbers; None where one is not printed."""
     if NUMBER.fullmatch(name):
         return Side(name, (), float(name))
     in_table = ITEM.fullmatch(name)

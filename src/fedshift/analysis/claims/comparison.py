@@ -132,10 +132,10 @@ def generated(
     the reference; known: fedshift.analysis.verdicts.coverage.numbers by uid, where they are at hand.
     """
     mine = {of for home in homes for of in _printed(home)}
-    found = {name: sides(workspace, row) for name, row in paper_claims(workspace).items()} if mine else {}
-    found = {name: of for name, of in found.items() if of and table_of(of[0].terms[0][1]) in mine}
-    cells = known or (_cells(workspace, found.values()) if found else {})
-    for name, (left, *right) in found.items():
+    derived = {name: sides(workspace, row) for name, row in paper_claims(workspace).items()} if mine else {}
+    derived = {name: of for name, of in derived.items() if of and table_of(of[0].terms[0][1]) in mine}
+    cells = known or (_cells(workspace, derived.values()) if derived else {})
+    for name, (left, *right) in derived.items():
         used = [cells[uid] for side in (left, *right) for _, uid in side.terms]
         if all(number.places for number in used):
             differs = dict.fromkeys(
@@ -160,6 +160,7 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
 
 
 def _declared(side: Compared | float) -> Sum:
+    """A side as an experiment declares it: a number, or a cell with those that are added and taken away."""
     if isinstance(side, float):
         return Sum((), side)
     of = [(1.0, side), *((1.0, other) for other in side.plus), *((-1.0, other) for other in side.minus)]
@@ -182,9 +183,9 @@ def _declared(side: Compared | float) -> Sum:
     )
 
 
-def _cells(workspace: Workspace, found: Iterable[list[Side]]) -> dict[str, Number]:
+def _cells(workspace: Workspace, claims: Iterable[list[Side]]) -> dict[str, Number]:
     """The printed numbers, with the cells of the experiments that are tables of these sides."""
-    tables = {table_of(uid) for of in found for side in of for _, uid in side.terms}
+    tables = {table_of(uid) for of in claims for side in of for _, uid in side.terms}
     names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
     return {number.uid: number for number in numbers(workspace, names)}
 

@@ -65,16 +65,16 @@ def _spread(workspace: Workspace, row: Mapping[str, str]) -> float:
     """The standard deviation of the left side less the best on the right, of one run each; NaN where a spread
     is not printed.
     """
-    found = sides(workspace, row)
-    if not found:
+    both = sides(workspace, row)
+    if not both:
         return math.nan
-    left, *right = found
+    left, *right = both
     best = max if row["right"].startswith("max") else min
-    chosen = best(right, key=lambda side: _value(workspace, side))
+    rival = best(right, key=lambda side: _value(workspace, side))
     known = by_uid(workspace)
     variances = [
         (factor * known[uid].std) ** 2 if uid in known else math.nan
-        for side in (left, chosen)
+        for side in (left, rival)
         for factor, uid in side.terms
     ]
     return math.sqrt(sum(variances))

@@ -35,12 +35,12 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
     """
     keys, runs = collected.keys, collected.runs
     rounds = curves(collected, recorded(table.metrics))
-    chosen = runs[keys].merge(choose(rounds, keys, rule), on=keys, how="left").set_axis(runs.index)
+    reported = runs[keys].merge(choose(rounds, keys, rule), on=keys, how="left").set_axis(runs.index)
     frame = runs[keys].copy()
     for text in table.metrics:
         own = column(text)
         if own.kind == "quantity":
-            values = chosen[own.name]
+            values = reported[own.name]
         elif own.kind == "cost":
             values = costs.cost(runs, own.name)
         elif own.kind == "recorded":
@@ -58,7 +58,7 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
 
             paper, (printed, *_) = collected.experiment.paper, table.printed
             piece = functools.partial(layer, workspace, paper, printed, own.name)
-            values = runs["spec"].map(piece).map(lambda found: found.parameters).astype(float)
+            values = runs["spec"].map(piece).map(lambda piece_of: piece_of.parameters).astype(float)
         frame[text] = _relative(collected, own, values, table.against) if own.relative else values
     return frame
 
@@ -81,9 +81,9 @@ def _reached(collected: Collected, own: Column, rounds: pd.DataFrame) -> pd.Seri
     """
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
-    there = rounds[rounds[name] <= value] if lower else rounds[rounds[name] >= value]
+    hits = rounds[rounds[name] <= value] if lower else rounds[rounds[name] >= value]
     keys, runs = collected.keys, collected.runs
-    first = there.groupby(keys, dropna=False)["round"].min().rename("first").reset_index()
+    first = hits.groupby(keys, dropna=False)["round"].min().rename("first").reset_index()
     reached = runs[keys].merge(first, on=keys, how="left").set_axis(runs.index)["first"].astype(float)
     if own.kind == "rounds_to":
         return reached

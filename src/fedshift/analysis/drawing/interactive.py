@@ -203,6 +203,7 @@ def _picture(figure: go.Figure, picture: Picture, cell: dict[str, int]) -> None:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     # autorange is written out: beside an x with a range, a shared y would stay without its own
+    """plotly's options of an axis."""
     options: dict[str, Any] = {"type": axis.scale, "autorange": axis.limits is None}
     options["rangemode"] = "tozero" if axis.from_zero else "normal"
     if axis.ticks is not None:

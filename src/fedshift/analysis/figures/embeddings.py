@@ -64,6 +64,7 @@ class Embeddings(Figure):
         return Panels("Client embeddings", rows, labels, note, (2.1, 1.7), names="beside")
 
     def _panel(self, frame: pd.DataFrame, size: int, seeds: list[int], title: str) -> Panel:
+        """Embeddings of `size` numbers: over rounds, or after the last, in a plane or in lanes of seeds."""
         if self.params.at == "rounds":
             axes = Axis("round", whole=True), Axis("embedding" + " (first number)" * (size > 1))
             return Panel([*_over_rounds(frame)], *axes, title)

@@ -50,14 +50,14 @@ class Reliability(Figure):
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no finished run recorded statistics."""
-        found = {where: confidences(collected, where) for where in ("id", "ood")}
-        methods = [row for row in collected.experiment.rows if any(row in of for of in found.values())]
+        by_domain = {where: confidences(collected, where) for where in ("id", "ood")}
+        methods = [row for row in collected.experiment.rows if any(row in of for of in by_domain.values())]
         if not methods:
             what = "no finished run recorded how sure its models are"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
         rows = []
         for show in self.params.show:
-            for where, of in found.items():
+            for where, of in by_domain.items():
                 if of:
                     draw = _histogram if show == "histogram" else _curve
                     panels = [draw(of.get(method), where, method) for method in methods]
@@ -98,9 +98,9 @@ def _curve(of: Confidences | None, where: str, method: str) -> Panel:
         return Panel([diagonal], _confidence(), y, method)
     n = of.right + of.wrong
     mean, accuracy = ratio(of.confidence, n), PERCENT * ratio(of.right, n)
-    there = np.flatnonzero(n)
-    curve = Series(CURVE, "bin", [*map(float, mean[there])], [*map(float, accuracy[there])], "marked")
-    few = there[n[there] < FEW]
+    filled = np.flatnonzero(n)
+    curve = Series(CURVE, "bin", [*map(float, mean[filled])], [*map(float, accuracy[filled])], "marked")
+    few = filled[n[filled] < FEW]
     hollow = Series(CURVE, "of few samples", [*map(float, mean[few])], [*map(float, accuracy[few])], "ring")
     ece = PERCENT * float(ECE.compute(of.wrong, of.right, of.confidence))
     return Panel([diagonal, curve, hollow], _confidence(), y, method, inside=f"ECE {ece:.1f}%")

@@ -52,7 +52,7 @@ class Tuning(Figure):
         search = read(workspace, stage_of(experiment.name))
         points = tuning.tried(workspace, experiment, search)
         taken = tuning.best(points, search.protocol.select).chosen
-        chosen = [(entry.row, entry.where, entry.values) for entry in taken]
+        choices = [(entry.row, entry.where, entry.values) for entry in taken]
         searched: dict[str, list[Tried]] = {}
         for point in points:
             if point.trial.values and point.trial.row in (self.params.rows or {point.trial.row}):
@@ -60,14 +60,14 @@ class Tuning(Figure):
         if not searched:
             what = "its search has no setting with a value"
             raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, "Leave the figure out.")
-        keys = dict.fromkeys(key for of in searched.values() for one in of for key in one.trial.values)
-        rows = [Row([_panel(of, key, chosen) for key in keys], row) for row, of in searched.items()]
+        keys = dict.fromkeys(key for of in searched.values() for point in of for key in point.trial.values)
+        rows = [Row([_panel(of, key, choices) for key in keys], row) for row, of in searched.items()]
         labels = [*dict.fromkeys(map(_where, points))]
         note = "a mark: a setting that was tried; ring: chosen, by validation alone"
         return Panels("Search", rows, labels, note, (2.6, 1.5), names="beside")
 
 
-def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
+def _panel(points: list[Tried], key: str, choices: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> Panel:
     """One setting: its values along x, numbers on a log scale where they are positive, else names."""
     y = Axis("validation\naccuracy ALL (%)")
     points = [point for point in points if key in point.trial.values]
@@ -81,24 +81,24 @@ def _panel(points: list[Tried], key: str, chosen: list[tuple[str, dict[str, Any]
     ticks = {positions[str(value)]: f"{value:g}" if numbers else str(value) for value in order}
     x = Axis(axis_name(SETTING + key), "log" if log else "linear", _written(ticks, log) if numbers else ticks)
     places = [positions[str(value)] for value in values]
-    return Panel([*_series(points, places, chosen)], x, y)
+    return Panel([*_series(points, places, choices)], x, y)
 
 
 def _series(
-    points: list[Tried], places: list[float], chosen: list[tuple[str, dict[str, Any], dict[str, Any]]]
+    points: list[Tried], places: list[float], choices: list[tuple[str, dict[str, Any], dict[str, Any]]]
 ) -> Iterator[Series]:
     """Dots by the values of the axes that are tuned one by one, with rings around the chosen ones."""
-    found = [*zip(places, points, strict=True)]
-    found = [(place, point) for place, point in found if point.validation == point.validation]
-    for label in dict.fromkeys(_where(point) for _, point in found):
-        own = [(place, point) for place, point in found if _where(point) == label]
-        taken = [pair for pair in own if (pair[1].trial.row, pair[1].where, pair[1].trial.values) in chosen]
+    placed = [*zip(places, points, strict=True)]
+    placed = [(place, point) for place, point in placed if point.validation == point.validation]
+    for label in dict.fromkeys(_where(point) for _, point in placed):
+        own = [(place, point) for place, point in placed if _where(point) == label]
+        taken = [pair for pair in own if (pair[1].trial.row, pair[1].where, pair[1].trial.values) in choices]
         marks: tuple[tuple[list[tuple[float, Tried]], str, Style], ...] = (
             (own, "point", "dot"),
             (taken, TAKEN, "around"),
         )
         for pairs, mark, style in marks:
-            yield Series(label, mark, [x for x, _ in pairs], [one.validation for _, one in pairs], style)
+            yield Series(label, mark, [x for x, _ in pairs], [point.validation for _, point in pairs], style)
 
 
 def _written(ticks: dict[float, str], log: bool) -> dict[float, str]:

@@ -148,6 +148,7 @@ def _numbers(path: Path) -> list[dict[str, str]]:
 
 
 def _row(row: dict[str, str]) -> Published:
+    """A line of reference/published.csv, in the units that tables show."""
     name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
     unit, kind = printed_names.UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
     # A searched value is taken as it is printed; the reference judges numbers that runs measured.

@@ -44,20 +44,21 @@ def confidences(collected: Collected, where: str) -> dict[str, Confidences]:
     sample; where: `id` (the clients' own samples) or `ood` (the held-out domain). Rows without statistics
     are left out.
     """
-    found: dict[str, Confidences] = {}
-    for method, one in _sums(collected, where):
-        before = found.get(method)
-        found[method] = one if before is None else Confidences(*map(np.add, before, one))
-    return found
+    sums: dict[str, Confidences] = {}
+    for method, part in _sums(collected, where):
+        before = sums.get(method)
+        sums[method] = part if before is None else Confidences(*map(np.add, before, part))
+    return sums
 
 
 def _sums(collected: Collected, where: str) -> Iterator[tuple[str, Confidences]]:
-    rounds = selected_by_place(collected)[ROUND].assign(chosen=True)
+    """Method and sums of confidences, piece by piece of what finished runs recorded in the reported round."""
+    rounds = selected_by_place(collected)[ROUND].assign(shown=True)
     for frame, arrays in sets(collected, _Read):
         own = frame["split"] == frame[OWN_SPLIT]
         held_out = (frame["split"] == TARGET) & (frame["client"] == -1)
-        chosen = frame[ROUND].merge(rounds, on=ROUND, how="left")["chosen"].notna().to_numpy()
-        mask = chosen & (own if where == "id" else held_out).to_numpy()
+        shown = frame[ROUND].merge(rounds, on=ROUND, how="left")["shown"].notna().to_numpy()
+        mask = shown & (own if where == "id" else held_out).to_numpy()
         methods = frame[PLACE].map(collected.runs["method"])
         for method in pd.unique(methods[mask]):
             rows = mask & (methods == method).to_numpy()

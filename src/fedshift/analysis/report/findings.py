@@ -44,16 +44,17 @@ def place(item: str) -> list[tuple[bool, int, str]]:
 
 def of_numbers(rows: Mapping[str, Sequence[Row]]) -> list[Finding]:
     """One for each printed table of which a number was compared. rows: verdicts.csv by experiment."""
-    found = []
+    findings = []
     for experiment, every in rows.items():
         for of in dict.fromkeys((row["paper"], row["printed_table"]) for row in every):
             own = [row for row in every if (row["paper"], row["printed_table"]) == of]
             if any(row["verdict"] in MEASURED for row in own):
-                found.append(_table(experiment, of, own))
-    return found
+                findings.append(_table(experiment, of, own))
+    return findings
 
 
 def _table(experiment: str, of: tuple[str, str], rows: Sequence[Row]) -> Finding:
+    """What the compared numbers of a printed table say: verdicts, distances from print, seeds."""
     words = Counter(row["verdict"] for row in rows)
     counts = ", ".join(f"{words[word]} {word}" for word in MEASURED if words[word])
     points = [
@@ -86,11 +87,11 @@ def of_claims(
     """One for each claim that has runs, on the experiment that judges it. rows: its lines of claims.csv;
     words: its verdict; items: its paper and item.
     """
-    found = []
+    findings = []
     for claim, own in rows.items():
         if any(int(row["seeds"]) for row in own):
             text = "; ".join(row["words"] for row in own if int(row["seeds"]))
             printed = f"printed {float(own[0]['printed']):+.1f}; " if own[0]["printed"] else ""
-            said, experiment = own[0]["said"], own[0]["experiment"]
-            found.append(Finding(*items[claim], claim, said, words[claim], printed + text, experiment))
-    return found
+            text_of, experiment = own[0]["said"], own[0]["experiment"]
+            findings.append(Finding(*items[claim], claim, text_of, words[claim], printed + text, experiment))
+    return findings
