@@ -22,7 +22,7 @@ from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.files import atomic_path, canonical_json
-from fedshift.registry import get
+from fedshift.registry import get, names
 from fedshift.resolve import params
 from fedshift.rundir import RunDirectory, State, Summary
 from fedshift.workspace import Workspace
@@ -56,8 +56,8 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: st
         sources = [functools.partial(of, workspace, uses[number]) for number in finished]
         write(file, schema, runs, sources, {"missing": missing})
     with atomic_path(beside(path, "runs")) as temporary:
-        names = [*keys.column_names, *frame.column_names]
-        pq.write_table(pa.table([*keys.columns, *frame.columns], names=names), temporary)
+        columns = [*keys.column_names, *frame.column_names]
+        pq.write_table(pa.table([*keys.columns, *frame.columns], names=columns), temporary)
     return read(workspace, name)
 
 
@@ -97,9 +97,13 @@ def _row(workspace: Workspace, use: Use) -> Row:
 
 
 @functools.cache
-def _pools(method: str) -> bool:
-    """Whether a method, as a run declares it (JSON), trains one client on everybody's images."""
+def _pools(method: str) -> bool | None:
+    """Whether a method, as a run declares it (JSON), trains one client on everybody's images; None where the
+    method is of a package that is not installed here.
+    """
     declared = json.loads(method)
+    if declared["name"] not in names("methods"):
+        return None
     kind = get("methods", declared["name"])
     return bool(kind(params(kind, declared["params"])).clients == "pooled")
 
