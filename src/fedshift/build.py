@@ -7,7 +7,7 @@ Whoever wants to know what a method declares asks the object, never its class: p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedshift.registry import get
 from fedshift.resolve import params
@@ -32,6 +32,12 @@ def diagnostics_of(name: str) -> tuple[Diagnostic, ...]:
     kind = get("methods", name)
     recorded: tuple[Diagnostic, ...] = kind(params(kind, {})).diagnostics
     return recorded
+
+
+def pools(name: str, given: dict[str, Any]) -> bool:
+    """Whether the method of that name, with these parameters, trains one client on everybody's images."""
+    kind = get("methods", name)
+    return bool(kind(params(kind, given)).clients == "pooled")
 
 
 def model_of(spec: RunSpec, classes: int) -> Model:

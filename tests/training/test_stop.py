@@ -83,6 +83,11 @@ def test_ctrl_c_while_torch_is_imported_is_no_failure_of_the_run(project: Path, 
     """It was recorded as one for good, without a word of Ctrl-C, and the next call left the run out."""
     path = project / done(fedshift(project, "plan", "demo", "--print", "path")).strip()
     run = planfile.runs(path)[0]
+    images = run.prepared.removeprefix("data/prepared/")
+    done(fedshift(project, "prepare", images, "--plan", str(path)))
+    done(
+        fedshift(project, "partition", "--plan", str(path))
+    )  # else it is made first, in a process of its own
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(SWALLOWS)

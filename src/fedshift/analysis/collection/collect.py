@@ -18,12 +18,12 @@ from fedshift.analysis.collection.columns import COSTS, RUNS
 from fedshift.analysis.collection.records import of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
+from fedshift.build import pools
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.files import atomic_path, canonical_json
-from fedshift.registry import get, names
-from fedshift.resolve import params
+from fedshift.registry import names
 from fedshift.rundir import RunDirectory, State, Summary
 from fedshift.workspace import Workspace
 
@@ -102,10 +102,8 @@ def _pools(method: str) -> bool | None:
     method is of a package that is not installed here.
     """
     declared = json.loads(method)
-    if declared["name"] not in names("methods"):
-        return None
-    kind = get("methods", declared["name"])
-    return bool(kind(params(kind, declared["params"])).clients == "pooled")
+    known = declared["name"] in names("methods")
+    return pools(declared["name"], declared["params"]) if known else None
 
 
 def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
