@@ -10,6 +10,8 @@ import time
 import pytest
 
 from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.experiments.load import load
+from fedshift.workspace import Workspace
 from tests.miniatures.campaign import PAGE
 from tests.miniatures.play import play
 from tests.miniatures.world import world
@@ -42,7 +44,10 @@ def test_a_miniature_ends_in_table_verdicts_and_scorecard(tmp_path) -> None:
     print(f"played: {name}")
     one = play(checkout, name, "results/scorecard.html")
     assert one.new == one.runs
-    assert one.filled == one.cells > 0
+    declared = load(Workspace(checkout.root), name)
+    assert one.filled == one.cells and (one.cells > 0) == bool(declared.tables)
+    if declared.figures:
+        assert [*(checkout.root / "results" / "figures" / name).glob("*.csv")]
     assert {*one.verdicts} <= {*WORDS}
     page = (checkout.root / "results/scorecard.md").read_text()
     assert f"`fedshift run {name}`" in page or not one.verdicts
