@@ -70,9 +70,16 @@ def clone(digits: Path, root: Path) -> Path:
     shutil.copytree(ROOT / "experiments", root / "experiments")
     shutil.copytree(ROOT / "reference", root / "reference")
     shutil.copy(ROOT / "params.yaml", root)
-    (root / "data" / "prepared").mkdir(parents=True)
-    (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    link_images(digits, root)
     return root
+
+
+def link_images(digits: Path, root: Path) -> None:
+    """Give a project the prepared digits; whatever else it prepares, another size for example, stays its own."""
+    place = root / "data" / "prepared" / "digits"
+    place.mkdir(parents=True)
+    for images in (digits / "data" / "prepared" / "digits").iterdir():
+        (place / images.name).symlink_to(images)
 
 
 @pytest.fixture

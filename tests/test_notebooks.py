@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, link_images
 from tests.test_skeletons import copied
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -20,8 +20,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = copied(tmp_path / "checkout")
-    (root / "data" / "prepared").mkdir(parents=True)
-    (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    link_images(digits, root)
     monkeypatch.setenv("FEDSHIFT_ROOT", str(root))
     monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
     notebook = nbformat.read(path, as_version=4)

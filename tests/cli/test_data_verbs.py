@@ -127,7 +127,6 @@ axes: {target: [plain, [ink, texture]], seed: [3, 4]}
 
 def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     """Images and partitions of a plan, all that runs need, by the names that they have there."""
-    (project / "data" / "prepared" / "digits").unlink()  # linked: the images of 32 px
     (project / "experiments" / "planned.yaml").write_text(PLANNED)
     path = project / call(project, "plan", "planned", "--print", "path").output.strip()
     runs, (images,) = planfile.runs(path), planfile.images(path)

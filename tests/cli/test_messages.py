@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_partition_that_cannot_be_made_leaves_its_runs_alone(
     (project / "experiments" / "tiny.yaml").write_text(TINY)
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     (run,) = planfile.runs(path)
-    (project / "data" / "prepared" / "digits").unlink()
+    shutil.rmtree(project / "data" / "prepared" / "digits")
     assert fedshift(project, "train", "--plan", str(path), "--pack", run.pack).exit_code == 1
     assert "Run: fedshift prepare digits --release original --px 32" in capfd.readouterr().err
     assert not (project / run.directory).exists()

@@ -23,6 +23,7 @@ from sqlalchemy import create_engine, text
 
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
+from tests.conftest import link_images
 from tests.tracking.postgres import Postgres, programs
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift
@@ -74,8 +75,7 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     shutil.copytree(ROOT / "experiments", root / "experiments")
     for name in ("reference", "params.yaml"):
         (root / name).symlink_to(ROOT / name)
-    (root / "data" / "prepared").mkdir(parents=True)
-    (root / "data" / "prepared" / "digits").symlink_to(digits / "data" / "prepared" / "digits")
+    link_images(digits, root)
     return Trained(root, train(root, "seeds", SEEDS) + train(root, "ablation", ABLATION))
 
 
