@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
@@ -48,6 +49,26 @@ def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) ->
     for members in packs:
         assert len({(run.method, run.target) for run in members}) == 1
         assert members[0].pack == sha256("\n".join(sorted(run.name for run in members)))[:16]
+
+
+def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace: Workspace) -> None:
+    """Of one method no job but the last lasts less than was asked for; seeds of a configuration stay together."""
+    alone = planfile.runs(plan(workspace, Request(("one",), pack=2)))
+    least = math.ceil(4 * max(run.minutes for run in alone))
+    runs = planfile.runs(plan(workspace, Request(("one",), pack=2, minutes=least)))
+    assert {run.name for run in runs} == {run.name for run in alone}
+    packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
+    assert 1 < len(packs) < len({run.pack for run in alone})
+    assert any(len({run.target for run in members}) > 1 for members in packs)
+    assert all(len({run.method for run in members}) == 1 for members in packs)
+    assert all(
+        members[0].pack == sha256("\n".join(sorted(run.name for run in members)))[:16] for members in packs
+    )
+    short = [members[0].method for members in packs if sum(run.minutes for run in members) < least]
+    assert len(short) == len({*short})
+    together = {run.name: run.pack for run in runs}
+    for _, chunk in groupby(alone, key=lambda run: run.pack):
+        assert len({together[run.name] for run in chunk}) == 1
 
 
 def test_another_experiment_regroups_only_the_configuration_that_it_extends(workspace: Workspace) -> None:

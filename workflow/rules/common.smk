@@ -44,6 +44,7 @@ def the_plan():
     if path is None or request.rerun == "version":
         chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
         chosen += ["--parallel", str(request.parallel), "--hours", str(request.hours)]
+        chosen += ["--minutes", str(request.minutes)]
         chosen += request.experiments
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")

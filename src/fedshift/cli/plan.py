@@ -30,7 +30,8 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     """
     path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
-    values = {key: value for key, value in {"experiments": names, **overrides}.items() if value}
+    given = {"experiments": names or None, **overrides}
+    values = {key: value for key, value in given.items() if value is not None}
     request = Request.of({**config, **values}, workspace.root, path.name)
     known = available(workspace)
     for name in request.experiments:
@@ -45,6 +46,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
+@click.option("--minutes", type=click.IntRange(min=0), help="The least of training that is worth a job.")
 @rerun_option
 @click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
 @click.option(
@@ -63,13 +65,15 @@ def command(
     device: str | None,
     parallel: int | None,
     hours: int | None,
+    minutes: int | None,
     rerun: str | None,
     retry_failed: bool,
     listing: str,
     as_json: bool,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    overrides = {"pack": pack, "device": device, "parallel": parallel, "hours": hours, "rerun": rerun}
+    overrides = {"pack": pack, "device": device, "parallel": parallel, "rerun": rerun}
+    overrides |= {"hours": hours, "minutes": minutes}
     request = read_request(workspace, names, **overrides)
     path = plan(workspace, request)
     if retry_failed:

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -166,8 +166,22 @@ def _below(workspace: Workspace, path: Path) -> str:
 
 
 def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
-    """Chunks of seeds of one configuration, as many as one job trains; a pure function of which runs there
-    are and how long they take.
+    """What each job trains: chunks of seeds of one configuration, as many as fit; chunks of one method and
+    data set share a job until it is worth its start. A pure function of which runs there are and how long
+    they take.
+    """
+    pack: list[Run] = []
+    for chunk, last in _chunks(runs, request):
+        pack += chunk
+        if last or sum(run.minutes for run in pack) >= request.minutes:
+            name = sha256("\n".join(sorted(run.name for run in pack)))[:16]
+            yield from (run._replace(pack=name) for run in pack)
+            pack = []
+
+
+def _chunks(runs: Iterable[Run], request: Request) -> Iterator[tuple[list[Run], bool]]:
+    """Seeds of one configuration, as many as one job trains, and whether they are the last of their method
+    and data set.
     """
 
     def configuration(run: Run) -> str:
@@ -177,10 +191,10 @@ def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
     ordered = sorted(
         known, key=lambda item: (item[0].dataset, item[0].method, item[0].target, item[1], item[0].seed)
     )
-    for _, group in itertools.groupby(ordered, key=lambda item: item[1]):
-        members = [run for run, _ in group]
-        size = min(request.pack, job.fitting(members[0].minutes, request.parallel, request.hours))
-        for first in range(0, len(members), size):
-            chunk = members[first : first + size]
-            pack = sha256("\n".join(sorted(run.name for run in chunk)))[:16]
-            yield from (run._replace(pack=pack) for run in chunk)
+    for _, alike in itertools.groupby(ordered, key=lambda item: (item[0].dataset, item[0].method)):
+        chunks = []
+        for _, group in itertools.groupby(alike, key=lambda item: item[1]):
+            members = [run for run, _ in group]
+            size = min(request.pack, job.fitting(members[0].minutes, request.parallel, request.hours))
+            chunks += [members[first : first + size] for first in range(0, len(members), size)]
+        yield from ((chunk, chunk is chunks[-1]) for chunk in chunks)

@@ -34,6 +34,12 @@ class Request:
         24,
         ge=1,
     )
+    minutes: int = key(
+        "The least minutes of training that are worth a job: what lasts less shares one with other "
+        "configurations of its method and data set.",
+        0,
+        ge=0,
+    )
     sets: Mapping[str, Sequence[str]] | None = key(
         "Names for several experiments, which stand wherever an experiment's may: set -> files below "
         "experiments/ without suffix, folders, or patterns (`hfedf/table*`).",
