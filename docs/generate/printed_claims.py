@@ -51,10 +51,9 @@ BEYOND = """## Beyond the accuracies of a table
 
 {count} claims are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
 experiment named here, {played} in its miniature, too, two rounds on digits, counted where [miniatures.md](miniatures.md) has verdicts on claims of the
-experiment. A miniature keeps the ends of an axis that no claim names: {left} (Office-Home) are judged in full runs alone.
+experiment.
 
 """
-MIDDLE = ("HF-C37.4", "HF-C37.5", "HF-C37.6")  # of a data set between the ends of its axis
 MINIATURES = ROOT / "docs" / "miniatures.md"
 SHOWN = {"id", "ood", "all", "avg"}  # accuracies that tables show
 ABOUT = {
@@ -119,16 +118,12 @@ def _beyond(joined: list[Joined]) -> str:
     for about, words in ABOUT.items():
         members = groups[about]
         homes = [one.places[0][0] for one in members if one.places]
-        judged = sum(
-            one.claim not in MIDDLE and played.get(one.places[0][0], 0) > 0 for one in members if one.places
-        )
+        judged = sum(played.get(one.places[0][0], 0) > 0 for one in members if one.places)
         seen += judged
         names = ", ".join(dict.fromkeys(one.claim.rpartition(".")[0] for one in members))
         rows.append((words, str(len(members)), names, ", ".join(sorted({*homes})), str(judged)))
     heads = ("about", "claims", "groups", "judged in", "miniature judges")
-    return BEYOND.format(count=sum(map(len, groups.values())), played=seen, left=", ".join(MIDDLE)) + _table(
-        heads, rows
-    )
+    return BEYOND.format(count=sum(map(len, groups.values())), played=seen) + _table(heads, rows)
 
 
 def _about(one: Joined) -> str | None:

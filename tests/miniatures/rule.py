@@ -101,11 +101,14 @@ def named(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def averaged(declared: Partial) -> Iterator[tuple[str, Any]]:
-    """The values of axes over which a printed table takes the mean: claims of it are about that of all."""
+    """The values of axes over which a printed table takes the mean, and of columns for which it prints a gain:
+    claims are about the mean of all, and about the gain of each.
+    """
     for table in declared.get("tables", {}).values():
+        gains = any(metric.startswith("gain.") for metric in table.get("metrics", ()))
         for name, axis in declared["axes"].items() if table.get("printed") else ():
             values = axis["values"] if isinstance(axis, dict) else axis
-            if name not in ("target", "seed", *table.get("columns", ())):
+            if name not in ("target", "seed") and (gains or name not in table.get("columns", ())):
                 yield from ((name, value) for value in values)
 
 

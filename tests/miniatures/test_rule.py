@@ -132,3 +132,8 @@ def test_what_a_printed_table_averages_stays() -> None:
     ]  # fmt: skip
     for table in ({"columns": ["target"]}, {"printed": ["5"], "columns": ["d"]}):
         assert [*rule.averaged({**printed, "tables": {"t": table}})] == []
+
+
+def test_each_column_of_printed_gains_stays(small: Workspace) -> None:
+    """Claims HF-C37.4 to HF-C37.6 are about Office-Home, between PACS and VLCS."""
+    assert values(load(small, "hfedf/table5"))["data.dataset"] == ["pacs", "office_home", "vlcs"]
