@@ -80,6 +80,15 @@ def work(name: str, px: int, rounds: int) -> RunSpec:
     return _declared("fdse", {"dataset": "office_caltech10"}, rounds, "fp32")
 
 
+def prepared(workspace: Workspace, spec: RunSpec) -> Workspace:
+    """A workspace with the images and the partition of a run, from FEDSHIFT_SHARED."""
+    shared = Path(os.environ.get("FEDSHIFT_SHARED", ROOT.parent / "shared"))
+    fetch(workspace, spec.data.dataset, source=shared / "data" / spec.data.dataset)
+    prepare(workspace, spec.data.dataset, options=spec.data.prepare)
+    partition(workspace, spec)
+    return workspace
+
+
 def recipe(spec: RunSpec, each: int | None = None) -> Recipe:
     """What the bare loop needs of the same spec."""
     data, local, fractions = spec.data, spec.local, spec.partition.fractions
@@ -239,11 +248,7 @@ def main() -> None:
     options = parser.parse_args()
     spec = work(options.work, options.prepare_px, options.rounds + 1)
     with TemporaryDirectory() as temporary:
-        workspace = Workspace(options.workspace or Path(temporary))
-        shared = Path(os.environ.get("FEDSHIFT_SHARED", ROOT.parent / "shared"))
-        fetch(workspace, spec.data.dataset, source=shared / "data" / spec.data.dataset)
-        prepare(workspace, spec.data.dataset, options=spec.data.prepare)
-        partition(workspace, spec)
+        workspace = prepared(Workspace(options.workspace or Path(temporary)), spec)
         settings = (workspace, spec, options.threads, options.adam == "fused", options.each)
         with processes(*settings) as pipes:
             compare(pipes, options.rounds)
