@@ -86,7 +86,7 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) 
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg})
     (against,) = one.differences
     assert (against.mean, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
-    said = "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run; 2 would see a difference of 8.2, 3 would see this one"
+    said = "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run; 2 see differences from 8.2 on, this one takes 3"
     assert told(one) == said
     assert one.verdict == "undecided"
 

@@ -28,10 +28,15 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
     assert against.needed == 10
     assert (
         told(one)
-        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; 3 would see a difference of {detectable(1, 3):.1f}, 10 would see this one"
+        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; 3 see differences from {detectable(1, 3):.1f} on, this one takes 10"
     )
     row = claim_lines.table([one]).iloc[0]
     assert (row["detectable"], row["needed"]) == (against.detectable, 10)
+
+
+def test_a_claim_whose_sides_are_alike_in_each_seed_asks_for_no_more_seeds(project: Project) -> None:
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(0, 0, 0)})
+    assert (one.verdict, told(one)) == ("undecided", "fedavg +0.0 [+0.0, +0.0], 3 seeds: the same in each")
 
 
 def of_hfedf(project: Project, **changed: Any) -> Verdict:

@@ -103,19 +103,22 @@ def _in_words(difference: Difference, verdict: str) -> str:
     seeds, planned, pairs = difference.seeds, difference.planned, difference.pairs
     if not seeds:
         return f"{difference.right}: no seed with all its runs"
-    mean = f"{difference.right} {difference.mean:+.1f}"
+    mean = f"{difference.right} {difference.mean:+z.1f}"
     left_out = f" of {planned}: the others lack a run" if seeds < planned else ""
     if seeds == 1:
         parts = f" ({_listed(pairs)})" if any(pairs) else ""
         interval = f" [{difference.pairs_low:+.1f}, {difference.pairs_high:+.1f}] over these {len(pairs)}"
         over = interval if len(pairs) > 1 else ""
         return f"{mean}{parts}{over}, 1 seed{left_out}; no interval over seeds"
-    over_seeds = f"{mean} [{difference.low:+.1f}, {difference.high:+.1f}], {seeds} seeds{left_out}"
+    over_seeds = f"{mean} [{difference.low:+z.1f}, {difference.high:+z.1f}], {seeds} seeds{left_out}"
     if verdict != "undecided":
         return over_seeds
     needed = "more than 1000" if math.isinf(difference.needed) else f"{difference.needed:.0f}"
-    seen = f"{seeds} would see a difference of {difference.detectable:.1f}"
-    return f"{over_seeds}; {seen}, {needed} would see this one"
+    if math.isclose(difference.low, difference.high, abs_tol=1e-9):
+        return f"{over_seeds}: the same in each"
+    return (
+        f"{over_seeds}; {seeds} see differences from {difference.detectable:.1f} on, this one takes {needed}"
+    )
 
 
 def _listed(pairs: dict[str, float]) -> str:
