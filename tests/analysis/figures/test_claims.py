@@ -100,3 +100,22 @@ def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> 
         project.add(method, None, target="a")
     (panel,) = drawn(project, project.collect()).axes
     assert [text.get_text() for text in panel.texts] == ["undecided"]
+
+
+def test_comparisons_without_runs_are_counted_beside_those_that_have_some(project: Project) -> None:
+    project.declare(
+        methods=dict.fromkeys(("hfedf", "fedavg", "fedprox")),
+        axes={"target": ["a"], "seed": [0, 1]},
+        claims={
+            "HF-C04.1": {"metric": "ood"},
+            "HF-C05.1": {"metric": "ood", "rows": {"FedAvg": "fedprox"}},
+        },
+    )
+    for method, value in (("hfedf", 0.6), ("fedavg", 0.5), ("fedprox", None)):
+        for seed in (0, 1):
+            rounds = None if value is None else {1: accuracy((value, value), ood=value)}
+            project.add(method, rounds, target="a", seed=seed)
+    figure = drawn(project, project.collect())
+    (panel,) = figure.axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["HF-C04.1: hfedf > fedavg, ood"]
+    assert "not shown: 1 without runs" in figure.get_supxlabel()

@@ -39,13 +39,14 @@ class Claims(Figure):
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
-        """Of every claim, also where no run is finished."""
+        """Of every claim that has runs; of all where none has."""
         return panels(claims.verdicts(workspace, collected))
 
 
 def panels(verdicts: Sequence[Verdict]) -> Panels:
     """The figure of these verdicts."""
-    lines = [(verdict, difference) for verdict in verdicts for difference in verdict.differences]
+    every = [(verdict, difference) for verdict in verdicts for difference in verdict.differences]
+    lines = [line for line in every if line[1].seeds] or every
     end = ROOM * max((abs(value) for line in lines for value in _values(*line)), default=0.0) or 1.0
     series = [mark for place, line in enumerate(lines) for mark in _marks(float(place), *line)]
     first = {id(verdict): place for place, (verdict, _) in reversed([*enumerate(lines)])}
@@ -64,17 +65,18 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
     rules += [("y", place - 0.5) for place in sorted(first.values())[1:]]
     panel = Panel(series, x, y, notes=notes, rules=rules)
     size = (7.0, 0.6 + LINE * len(lines))
-    return Panels("Claims", [Row([panel])], [*COLOURS], _note(series), size, COLOURS)
+    return Panels("Claims", [Row([panel])], [*COLOURS], _note(series, len(every) - len(lines)), size, COLOURS)
 
 
-def _note(series: Sequence[Series]) -> str:
-    """What the marks are that are drawn."""
+def _note(series: Sequence[Series], left_out: int) -> str:
+    """What the marks are that are drawn, and how many comparisons are not."""
     kinds = {mark.spread.kind for mark in series if mark.spread}
     parts = {
         "bar: 95% interval over seeds": "bar" in kinds,
         "thin: of one seed, over its pairs": "thin" in kinds,
         "square: mean; rings: pairs": any(mark.mark == "pair" and mark.x for mark in series),
         "diamond: printed": any(mark.style == "diamond" for mark in series),
+        f"not shown: {left_out} without runs": left_out > 0,
     }
     return "; ".join(text for text, holds in parts.items() if holds)
 
