@@ -1,4 +1,4 @@
-"""Images that a machine with a wrong clock has prepared are used like others."""
+"""What a machine with a wrong clock has written is used like the rest."""
 
 from __future__ import annotations
 
@@ -21,4 +21,14 @@ def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
     for path in (images, *images.iterdir()):
         os.utime(path, (tomorrow, tomorrow))
     made.run("metrics")
-    assert [*(made.root / "results" / "packs").glob("*.json")]
+    stamps = [*(made.root / "results" / "packs").glob("*.json")]
+    collected = [*(made.root / "results" / "metrics").iterdir()]
+    for path in (*stamps, made.root / "experiments" / "demo.yaml"):
+        os.utime(path, (tomorrow, tomorrow))
+    for path in collected:
+        path.unlink()
+    made.run("metrics")
+    for path in collected:
+        os.utime(path, (tomorrow, tomorrow))
+    assert "rule train:" not in made.run("all")
+    assert (made.root / "results" / "tables" / "demo" / "table.html").is_file()

@@ -85,8 +85,12 @@ def take(path):
             for stamp, runs in packs
             if not is_whole(stamp.path) or any(run.torn for run in runs)
         )
-        for made in IMAGES:  # a machine with a wrong clock made them
-            date_today(WORKSPACE.root / made)
+        made = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tuning", "tables", "figures")]
+        for folder in [*made, WORKSPACE.experiments, WORKSPACE.reference]:  # a machine with a wrong clock wrote there
+            for path in folder.rglob("*"):
+                date_today(path)
+        for images in IMAGES:
+            date_today(WORKSPACE.root / images)
 
 
 try:
