@@ -29,7 +29,11 @@ from tests.tracking.server import Server
 from tests.verbs import done, fedshift
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"local": {"lr": 0.05, "epochs": 1}, "federation": {"rounds": 4}}
+SMALL = {
+    "partition": {"fractions": [0.2, 0.1, 0.7]},
+    "local": {"lr": 0.05, "batch": 32, "epochs": 1},
+    "federation": {"rounds": 4},
+}
 SEEDS = {
     "title": "Seeds",
     "protocol": "digits",

@@ -37,6 +37,7 @@ def spec_of(method: str, **local: Any) -> RunSpec:
         parse(
             {
                 "data": {"dataset": "digits", "target": "texture"},
+                "partition": {"fractions": [0.3, 0.1, 0.6]},
                 "model": {"name": "digits_cnn"},
                 "method": {"name": method},
                 "local": chosen,
