@@ -88,6 +88,17 @@ def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
         assert not half.exists()
 
 
+def test_what_was_killed_while_it_asked_for_the_lock_leaves_nothing(tmp_path: Path) -> None:
+    """Between the link that makes the lock and the removal of the file behind it, or of a dead lock."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, living = (lock._me() | {"pid": pid, "born": lock._born(pid)} for pid in (ended.pid, os.getppid()))
+    for name, asked in (("vm.1", dead), ("dead.vm.1", dead), ("vm.2", living)):
+        (tmp_path / f".lock.{name}").write_text(json.dumps(asked))
+    with locked(tmp_path / "lock.json"):
+        assert {path.name for path in tmp_path.iterdir()} == {"lock.json", ".lock.vm.2"}
+
+
 def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
     (tmp_path / "lock.json").write_text(json.dumps(old))

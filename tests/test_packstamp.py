@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.lock import locked
 from fedshift.packstamp import forget_failures, stamp_finished
 from fedshift.rundir import RunDirectory, State
 from fedshift.workspace import Workspace
@@ -46,6 +47,18 @@ def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
     assert stamp.write([good]) and stamp.path.stat().st_ino == before
     good.finish({"name": "other"})
     assert stamp.write([good]) and stamp.finished() == {"a": {"name": "other"}}
+
+
+def test_what_a_kill_after_the_summary_left_goes_once_nobody_writes(tmp_path: Path) -> None:
+    """A checkpoint of a finished run, and the failure of an attempt before."""
+    workspace = Workspace(tmp_path)
+    run, stamp = finished(workspace, "a"), workspace.pack("p")
+    run.fail(FAILURE)
+    run.checkpoint.write_bytes(b"weights")
+    with locked(run.lock):
+        assert stamp.write([run]) and run.checkpoint.is_file() and run.failure()
+    assert stamp.write([run]) and stamp.finished() == {"a": {"name": "a"}}
+    assert not run.checkpoint.exists() and run.failure() is None
 
 
 def test_a_torn_summary_takes_the_stamp_with_it(tmp_path: Path) -> None:

@@ -51,6 +51,9 @@ def locked(path: Path) -> Iterator[None]:
     if not ours:
         raise Locked(run, holder(path))
     remove_temporary(run)  # what a killed holder was writing
+    for left in run.glob(f".{path.stem}.*"):  # by who was killed while it asked for the lock
+        if (asked := holder(left)) and not alive(asked):
+            left.unlink(missing_ok=True)
 
     def check() -> None:
         if (now := holder(path)) != me:

@@ -42,6 +42,7 @@ class PackStamp:
         failed: dict[str, Failure] = {}
         for run in runs:
             if (summary := run.summary()) is not None:
+                run.tidy()
                 finished[run.name] = summary
             elif (failure := run.failure()) is not None and not failure["retry"]:
                 failed[run.name] = failure

@@ -129,6 +129,14 @@ class RunDirectory:
         write_json(self.summary_file, summary)
         self.forget_failure()
 
+    def tidy(self) -> None:
+        """Remove what a process that was killed after its summary has left of a finished run: the checkpoint,
+        and a failure that is over. Where a process still writes, that one does.
+        """
+        if not self.writer():
+            self.forget_failure()
+            self.checkpoint.unlink(missing_ok=True)
+
     def fail(self, failure: Failure) -> None:
         """Write the reason of a failure."""
         write_json(self.failure_file, failure)
