@@ -85,8 +85,9 @@ def take(path):
             for stamp, runs in packs
             if not is_whole(stamp.path) or any(run.torn for run in runs)
         )
+        # What a machine with a wrong clock has written.
         made = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tuning", "tables", "figures")]
-        for folder in [*made, WORKSPACE.experiments, WORKSPACE.reference]:  # a machine with a wrong clock wrote there
+        for folder in [*made, WORKSPACE.experiments, WORKSPACE.reference]:
             for path in folder.rglob("*"):
                 date_today(path)
         for images in IMAGES:
