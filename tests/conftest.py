@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,12 @@ from tests.once import once
 
 ROOT = Path(__file__).parents[1]
 SLOWEST = ("faults", "slurm", "workflow", "test_examples.py", "tracking", "training", "test_every_leaf.py")
+
+
+def pytest_configure() -> None:
+    """A job that a shell starts in the background ignores Ctrl-C, and so would the processes that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,7 +73,6 @@ class Numpy:
     def find_spec(self, name, path=None, target=None):
         if name == "numpy":
             sys.meta_path.remove(self)
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores Ctrl-C
             try:
                 os.kill(os.getpid(), signal.SIGINT)
                 sum(range(1000))
