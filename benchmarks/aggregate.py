@@ -14,9 +14,9 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.registry import get, names
 from fedshift.federation.aggregate import mean
 from fedshift.federation.layout import Layout
-from fedshift.registry import get, names
 
 RECORDED = """Recorded earlier, on another machine (2-core Intel, torch 2.13), four ResNet-18: 41 ms by `weights @ rows`, 456 ms by
 arithmetic on state dicts, 1,615 ms by operators on modules."""

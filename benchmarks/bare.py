@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.registry import get
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.registry import get
 
 EVALUATION_BATCH = 250
 

@@ -15,12 +15,12 @@ import time
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation.aggregate import accumulate
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.registry import get
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import spec
 
 PX = 64  # the smallest that AlexNet takes

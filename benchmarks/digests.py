@@ -1,7 +1,7 @@
 """Do two versions of the code train the same weights, bit for bit? SHA-256 of all that a run keeps, by method and augmentation.
 
 Handwritten digits of scikit-learn, three clients that see them in colours of their own, fp32, one thread, 3 rounds. Adam and SGD take turns;
-batches are of 50, which leaves a remainder. `--against REVISION` runs this file in a worktree of that revision, too, and compares.
+batches are of 50, which leaves a remainder. `--against REVISION` runs that revision's copy of this file in a worktree, too (44c10e4 has the first), and compares.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedshift.build import method_of, model_of
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import finish, spec, tensors
 
 TEN = ("fdse", "fedrd", "hfedf", "stablefdg", "scaffold", "ditto", "fedbn", "pfedhn", "ccst", "feddg")
@@ -85,13 +85,13 @@ def digests(methods: list[str], augmentations: list[str]) -> Iterator[tuple[str,
 
 
 def other(revision: str, options: list[str]) -> dict[str, str]:
-    """What this file finds with the code of another revision."""
+    """What another revision finds, by its own copy of this file."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         subprocess.run(["git", "worktree", "add", "--detach", "-q", tree, revision], cwd=ROOT, check=True)
         try:
             environment = os.environ | {"PYTHONPATH": str(tree / "src")}
-            command = [sys.executable, __file__, *options, "--json"]
+            command = [sys.executable, str(tree / "benchmarks" / "digests.py"), *options, "--json"]
             done = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)

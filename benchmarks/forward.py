@@ -8,7 +8,7 @@ from statistics import median
 
 import torch
 
-from fedshift.registry import get
+from fedshift.common.registry import get
 
 SIZES = (250, 100, 50, 25, 10)
 

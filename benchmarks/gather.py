@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.registry import get
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.load import mapped
 from fedshift.federation.samples import Samples
 from fedshift.models.base import Model
-from fedshift.registry import get
 
 CHUNK = 1 << 28  # bytes written at once
 SMALL = 512  # images of the resident map

@@ -27,15 +27,15 @@ from digests import digits
 from torch.nn import functional as F
 
 from fedshift.build import method_of, model_of
+from fedshift.common.files import write_text
+from fedshift.common.registry import names
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.files import write_text
 from fedshift.planning.network import plain_step
 from fedshift.planning.roofline import devices, seconds
-from fedshift.registry import names
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 from fedshift.testing.launches import CLASSES, CLIENTS, EPOCHS, STEPS, WORK, Work
 from fedshift.testing.toys import finish, spec
 

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.quantities.select import choose, curves
-from fedshift.files import write_text
-from fedshift.workspace import Workspace
+from fedshift.common.files import write_text
+from fedshift.storage.workspace import Workspace
 
 
 def ratios(collected: Collected) -> pd.DataFrame:

@@ -15,14 +15,14 @@ import io
 from pathlib import Path
 from statistics import median
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_text
+from fedshift.common.registry import names
 from fedshift.federation.launches import Count
-from fedshift.files import write_text
 from fedshift.planning.rates import ESTIMATED_FOR, image_seconds, measured
 from fedshift.planning.roofline import devices, seconds
-from fedshift.registry import names
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.launches import WORK, bare, demand
-from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "launches.csv"
 FIELDS = ("launches", "mb", "gflop")

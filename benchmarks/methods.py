@@ -25,13 +25,13 @@ from typing import Any
 import torch
 
 from fedshift.build import method_of, model_of, rendering_of
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_text
+from fedshift.common.registry import names
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.errors import FedshiftError
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.files import write_text
-from fedshift.registry import names
 from fedshift.spec import RunSpec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "generate"))

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from round import SIDES, prepared, processes, work
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def play(pipes: list[Connection]) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from fedshift.analysis.claims.paired import estimate, paired
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.quantities.select import selected
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def main() -> None:

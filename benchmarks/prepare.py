@@ -31,7 +31,7 @@ from fedshift.data.verify import verified
 from fedshift.federation.samples import Samples
 from fedshift.identity import prepared_name
 from fedshift.spec import Prepare, Source
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 DOMAINS, CLASSES = 4, 10
 PREPARE = """
@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 from fedshift.data.prepare import prepare
 from fedshift.spec import Prepare
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 if __name__ == "__main__":
     prepare(Workspace(Path(sys.argv[1])), "folder", "many", Prepare(px=int(sys.argv[2])), jobs=int(sys.argv[3]))
 """

@@ -26,9 +26,9 @@ from fedshift.experiments.schema import Experiment
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import SCHEMA
 from fedshift.spec import RunSpec
+from fedshift.storage.workspace import Workspace
 from fedshift.tracking.points import points
 from fedshift.training.assemble import assemble
-from fedshift.workspace import Workspace
 
 OUT = Path(__file__).parent / "protocols.csv"
 SMALLER = {"data": {"dataset": "pacs", "prepare": {"px": 64}, "input_px": 32}}

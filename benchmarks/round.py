@@ -37,10 +37,10 @@ from fedshift.data.prepare import prepare
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import merge
 from fedshift.identity import prepared_name
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.assemble import assemble
-from fedshift.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 TARGET = "photo"

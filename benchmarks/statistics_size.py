@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from fedshift.common.registry import get, own
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.records import DiagnosticsTable, StatisticsTable
 from fedshift.federation.statistics import BINS, Statistics
-from fedshift.registry import get, own
 from fedshift.training.run import _merge
 
 SEGMENT = 5  # rounds

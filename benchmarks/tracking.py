@@ -36,8 +36,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedshift.common.files import atomic_path, write_bytes, write_json
 from fedshift.federation.records import Records
-from fedshift.files import atomic_path, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.points import final_points, points

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fedshift.analysis.printed.spec import margin
 from fedshift.analysis.verdicts.equivalence import LEVEL, corrected, probabilities
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 CSV, IMAGE = ROOT / "benchmarks" / "verdicts.csv", ROOT / "docs" / "images" / "verdicts.png"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Slot

@@ -8,8 +8,8 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.select import selected
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def shared() -> Path:
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project root that holds experiments, references, and the prepared digits; tests link its data, and do not change it."""
     from fedshift.data.prepare import prepare
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
     def make(root: Path) -> None:
         for name in ("experiments", "reference", "params.yaml"):

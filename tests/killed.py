@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from fedshift import tensors
+from fedshift.common import tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
-from fedshift.resolve import resolve
 from fedshift.spec import parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 
 
 def die() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The folder `name` that `make` fills; it must bear being renamed. Tests copy it or link to it."""
-    from fedshift.files import built_once
+    from fedshift.common.files import built_once
 
     own = factory.getbasetemp()  # of a worker: inside the session's
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name

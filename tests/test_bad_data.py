@@ -18,11 +18,11 @@ import torch
 import yaml
 from PIL import Image
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
 from fedshift.identity import identify, partition_name, run_name
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests.data.conftest import plant
 from tests.faults.disk import mounted, why_none
 from tests.training.test_run import MACHINE, spec_of

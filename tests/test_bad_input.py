@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fedshift.common.registry import get
 from fedshift.experiments.protocols import merge
 from fedshift.planning import planfile
-from fedshift.registry import get
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {

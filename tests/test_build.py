@@ -7,14 +7,14 @@ import ast
 import torch
 
 from fedshift.build import method_of, model_of, rendering_of
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
 from tests.conftest import ROOT
 from tests.test_identity import closure
 
 SOURCES = ROOT / "src" / "fedshift"
 # Who may ask the registry for a class: what builds (toys for tests, too), what checks, and what lists all published weights.
-MAY = {"build.py", "resolve.py", "experiments/validate.py", "weights.py", "testing/toys.py"}
+MAY = {"build.py", "spec/resolve.py", "experiments/validate.py", "storage/weights.py", "testing/toys.py"}
 
 
 def test_a_parameter_changes_what_the_method_declares() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from fedshift import identity
 from fedshift.identity import partition_name, prepared_name, rendered_name
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, Source, parse
+from fedshift.spec.resolve import resolve
 
 Edit = Callable[[str, str, str], None]
 CACHED = (identity.fingerprint, identity._tree_hash, identity._imports)

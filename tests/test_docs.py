@@ -15,8 +15,8 @@ import pytest
 import torch
 import yaml
 
+from fedshift.common.registry import own
 from fedshift.experiments.figures import listed
-from fedshift.registry import own
 from tests.conftest import ROOT
 from tests.methods.files import vectors_of
 

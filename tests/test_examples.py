@@ -18,9 +18,9 @@ import torch
 from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from fedshift import identity
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec
@@ -116,7 +116,7 @@ def test_the_package_tests_its_method_by_the_contract_suite(installed: Path) -> 
 
 
 def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None:
-    of = "from fedshift.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models', 'figures', 'evaluations')))"
+    of = "from fedshift.common.registry import names, own; print(*(set(names(kind)) - set(own(kind)) for kind in ('methods', 'models', 'figures', 'evaluations')))"
     assert python(installed, "-c", of) == "{'fedavgm'} {'convmixer'} {'gap'} {'hardest'}\n"
 
 

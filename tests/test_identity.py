@@ -11,8 +11,8 @@ import pytest
 
 from fedshift import identity
 from fedshift.federation.checkpoint import save
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import finish, method, small, spec
 
 # A snippet with one node of most kinds, and its dump: Python 3.11 to 3.14 must agree on it.

@@ -12,16 +12,16 @@ import torch
 
 from examples.gap import Gap
 from examples.hardest import Hardest
-from fedshift import registry
 from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.metrics.base import Metric
+from fedshift.common import registry
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.statistics import BINS
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
-from fedshift.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
 from tests.evaluations.test_contract import restored

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedshift.registry import names
+from fedshift.common.registry import names
 from tests.conftest import ROOT
 from tests.documents import commands, copied, play
 

@@ -17,7 +17,7 @@ import yaml
 from jsonschema import Draft7Validator
 from pydantic import BaseModel
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, preset, protocol, read
 from fedshift.experiments.protocols import Preset, Protocol
@@ -25,7 +25,7 @@ from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 ROW = re.compile(r"^\| [^|]+ \| (`\w+/\w+`(?:, `\w+/\w+`)*) \| (\d*)[^|]*\|$", re.MULTILINE)

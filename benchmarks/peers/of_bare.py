@@ -11,7 +11,7 @@ from round import declared, recipe
 from work import Clock, Work, torch
 
 from fedshift.identity import prepared_name
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from round import declared, ours
 from work import Clock, Work, torch
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def main() -> None:

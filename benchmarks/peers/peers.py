@@ -42,7 +42,7 @@ from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.identity import partition_name, prepared_name
 from fedshift.spec import Prepare
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 HERE = Path(__file__).parent
 BARE = "bare loop, fp32"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from fedshift.equations import Equation
-from fedshift.registry import get, own
+from fedshift.common.equations import Equation
+from fedshift.common.registry import get, own
 
 KINDS = ("methods", "evaluations", "partitions")
 

@@ -15,12 +15,12 @@ from play import FIRST, LAST, Pair, Played, play
 from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, round_line
 
+from fedshift.common.registry import get, own
 from fedshift.experiments.load import read
 from fedshift.experiments.space import Space
 from fedshift.federation.cost import state_dict_bytes
 from fedshift.planning.footprint import footprint
-from fedshift.registry import get, own
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 
 MANY = 100  # clients
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from fedshift.registry import get, own
+from fedshift.common.registry import get, own
 
 KINDS = ("methods", "models", "partitions", "modifiers", "evaluations")
 

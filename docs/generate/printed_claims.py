@@ -18,7 +18,7 @@ from fedshift.analysis.layout.page import piped
 from fedshift.experiments.claim import SELECTED
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import paper_claims
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 HEAD = """# Claims

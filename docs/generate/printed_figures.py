@@ -13,10 +13,10 @@ from pathlib import Path
 import yaml
 
 from fedshift.analysis.layout.page import piped
+from fedshift.common.registry import get, own, title
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import paper_claims
-from fedshift.registry import get, own, title
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 PRINTED = {

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 HEAD = [

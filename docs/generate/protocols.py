@@ -10,7 +10,7 @@ from fedshift.experiments import load
 from fedshift.experiments.protocols import Protocol, merge
 from fedshift.experiments.sources import Beside, beside, headline, text
 from fedshift.spec import parse
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 

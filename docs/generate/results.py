@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.columns import ARCHIVE
-from fedshift.files import sha256
+from fedshift.common.files import sha256
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "results"

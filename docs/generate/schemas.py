@@ -14,6 +14,7 @@ from typing import Any
 from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
+from fedshift.common.registry import get, names, own
 from fedshift.experiments.column import COSTS, NUMBERS, OF_NAME, PARTS, REACHED, RELATIVE
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
@@ -21,9 +22,8 @@ from fedshift.experiments.quantity import AGGREGATIONS
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
-from fedshift.registry import get, names, own
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]

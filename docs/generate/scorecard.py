@@ -9,7 +9,7 @@ from pathlib import Path
 from printed_numbers import every_number
 
 from fedshift.analysis.report import scorecard
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 FILES = {"table": "results/{}/table.md", "runs": "results/{}/source.json"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fedshift.version import __version__
+from fedshift.common.version import __version__
 
 if TYPE_CHECKING:
     from fedshift.api import Data, Run, evaluate, load_data, load_run, results, run

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fedshift.registry import get
-from fedshift.resolve import params
+from fedshift.common.registry import get
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
 
 if TYPE_CHECKING:
     from fedshift.federation.diagnostics import Diagnostic

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.build import method_of, rendering_of
-from fedshift.files import canonical_json, sha256
-from fedshift.registry import get, module
+from fedshift.common.files import canonical_json, sha256
+from fedshift.common.registry import get, module
 from fedshift.spec import Division, RunSpec, Source
 
 ENGINE_VERSION = 1
@@ -31,27 +31,27 @@ PATIENCE = "fedshift.training.patience"  # of runs that may stop early
 DESCRIBE = frozenset(["fedshift"]) | frozenset(
     f"fedshift.{name}"
     for name in (
-        "equations",
-        "errors",
-        "files",
-        "identity",
-        "tensors",
-        "registry",
-        "resolve",
-        "rundir",
-        "spec",
-        "weights",
-        "workspace",
+        "common.download",
+        "common.equations",
+        "common.errors",
+        "common.files",
+        "common.registry",
+        "common.tensors",
+        "data.columns",
+        "data.convert",
+        "data.fetch",
+        "data.plots",
+        "data.verify",
         "federation.checkpoint",
         "federation.cost",
         "federation.diagnostics",
         "federation.records",
-        "data.columns",
-        "data.convert",
-        "download",
-        "data.fetch",
-        "data.plots",
-        "data.verify",
+        "identity",
+        "spec",
+        "spec.resolve",
+        "storage.rundir",
+        "storage.weights",
+        "storage.workspace",
     )
 )
 

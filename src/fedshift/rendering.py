@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedshift.weights import WeightsFile
+from fedshift.storage.weights import WeightsFile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,16 +17,16 @@ import yaml
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable
 from fedshift.federation.statistics import BINS, Statistics
-from fedshift.files import canonical_json, sha256
 from fedshift.identity import Identity, run_name
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "reference"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected
+from fedshift.common.registry import get
 from fedshift.federation.records import KEYS
-from fedshift.registry import get
 
 from .conftest import Project
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 

@@ -24,14 +24,14 @@ from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
 from fedshift.analysis.report import write as write_report
+from fedshift.common.files import canonical_json, write_json
 from fedshift.evaluations.base import read
 from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.load import load
 from fedshift.experiments.task import Task, place
 from fedshift.federation.records import SCHEMA
-from fedshift.files import canonical_json, write_json
 from fedshift.planning import planfile
-from fedshift.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy
 

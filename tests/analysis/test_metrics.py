@@ -15,12 +15,12 @@ from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import curves
 from fedshift.cli import main
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, names
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import AGGREGATIONS, quantity
 from fedshift.federation.statistics import BINS, TYPES, Statistics, union
-from fedshift.registry import get, names
 
 from .conftest import Project, accuracy, counted
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from fedshift.analysis import ranking
 from fedshift.analysis.ranking import critical, markdown
 from fedshift.cli import main
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 from .conftest import Project, accuracy
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedshift.analysis import tables
 from fedshift.analysis.collection.collected import Collected
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
 
 from .conftest import Project, accuracy, domains_per_client

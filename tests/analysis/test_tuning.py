@@ -17,13 +17,13 @@ from fedshift.analysis import tuning
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.tuning import Tried, best, tried
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.choice import Choice, read
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import Trial
-from fedshift.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy
 

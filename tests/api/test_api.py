@@ -14,9 +14,9 @@ import pytest
 
 import fedshift
 from fedshift.analysis.collection.collect import collect
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.identity import partition_name, prepared_name
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT, clone
 from tests.once import once
 

@@ -17,10 +17,10 @@ import yaml
 
 from fedshift.archive import file, store
 from fedshift.archive.file import Archived
-from fedshift.files import write_bytes
+from fedshift.common.files import write_bytes
 from fedshift.planning import planfile
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.once import once
 from tests.verbs import done, fedshift

@@ -11,11 +11,11 @@ import pytest
 from fedshift.archive.check import check
 from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
 from fedshift.archive.store import add
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.evaluations.base import write
 from fedshift.experiments.task import Task, place
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import rewritten, with_summary, with_table
 
 

@@ -12,11 +12,11 @@ import yaml
 
 from fedshift.analysis.collection.uses import choice_now, search
 from fedshift.archive import choices
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.load import load
-from fedshift.files import canonical_json, sha256
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY
 from tests.once import once
 from tests.verbs import done, fedshift, refused

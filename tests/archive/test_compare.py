@@ -11,8 +11,8 @@ import pytest
 from fedshift.archive.compare import NOISE, compare
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.store import unpacked
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import with_summary, with_table
 
 

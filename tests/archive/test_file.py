@@ -13,8 +13,8 @@ import pytest
 
 from fedshift.archive import file, pack, store
 from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 
 def test_a_run_comes_back_byte_for_byte_without_weights(here: Workspace, archived: Archived) -> None:

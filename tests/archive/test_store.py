@@ -10,7 +10,7 @@ from typing import Any
 from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import later, with_summary
 
 

@@ -11,8 +11,8 @@ import yaml
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.archive import store
-from fedshift.files import write_bytes
-from fedshift.workspace import Workspace
+from fedshift.common.files import write_bytes
+from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower

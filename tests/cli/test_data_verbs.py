@@ -15,8 +15,8 @@ from fedshift.cli import main
 from fedshift.data.columns import read_columns
 from fedshift.identity import partition_name
 from fedshift.planning import planfile
-from fedshift.resolve import complete, resolve_division
 from fedshift.spec import Division, RunSpec, closed
+from fedshift.spec.resolve import complete, resolve_division
 from fedshift.testing.toys import spec
 from tests.conftest import ROOT
 from tests.data.conftest import plant

@@ -17,7 +17,7 @@ from fedshift.doctor import cluster, data, machine, services
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 

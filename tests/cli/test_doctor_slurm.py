@@ -9,7 +9,7 @@ import pytest
 from fedshift.doctor import cluster as slurm_cluster
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import cluster  # noqa: F401  a fixture
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 import fedshift
-from fedshift import registry
 from fedshift.cli import VERBS, main
+from fedshift.common import registry
 
 CLI = Path(fedshift.__file__).parent / "cli"
 

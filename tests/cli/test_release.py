@@ -8,9 +8,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from fedshift.cli import main
-from fedshift.files import write_json
-from fedshift.lock import holder, locked
-from fedshift.rundir import RunDirectory
+from fedshift.common.files import write_json
+from fedshift.common.lock import holder, locked
+from fedshift.storage.rundir import RunDirectory
 
 GONE = {"host": "a-machine-that-is-gone", "pid": 12, "born": "1", "job": None}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.registry import names
-from fedshift.workspace import Workspace
+from fedshift.common.registry import names
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
 

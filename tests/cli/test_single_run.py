@@ -16,8 +16,8 @@ import pytest
 import fedshift
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.quantities.select import selected
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
 from tests.verbs import done, refused
 from tests.verbs import fedshift as called

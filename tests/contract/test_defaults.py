@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.registry import get, own
+from fedshift.common.registry import get, own
 
 DEFAULTS: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parent / "defaults.yaml").read_text()

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from fedshift.common.registry import get, names
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.loop import Federation
 from fedshift.federation.server import Server
-from fedshift.registry import get, names
 from fedshift.testing.contract.state import same, state_of
 from fedshift.testing.toys import diagnosed, finish, method, small, spec
 

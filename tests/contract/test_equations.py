@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import PACKAGES, get, module, names
 from fedshift.data.partition import divide
-from fedshift.errors import FedshiftError
-from fedshift.registry import PACKAGES, get, module, names
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 from fedshift.testing.toys import finish, images, method, small, spec
 from tests.conftest import ROOT
 from tests.evaluations import test_fedbn as adapting

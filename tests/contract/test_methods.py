@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedshift.registry import names
+from fedshift.common.registry import names
 from fedshift.testing.contract import MethodContract
 from fedshift.testing.toys import method
 

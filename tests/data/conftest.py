@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.datasets.domainnet import CLASSES, DOMAINS
 from fedshift.data.datasets.domainnet10 import TEN
-from fedshift.registry import get
 
 Members = dict[str, bytes]
 WORDS = ("train", "train", "crossval", "test")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.address import Address, address
-from fedshift.errors import FedshiftError
 
 
 def test_a_data_set_and_its_release() -> None:

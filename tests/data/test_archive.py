@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data import archive as module
 from fedshift.data.archive import unpack
-from fedshift.errors import FedshiftError
 from tests.data.server import tarred, zipped
 
 

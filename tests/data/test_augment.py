@@ -11,9 +11,9 @@ from scipy.stats import ks_2samp
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as V
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data import augment as A
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.errors import FedshiftError
 
 
 @pytest.fixture(autouse=True, scope="module")

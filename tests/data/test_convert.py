@@ -11,15 +11,15 @@ import pytest
 import torch
 from PIL import Image
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import manifest, verify, write_manifest
-from fedshift.errors import FedshiftError
 from fedshift.spec import Prepare
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.data.miniatures import FOLDERS, Layout
 from tests.data.test_miniatures import spec_of

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, names
 from fedshift.data.datasets.domainnet import CLASSES, DOMAINS, DomainNet
 from fedshift.data.datasets.domainnet10 import TEN
 from fedshift.data.datasets.mini_domainnet import MiniDomainNet
 from fedshift.data.datasets.vlcs import VLCS
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, read_lists
-from fedshift.errors import FedshiftError
-from fedshift.registry import get, names
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.data.miniatures import Members, official, spread, vlcs_dassl
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
 from fedshift.data.verify import verify
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
 from tests.data.server import Server, tarred, zipped
 

@@ -20,7 +20,7 @@ from fedshift.data.prepare import load_prepared
 from fedshift.identity import prepared_name
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.verbs import done, fedshift, refused
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedshift.data.datasets.folder import Folder
 from fedshift.data.prepare import load_prepared
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.verbs import done, fedshift, refused
 

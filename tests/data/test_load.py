@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
-from fedshift.errors import FedshiftError
 from fedshift.experiments.task import Task
-from fedshift.files import sha256
 from fedshift.identity import identify, prepared_name, rendered_name, run_name
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.evaluate import evaluate
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests.data.opened import opened
 
 CPU = torch.device("cpu")

@@ -11,18 +11,18 @@ import pandas as pd
 import pytest
 import torch
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.dataset import Archive
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.verify import verify, write_manifest
-from fedshift.errors import FedshiftError
 from fedshift.identity import identify, run_name
-from fedshift.registry import get
-from fedshift.resolve import resolve
 from fedshift.spec import Prepare, RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests.data.miniatures import LAYOUTS, Layout, Members, official
 from tests.data.server import Server, zipped
 

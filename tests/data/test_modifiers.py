@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from tests.data.divisions import SCHEMES, SMALL, division
 from tests.data.test_partition import PACS
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.columns import columns_hash, read_columns
 from fedshift.data.dataset import rows
 from fedshift.data.partition import divide, load_partition, partition, partition_hash
 from fedshift.data.partitions.domains_per_client import count_parts, deal
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.scheme import generator, permutation
-from fedshift.errors import FedshiftError
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec, parse
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.reference import Reference
 
 REFERENCE = Reference("hfedf.json")

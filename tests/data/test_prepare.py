@@ -18,6 +18,8 @@ import pytest
 import torch
 from PIL import Image
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data import decode
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.columns import write_columns
@@ -26,12 +28,10 @@ from fedshift.data.load import mapped
 from fedshift.data.plots import plot_domains
 from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
-from fedshift.errors import FedshiftError
 from fedshift.federation.samples import Samples
 from fedshift.identity import prepared_name
-from fedshift.registry import get
 from fedshift.spec import Prepare, Source
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.conftest import draw, plant
 
@@ -182,7 +182,7 @@ import sys
 from pathlib import Path
 from fedshift.data import decode, prepare
 from fedshift.spec import Prepare
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 
 decode.CHUNK, decode.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0

@@ -20,7 +20,7 @@ from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide
 from fedshift.data.prepare import load_prepared
 from fedshift.data.verify import stamp_path, verify
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.test_partition import make_spec
 from tests.verbs import done, fedshift, refused

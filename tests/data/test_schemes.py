@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.columns import columns_hash
 from fedshift.data.partitions.heterogeneous import owners
 from fedshift.data.plots import plot_partition
 from fedshift.data.scheme import generator, uniform
-from fedshift.errors import FedshiftError
 from tests.data.divisions import SCHEMES, SMALL, division, held
 from tests.data.test_partition import PACS, make_index
 

@@ -9,7 +9,7 @@ from fedshift.data.prepare import prepare
 from fedshift.data.state import State, partitions, states
 from fedshift.data.verify import verify, write_manifest
 from fedshift.spec import Prepare
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.cli.test_data_verbs import call
 from tests.data.conftest import plant
 from tests.data.test_partition import make_spec

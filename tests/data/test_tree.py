@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image, UnidentifiedImageError
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.datasets.folder import Folder
 from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
 from fedshift.data.datasets.pacs import PACS
-from fedshift.errors import FedshiftError
 from tests.data.conftest import draw, plant
 
 

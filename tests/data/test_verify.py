@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
 from fedshift.data.verify import manifest, stamp_path, verified, verify, write_manifest
-from fedshift.errors import FedshiftError
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
 

@@ -18,13 +18,13 @@ from fedshift.data.prepare import load_index
 from fedshift.evaluations._adaptation import Images
 from fedshift.evaluations.base import read
 from fedshift.identity import identify, partition_name, prepared_name, run_name
-from fedshift.resolve import resolve
-from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests.conftest import clone
 from tests.verbs import done, fedshift, refused
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, names
 from fedshift.evaluations.base import Evaluation, Trained
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS
-from fedshift.registry import get, names
-from fedshift.resolve import params
-from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
+from fedshift.storage.rundir import RunDirectory
 from fedshift.testing.toys import finish, method, small, spec
 from fedshift.training import weights
 

@@ -14,12 +14,12 @@ import yaml
 from fedshift.analysis.collection.evaluated import evaluated
 from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.metrics.base import as_array
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_json
 from fedshift.evaluations.base import read
 from fedshift.experiments import task
-from fedshift.files import write_json
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import clone
 from tests.verbs import done, fedshift, refused
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.evaluations import fdse
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.models.layers.dse import DSEBlock
-from fedshift.registry import get
 from fedshift.testing.toys import method
 from tests.evaluations.test_fedbn import adaptation, images, network
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import Adaptation
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, initial
-from fedshift.registry import get
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 from fedshift.testing.toys import Normed, method
 from tests.reference import Reference
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.evaluations.attention import thumbnail
 from fedshift.evaluations.base import Trained
 from fedshift.evaluations.filters import cut, gradients
 from fedshift.models.base import Model
 from fedshift.models.layers.attention import itself
-from fedshift.registry import get
 from fedshift.testing.toys import spec
 from tests.evaluations.test_contract import restored, table
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.evaluations.activations import divergences
 from fedshift.evaluations.base import Kept, Trained
 from fedshift.evaluations.cka import linear_cka
@@ -22,7 +23,6 @@ from fedshift.evaluations.distances import distances
 from fedshift.evaluations.spread import spread
 from fedshift.federation.layout import Layout
 from fedshift.federation.samples import Samples
-from fedshift.registry import get
 from fedshift.testing.toys import spec
 from tests.evaluations.test_contract import restored, table
 

@@ -17,7 +17,7 @@ from fedshift.experiments.protocols import merge
 from fedshift.experiments.task import Task
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 

@@ -20,8 +20,8 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Optimizer
 from fedshift.methods.fedavg import FedAvg
 from fedshift.spec import RunSpec
+from fedshift.storage.workspace import Workspace
 from fedshift.training.assemble import assemble
-from fedshift.workspace import Workspace
 
 SMALL: dict[str, Any] = {
     "data": {"dataset": "digits", "prepare": {"px": 32}, "input_px": 32},

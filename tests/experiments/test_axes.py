@@ -16,12 +16,12 @@ from fedshift.analysis.drawing import static
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.quantities.select import curves
 from fedshift.analysis.quantities.values import reported
+from fedshift.common.registry import get
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.planning import planfile
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
 from tests.verbs import done, fedshift, refused
 

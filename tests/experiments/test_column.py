@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import Column, column, recorded
 
 

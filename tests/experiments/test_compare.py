@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import names
 from fedshift.data.address import Address, address
 from fedshift.data.fetch import fetch
-from fedshift.errors import FedshiftError
 from fedshift.experiments.compare import declaration, rows, write
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.registry import names
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.conftest import plant
 from tests.verbs import done, fedshift, refused

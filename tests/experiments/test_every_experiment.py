@@ -12,7 +12,7 @@ from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.collection.collect import collect
 from fedshift.experiments.column import column
 from fedshift.experiments.load import available
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 ROW = re.compile(r"^\|[^|]*\| `([\w/]+)` \| (\d+) \|$", re.MULTILINE)

@@ -13,8 +13,8 @@ from fedshift.experiments.load import load
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 from tests.verbs import fedshift, refused
 
 TINY: dict[str, Any] = {

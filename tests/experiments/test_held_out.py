@@ -14,20 +14,20 @@ import yaml
 from fedshift import identity
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.tables import write
+from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
-from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.identity import prepared_name, run_name
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import spec
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 
 torch.set_num_threads(1)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.schema import Experiment
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 

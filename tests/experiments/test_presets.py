@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments import load
 from fedshift.spec import Model
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.experiments.played import SMALL, declared
 

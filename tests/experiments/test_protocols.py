@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from fedshift.common.registry import own
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
 from fedshift.experiments import load
 from fedshift.federation.loop import Federation
 from fedshift.identity import prepared_name
-from fedshift.registry import own
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.experiments.played import SMALL, declared, play
 

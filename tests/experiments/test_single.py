@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.single import Single, spec_of
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 WORKSPACE = Workspace(ROOT)

@@ -6,7 +6,7 @@ import pytest
 
 from fedshift.experiments import load
 from fedshift.experiments.sources import beside, headline, settings
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 

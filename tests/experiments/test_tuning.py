@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.choice import Choice, Chosen, key_of
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load, protocol, trials
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import Trial, check_places, place, stage, unequal
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 WORKSPACE = Workspace(ROOT)

@@ -12,7 +12,7 @@ from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 

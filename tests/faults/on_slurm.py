@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from fedshift.lock import holder
+from fedshift.common.lock import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 from tests.faults.strikes import kill

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from fedshift.files import write_text
+from fedshift.common.files import write_text
 from tests.faults.processes import until
 from tests.faults.scene import Missed, Scene
 from tests.faults.strikes import logged, stop_pack

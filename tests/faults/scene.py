@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from fedshift.lock import alive, holder
+from fedshift.common.lock import alive, holder
 from fedshift.planning import planfile
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.lock import alive
+from fedshift.common.lock import alive
 from tests.faults.processes import until
 from tests.faults.scene import Missed, Scene, Victim
 

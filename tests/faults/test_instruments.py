@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.errors import FedshiftError
-from fedshift.files import write_text
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_text
 from tests.faults.disk import mounted, why_none
 from tests.faults.processes import end_all, of_folder, until
 from tests.faults.writers import Writers

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get, names
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.registry import get, names
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
 
 AVERAGING = [name for name in names("methods") if get("methods", name).aggregate is Method.aggregate]

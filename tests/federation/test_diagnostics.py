@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.tensors import read_tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic, Owner
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message
-from fedshift.tensors import read_tensors
 from fedshift.testing.toys import diagnosed, finish, method, quadratics
 
 LAYERS = 1  # of the toy network

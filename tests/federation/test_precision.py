@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation import precision
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method

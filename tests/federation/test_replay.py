@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.registry import get
 from fedshift.federation.loop import Federation
-from fedshift.registry import get
 from fedshift.testing.toys import finish, images, method, spec
 from tests.methods.plain import (
     Doubles,

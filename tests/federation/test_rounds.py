@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.federation import checkpoint, loop
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
@@ -19,7 +20,6 @@ from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
-from fedshift.registry import get
 from fedshift.testing.toys import finish, images, method, quadratics, small, spec
 
 BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())

@@ -14,10 +14,10 @@ from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.federation import samples as module
 from fedshift.federation.samples import AHEAD, Batch, Samples
-from fedshift.resolve import resolve
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.training.assemble import assemble
-from fedshift.workspace import Workspace
 
 PARTS = torch.arange(40).flip(0).split(4)
 

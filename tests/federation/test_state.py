@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fedshift.common.registry import get, names
 from fedshift.federation.aggregate import mean
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
-from fedshift.registry import get, names
 from fedshift.testing.spies import aliased
 from fedshift.testing.toys import finish, images, method, small, spec
 

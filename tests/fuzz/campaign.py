@@ -20,8 +20,8 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from tests.fuzz.plays import PLAYS, Ground
 from tests.fuzz.strategies import CASES
 

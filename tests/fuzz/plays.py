@@ -15,20 +15,20 @@ import pandas as pd
 from PIL import Image
 
 from fedshift.cli.plan import read_request
+from fedshift.common.download import download
+from fedshift.common.files import sha256
 from fedshift.data.archive import unpack
 from fedshift.data.dataset import rows
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import divide
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import verify
-from fedshift.download import download
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.files import sha256
 from fedshift.planning.cluster import PATH, Cluster
-from fedshift.resolve import resolve_division
 from fedshift.spec import Division, Prepare, closed
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import resolve_division
+from fedshift.storage.workspace import Workspace
 from tests.data.server import Server, serving
 from tests.fuzz.strategies import EXPERIMENT, PARAMS, REPOSITORY
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.methods import fdse
-from fedshift.registry import get
 from fedshift.testing.toys import finish, method, spec
 
 RUN = spec(local={"batch": 8, "lr": 0.1}, federation={"rounds": 2})

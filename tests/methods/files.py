@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fedshift.registry import own
+from fedshift.common.registry import own
 
 HERE = Path(__file__).parent
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.registry import get
 from fedshift.federation.batches import participants, schedule
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.registry import get
 from fedshift.spec import RunSpec
 from fedshift.testing.toys import SIZES as SPLITS
 from fedshift.testing.toys import Floats, finish, images

@@ -14,20 +14,20 @@ import torch
 
 from fedshift import identity
 from fedshift.build import rendering_of
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256_file
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.data.rendered import load_rendered
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256_file
 from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.weights import FOLDER
+from fedshift.storage.workspace import Workspace
 from fedshift.testing import spies, toys
 from fedshift.training.assemble import assemble
-from fedshift.weights import FOLDER
-from fedshift.workspace import Workspace
 from tests.reference import Reference
 
 # SHA-256 of the files of pytorch-AdaIN's release v0.0.0

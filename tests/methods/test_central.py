@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fedshift.common.registry import get
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
-from fedshift.registry import get
 from fedshift.testing.toys import SIZES, finish, images, method, quadratics, small, spec
 
 PLACE = [1.0, 2.0], [0.0, 3.0], 1.0, 0.1  # h, c, start, rate

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.registry import get
 from fedshift.methods import dsu as module
 from fedshift.methods.dsu import Uncertainty, dsu
 from fedshift.models.layers.style import style
-from fedshift.registry import get
 from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 

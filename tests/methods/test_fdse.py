@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.methods._fdse_aggregation import consensus, similarity
 from fedshift.methods._fdse_consistency import consistency, depth_weights, moments, running
 from fedshift.methods._min_norm import min_norm

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
 from fedshift.methods.fdse import FDSE
 from fedshift.testing.toys import finish, method, small, spec

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.federation import loop
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods import fdse
 from fedshift.methods._fdse_aggregation import consensus, similarity
-from fedshift.registry import get
 from fedshift.testing.toys import finish, method, small
 from tests.methods.fdse_toys import RUN, alexnet, spied
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from fedshift.common.registry import get
 from fedshift.federation.loop import Federation
-from fedshift.registry import get
 from fedshift.testing.toys import finish, images, method, small, spec
 from tests.methods.fdse_toys import RUN, spied
 from tests.tolerance import assert_rounded

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.registry import get
 from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.layers.dse import DSEBlock
-from fedshift.registry import get
 from fedshift.testing.toys import finish, method, small, spec
 
 

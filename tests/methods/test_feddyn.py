@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.methods.feddyn import next_model
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.federation import loop
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.methods import fedfa as module
 from fedshift.methods.fedfa import FFA, augmented, over_clients, running_mean, share
 from fedshift.models.layers.style import Style, style
-from fedshift.registry import get
 from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedshift.common.registry import get
 from fedshift.data.load import load as load_data
 from fedshift.data.partition import partition
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
-from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.spies import recorded
 from fedshift.testing.toys import finish
 from fedshift.training.assemble import assemble
-from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 PACS = {"photo": [4, 5, 6], "art_painting": [0, 1, 6], "cartoon": [3, 4, 6], "sketch": [1, 2, 3]}

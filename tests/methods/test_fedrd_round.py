@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
-from fedshift.registry import get
 from fedshift.testing.spies import recorded, trained
 from fedshift.testing.toys import FEW_SHOT, finish, images, method, small, spec
 from tests.tolerance import assert_rounded

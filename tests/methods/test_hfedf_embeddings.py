@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.rng import generator
@@ -17,8 +18,7 @@ from fedshift.methods import _generated, hfedf
 from fedshift.methods._generated import own_deviation
 from fedshift.methods.hfedf import HFedF
 from fedshift.models.layers.hypernet import generate
-from fedshift.registry import get
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 from fedshift.testing.spies import recorded, turns
 from fedshift.testing.toys import finish, method, small, spec, to_float
 from tests.models.plain import autoencoder

@@ -10,8 +10,8 @@ import yaml
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.loop import Federation
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import finish, method, quadratics, small, spec
-from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 # Three steps of rate .1 a round: client 0 (h 1, c 0) has w -> .729 w, client 1 (h 2, c 3) has its distance 3 - w -> .512 (3 - w).

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.methods.scaffold import control_change, corrected, next_control, next_model
 from fedshift.spec import RunSpec
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec
-from fedshift.workspace import Workspace
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

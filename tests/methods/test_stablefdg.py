@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.models.layers.attention import Highlighter, partners
 from fedshift.models.layers.exploration import explored, information, oversampled
 from fedshift.models.layers.insert import channels
 from fedshift.models.layers.pooling import GlobalAverage
 from fedshift.models.layers.style import Style, adain, style
-from fedshift.registry import get
 from tests.methods.stablefdg_toys import rng
 from tests.reference import Reference
 

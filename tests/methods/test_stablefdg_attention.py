@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.registry import get
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.federation.network import initial
 from fedshift.methods import stablefdg
 from fedshift.models.layers.attention import attention, highlighted, partners
-from fedshift.registry import get
 from fedshift.testing.spies import recorded
 from fedshift.testing.toys import finish, images, method, spec
 from tests.methods.stablefdg_toys import rng

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from fedshift.common.registry import get
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import initial
-from fedshift.registry import get
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import finish, images, method, small, spec
-from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 from tests.methods.stablefdg_toys import cost
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from fedshift.analysis.layout.page import piped
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.experiments.load import available
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.miniatures.play import Played, play
 from tests.miniatures.world import world
 from tests.mutants.score import commit, machine

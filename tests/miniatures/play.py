@@ -11,7 +11,7 @@ from typing import NamedTuple
 import yaml
 
 from fedshift.planning import planfile
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 from tests.workflow.checkout import Checkout
 
 # Runs in the copy, by its code. One process trains all packs but the last, which is left to snakemake, for a start of Python and torch
@@ -27,7 +27,7 @@ from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.spec import RunSpec
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 workspace = Workspace(Path())
 request = read_request(workspace, ())

@@ -11,7 +11,7 @@ import pytest
 
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.miniatures.campaign import PAGE
 from tests.miniatures.play import play
 from tests.miniatures.world import world

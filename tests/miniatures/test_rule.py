@@ -9,7 +9,7 @@ import pytest
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.miniatures import rule
 from tests.miniatures.world import world
 from tests.workflow.checkout import REPOSITORY

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from fedshift.common.files import write_text
+from fedshift.common.registry import get, own
 from fedshift.experiments.load import available, read
-from fedshift.files import write_text
-from fedshift.registry import get, own
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.miniatures import rule
 from tests.workflow.checkout import REPOSITORY, Checkout
 

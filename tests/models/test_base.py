@@ -7,8 +7,8 @@ import contextlib
 import pytest
 import torch
 
-from fedshift import registry
-from fedshift.errors import FedshiftError
+from fedshift.common import registry
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.network import Network, initial
 from fedshift.models.base import Model
 from fedshift.testing.spies import aliased

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift import registry
-from fedshift.errors import FedshiftError
+from fedshift.common import registry
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.testing.toys import method

@@ -10,7 +10,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from fedshift import registry
+from fedshift.common import registry
 from fedshift.models.layers.dse import Decomposition, decompose
 from tests.models import plain
 

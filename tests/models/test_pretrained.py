@@ -10,20 +10,20 @@ import torchvision
 from torch import Tensor
 from torchvision.models.vgg import cfgs, make_layers
 
-from fedshift import registry
+from fedshift.common import registry
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256_file
 from fedshift.data.load import load
 from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
 from fedshift.federation.network import initial
-from fedshift.files import sha256_file
 from fedshift.identity import digest
 from fedshift.models.base import Model
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.weights import of_model
+from fedshift.storage.workspace import Workspace
 from fedshift.training.assemble import assemble
 from fedshift.training.pretrained import read
-from fedshift.weights import of_model
-from fedshift.workspace import Workspace
 
 PUBLISHED = [name for name in registry.names("models") if registry.get("models", name).weights]
 

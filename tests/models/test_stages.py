@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.models.base import Model
-from fedshift.registry import get
-from fedshift.resolve import params, resolve
+from fedshift.spec.resolve import params, resolve
 from fedshift.testing.toys import spec
 
 PX = {"vit_small": 256}

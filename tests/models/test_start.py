@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedshift import registry
+from fedshift.common import registry
 from fedshift.federation.network import initial
 from tests.models.test_forward import SIDES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.files import write_json
+from fedshift.common.files import write_json
 from fedshift.planning.planfile import Run
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 ONE = """\

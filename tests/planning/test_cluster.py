@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.planning.cluster import PATH, Cluster
 from tests.conftest import ROOT
 

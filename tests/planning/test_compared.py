@@ -11,7 +11,7 @@ from fedshift.planning import planfile
 from fedshift.planning.compared import compared
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 REAL = Workspace(ROOT)

@@ -9,17 +9,17 @@ import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
+from fedshift.common.files import write_json
 from fedshift.data.partition import partition
-from fedshift.files import write_json
 from fedshift.planning import planfile
 from fedshift.planning.costs import Cost, cost, counts
 from fedshift.planning.plan import plan
 from fedshift.planning.rates import factors, measured, speed
 from fedshift.planning.request import Request
-from fedshift.resolve import resolve
 from fedshift.spec import Method, RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 
 
 def test_cost_by_hand(workspace: Workspace) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fedshift.build import model_of
+from fedshift.common.tensors import read_tensors
 from fedshift.federation.checkpoint import save
 from fedshift.planning.footprint import Footprint, footprint, taking_part
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
-from fedshift.tensors import read_tensors
+from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
 
 MESSAGES = (

@@ -10,7 +10,7 @@ from fedshift.cli import main
 from fedshift.planning import job, planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.planning.conftest import ONE
 
 

@@ -15,15 +15,15 @@ from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.cli.status import describe
-from fedshift.files import sha256, write_bytes, write_json
-from fedshift.packstamp import forget_failures
+from fedshift.common.files import sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
 from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.packstamp import forget_failures
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 from tests.planning.conftest import ONE, TWO, finish
 
 

@@ -13,10 +13,10 @@ from fedshift.federation.launches import Count
 from fedshift.planning.network import plain_macs, plain_step
 from fedshift.planning.rates import factor, factors, image_seconds, measured, speed
 from fedshift.planning.roofline import Device, seconds
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
-from fedshift.workspace import Workspace
 from tests.conftest import ROOT
 
 HEADER = "model,input_px,device,precision,images_per_second,source\n"

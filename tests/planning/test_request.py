@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.planning.request import Request
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 SHIPPED = yaml.safe_load((ROOT / "params.yaml").read_text())

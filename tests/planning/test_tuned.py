@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from fedshift.analysis.collection.uses import UNKNOWN, planned
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.choice import Choice, Chosen
 from fedshift.experiments.load import load
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan, specs
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from safetensors.numpy import load_file
 
-from fedshift.files import sha256
+from fedshift.common.files import sha256
 
 
 def weights(run: Path) -> dict[str, str]:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedshift.common.lock import holder
 from fedshift.doctor import cluster as doctor
-from fedshift.lock import holder
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.faults.processes import end_all, until
 from tests.slurm.accounting import ACCOUNT, Accounted, require_accounting
 from tests.slurm.cgroup import why_none

@@ -11,7 +11,7 @@ import pytest
 
 from fedshift.doctor import cluster as doctor
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.faults.processes import end_all
 from tests.slurm.cluster import Cluster, running
 from tests.slurm.results import finished

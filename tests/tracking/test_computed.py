@@ -11,10 +11,10 @@ import yaml
 from fedshift.cli.track import _metrics
 from fedshift.federation import checkpoint
 from fedshift.planning.planfile import Cell, Run
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import method, small, spec
 from fedshift.tracking.followed import followed
 from fedshift.tracking.publish import Follower
-from fedshift.workspace import Workspace
 from tests.tracking.conftest import stored
 
 

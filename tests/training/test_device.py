@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.training.device import PRETEND, device, require
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

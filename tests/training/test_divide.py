@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
+from fedshift.common.files import locked
 from fedshift.data.partition import partition
 from fedshift.experiments.load import read
-from fedshift.files import locked
-from fedshift.resolve import resolve_division
 from fedshift.spec import Division
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import resolve_division
+from fedshift.storage.workspace import Workspace
 
 
 def test_who_asks_while_another_makes_it_waits_and_takes_that_one(project: Path, tmp_path: Path) -> None:

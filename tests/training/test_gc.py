@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedshift.files import write_json
-from fedshift.lock import locked
+from fedshift.common.files import write_json
+from fedshift.common.lock import locked
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.verbs import done, fedshift
 
 EXPERIMENT = {

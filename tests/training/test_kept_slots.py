@@ -14,14 +14,14 @@ from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.identity import identify, run_name
 from fedshift.models.layers.hypernet import generate
-from fedshift.resolve import resolve
-from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import resolve
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 
 CPU = torch.device("cpu")
 

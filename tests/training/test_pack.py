@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import lock
+from fedshift.common import lock
 from fedshift.planning.planfile import Run
+from fedshift.storage.workspace import Workspace
 from fedshift.training import pack
-from fedshift.workspace import Workspace
 
 
 def run_of(name: str) -> Run:

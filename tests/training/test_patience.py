@@ -13,12 +13,12 @@ from fedshift.data.partition import partition
 from fedshift.experiments.task import KEPT
 from fedshift.federation.loop import Federation
 from fedshift.identity import identify, run_name
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training import run as training
 from fedshift.training.run import Machine, train
 from fedshift.training.weights import round_of
-from fedshift.workspace import Workspace
 
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedshift.common.registry import get, names
 from fedshift.data.partition import partition
 from fedshift.identity import identify, run_name
-from fedshift.registry import get, names
-from fedshift.resolve import complete, resolve
 from fedshift.spec import parse
+from fedshift.spec.resolve import complete, resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 
 
 def test_parameters_at_their_default_are_in_the_runs_directory(project: Path) -> None:

@@ -18,13 +18,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
 from fedshift.identity import identify, run_name
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import resolve
+from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
 from tests import killed
 from tests.conftest import ROOT
 

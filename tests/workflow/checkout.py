@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("src", "workflow", "profiles", "slurm", "reference", "benchmarks", "Snakefile")

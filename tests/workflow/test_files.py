@@ -13,7 +13,7 @@ import yaml
 
 from fedshift.experiments.load import load
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 from tests.workflow.conftest import FIRST

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.verbs import done, fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 

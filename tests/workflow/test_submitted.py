@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 

@@ -19,7 +19,7 @@ import pytest
 from fedshift.experiments.choice import read
 from fedshift.planning import planfile
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -68,7 +68,7 @@ from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 from fedshift.training.run import Machine, train
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 workspace = Workspace(Path())
 path = plan(workspace, Request(("tuned",)))

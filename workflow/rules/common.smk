@@ -13,14 +13,14 @@ from snakemake.exceptions import WorkflowError
 
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
-from fedshift.errors import FedshiftError
-from fedshift.files import date_today, is_whole, sha256
-from fedshift.packstamp import stamp_finished
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import date_today, is_whole, sha256
+from fedshift.storage.packstamp import stamp_finished
 from fedshift.planning import hashes, job, planfile
 from fedshift.planning.attempts import Attempts, evaluations_of
 from fedshift.planning.cluster import Cluster, most_minutes
 from fedshift.planning.request import Request
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in which they run
 # Jobs say `python`: the interpreter that runs this, with the sources beside this. Its path is in no rule, so that another one

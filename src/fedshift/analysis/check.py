@@ -14,8 +14,8 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import CHANCE
 from fedshift.analysis.collection.records import batches
 from fedshift.analysis.quantities.select import selected
-from fedshift.files import write_json
-from fedshift.workspace import Workspace
+from fedshift.common.files import write_json
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

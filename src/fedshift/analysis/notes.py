@@ -11,9 +11,9 @@ from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN
 from fedshift.analysis.collection.records import whole_runs
+from fedshift.common.registry import get, title
 from fedshift.experiments.column import recorded
 from fedshift.experiments.quantity import DEFAULT, quantity
-from fedshift.registry import get, title
 
 RULES = {
     "last": "the last round",

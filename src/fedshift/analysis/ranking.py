@@ -21,10 +21,10 @@ from scipy import stats
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.layout.page import csv, piped
 from fedshift.analysis.quantities.select import selected
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_text
+from fedshift.common.registry import get
 from fedshift.experiments.quantity import quantity
-from fedshift.files import write_text
-from fedshift.registry import get
 
 DRAWS = 2_000  # of the bootstrap
 COLUMNS = ["method", "rank", "iqm", "low", "high", "improvement"]

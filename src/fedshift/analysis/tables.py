@@ -25,16 +25,16 @@ from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
+from fedshift.common.files import write_text
+from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.table import METRIC, Table
 from fedshift.experiments.uneven import AVERAGE, marked
-from fedshift.files import write_text
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 EXACT = 12  # decimals, beyond which a difference is rounding
 

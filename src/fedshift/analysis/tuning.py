@@ -20,15 +20,15 @@ from fedshift.analysis.collection.uses import choice_now
 from fedshift.analysis.layout.page import piped
 from fedshift.analysis.quantities.select import aggregated, named
 from fedshift.analysis.quantities.select import choose as choose_round
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json, write_text
 from fedshift.experiments.choice import Choice, Chosen, path_of, stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.quantity import DEFAULT
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import Trial, place
-from fedshift.files import canonical_json, write_text
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 VALIDATION = "val"
 

@@ -14,9 +14,9 @@ from fedshift.api.runs import Run, Select
 from fedshift.evaluations.base import read
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.task import Images, Task
+from fedshift.storage.workspace import Workspace
 from fedshift.training import evaluate as evaluation_of
 from fedshift.training.device import device as device_of
-from fedshift.workspace import Workspace
 
 
 def evaluate(

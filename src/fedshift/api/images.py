@@ -16,8 +16,8 @@ from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.identity import partition_name
+from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import images, provide
-from fedshift.workspace import Workspace
 
 
 @dataclass(frozen=True)

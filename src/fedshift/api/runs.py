@@ -11,18 +11,18 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.address import address
-from fedshift.errors import FedshiftError
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.identity import identify, run_name
-from fedshift.rundir import RunDirectory, State
 from fedshift.spec import RunSpec, parse
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import Workspace
 from fedshift.tracking.points import points
 from fedshift.training import run as training
 from fedshift.training.bar import watched
 from fedshift.training.device import device as device_of
 from fedshift.training.provide import provide
-from fedshift.workspace import Workspace
 
 Select = Literal["last", "best_first", "best_later"]
 

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
 from fedshift.identity import Identity, digest_under, run_name, versions
-from fedshift.rundir import RunDirectory
 from fedshift.spec import RunSpec, parse
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 
 SCHEMAS = {METRICS: SCHEMA, STATISTICS: OF_STATISTICS, DIAGNOSTICS: OF_DIAGNOSTICS}
 SUMMARY_KEYS = {

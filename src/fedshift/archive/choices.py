@@ -18,12 +18,12 @@ from typing import Any
 
 from pydantic import Field
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json, sha256, write_bytes
 from fedshift.experiments.choice import Choice, Chosen, key_of, path_of
 from fedshift.experiments.choice import read as read_choice
-from fedshift.files import canonical_json, sha256, write_bytes
 from fedshift.spec.block import Closed, closed
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 FORMAT = 1
 NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{12})\.json")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.machine import MachineClass
 from fedshift.federation.records import MEASURED
-from fedshift.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory
 
 # Points between instruction sets that docs/runs.md measured of one seed (59.7, 60.5 and 55.9), rounded up.
 NOISE = 5.0

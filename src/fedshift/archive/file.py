@@ -19,11 +19,11 @@ from typing import Any
 from pydantic import Field
 
 from fedshift.archive.machine import MachineClass
-from fedshift.errors import FedshiftError
-from fedshift.files import canonical_json, sha256
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json, sha256
 from fedshift.identity import Versions
-from fedshift.rundir import RunDirectory, Summary
 from fedshift.spec.block import Closed, closed
+from fedshift.storage.rundir import RunDirectory, Summary
 
 FORMAT = 1
 INDEX = "archive.json"

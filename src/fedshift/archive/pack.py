@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 
 from fedshift.archive import file
 from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.identity import Identity, digest_under, run_name, versions
-from fedshift.rundir import RunDirectory, Summary
 from fedshift.spec import parse
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.workspace import Workspace
 
 LARGE = 100_000  # bytes; docs/archive.md says what runs have
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived, read
 from fedshift.archive.pack import pack
-from fedshift.files import built_once, write_bytes
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.common.files import built_once, write_bytes
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 
 
 def files(workspace: Workspace) -> list[Archived]:

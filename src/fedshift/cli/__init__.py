@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from fedshift.errors import FedshiftError, nearest
-from fedshift.version import __version__
+from fedshift.common.errors import FedshiftError, nearest
+from fedshift.common.version import __version__
 
 VERBS = {
     "doctor": "Say what this machine and project have, what they lack, and what to do.",
@@ -75,7 +75,7 @@ class Verbs(click.Group):
                 click.echo(f"  {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True)
             ctx.exit(2)
         except OSError as error:
-            from fedshift.files import cure_of
+            from fedshift.common.files import cure_of
 
             if not (mend := cure_of(error)):
                 raise
@@ -94,6 +94,6 @@ class Verbs(click.Group):
 @click.pass_context
 def main(ctx: click.Context, root: Path) -> None:
     """Federated learning under domain shift: published experiments beside their printed numbers."""
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
     ctx.obj = Workspace(root)

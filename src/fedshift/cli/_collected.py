@@ -5,8 +5,8 @@ from __future__ import annotations
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.cli.plan import read_request
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:

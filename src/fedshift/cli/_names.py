@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 Names = Callable[[Workspace], Iterable[str]]
@@ -27,7 +27,7 @@ def registered(kind: str) -> Names:
     """All names of a kind (`fedshift list`)."""
 
     def names(workspace: Workspace) -> Iterable[str]:
-        from fedshift import registry
+        from fedshift.common import registry
 
         return registry.names(kind)
 
@@ -47,7 +47,7 @@ def experiments_and_methods(workspace: Workspace) -> list[str]:
 
 def domains(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """The domains of the data set that `--data` names."""
-    from fedshift.registry import get, names
+    from fedshift.common.registry import get, names
 
     dataset = str(context.params.get("data") or "").partition(":")[0]
     known: tuple[str, ...] = get("datasets", dataset).domains if dataset in names("datasets") else ()

@@ -22,9 +22,9 @@ from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.planfile import Run
 from fedshift.planning.rates import speed
 from fedshift.planning.request import Request
-from fedshift.rundir import State
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 
 def _rows(workspace: Workspace, path: Path, request: Request) -> list[tuple[str, list[Run]]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 plan_option = click.option(
     "--plan",

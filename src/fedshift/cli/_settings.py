@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:

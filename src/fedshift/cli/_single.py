@@ -14,8 +14,8 @@ from fedshift.api import run as train
 from fedshift.cli._settings import parsed
 from fedshift.experiments.load import protocol
 from fedshift.experiments.single import PROTOCOL
+from fedshift.storage.workspace import Workspace
 from fedshift.training.stop import interruptible
-from fedshift.workspace import Workspace
 
 STOPPED = 130  # as a shell has it after Ctrl-C
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedshift.cli._planned import unchanged
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json
 from fedshift.experiments.expand import evaluations
 from fedshift.experiments.task import Images, Task
-from fedshift.files import canonical_json
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     from fedshift.analysis.collection.uses import Use

@@ -8,9 +8,9 @@ import click
 
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
-from fedshift.errors import FedshiftError
-from fedshift.rundir import RunDirectory, State
-from fedshift.workspace import TUNING, Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 @click.command

@@ -7,7 +7,7 @@ import click
 from fedshift.analysis.check import Comparison, check, diverged, write
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import complete, experiments
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

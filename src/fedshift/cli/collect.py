@@ -12,7 +12,7 @@ from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.planning import planfile
 from fedshift.planning.request import Request
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 @click.command

@@ -9,7 +9,7 @@ import click
 
 from fedshift.cli._names import complete, registered
 from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

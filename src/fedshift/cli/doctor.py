@@ -9,7 +9,7 @@ import click
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
 from fedshift.doctor import examine
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red")}
 

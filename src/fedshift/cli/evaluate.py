@@ -11,12 +11,12 @@ from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import device_option, plan_option, threads_option
 from fedshift.cli._settings import parsed
 from fedshift.cli.plan import read_request, rerun_option
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
 from fedshift.planning.attempts import attempt, evaluations_of, terminable
-from fedshift.rundir import RunDirectory, State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     import torch
@@ -129,8 +129,8 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
 
 def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
     """Compute tasks of one finished run, and print a line of each result."""
+    from fedshift.common.registry import get
     from fedshift.evaluations.base import read
-    from fedshift.registry import get
     from fedshift.training.evaluate import evaluate
 
     _divide(RunDirectory(run), workspace)

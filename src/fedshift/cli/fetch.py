@@ -10,7 +10,7 @@ import click
 from fedshift.cli._names import complete, registered
 
 if TYPE_CHECKING:
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
 
 @click.command("fetch")
@@ -93,7 +93,7 @@ def _weights(
     """Fetch published weights of the named models, or of those that params.yaml asks for."""
     if release or lists:
         raise click.UsageError("--release and --lists are for data sets.")
-    from fedshift.weights import fetch_weights
+    from fedshift.storage.weights import fetch_weights
 
     fetch_weights(models if models or sources else _needed_models(workspace), sources, say=click.echo)
 

@@ -11,8 +11,8 @@ from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import RERUN
+from fedshift.storage.workspace import Workspace
 from fedshift.training.gc import delete, garbage
-from fedshift.workspace import Workspace
 
 
 @click.command

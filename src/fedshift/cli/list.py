@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import click
 
-from fedshift import registry
 from fedshift.cli._json import echo_json, json_option
+from fedshift.common import registry
 from fedshift.experiments.load import available, load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 KINDS = [*registry.PACKAGES, "experiments"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 KINDS = ("method", "dataset", "experiment", "metric", "figure")
 

@@ -13,7 +13,7 @@ from fedshift.identity import partition_name, prepared_name
 if TYPE_CHECKING:
     from fedshift.planning.planfile import Run
     from fedshift.spec import Division
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
 TOGETHER = "partition.groups: together"
 
@@ -34,8 +34,8 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
     its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
+    from fedshift.common.errors import FedshiftError
     from fedshift.data.partition import sizes, twins
-    from fedshift.errors import FedshiftError
     from fedshift.training.divide import divide
 
     if file is not None and names:
@@ -66,8 +66,8 @@ def named(run: Run) -> str:
 def _by_hand(file: Path) -> Division:
     """The division that a file declares: alone, or as part of a whole run."""
     from fedshift.experiments.load import read
-    from fedshift.resolve import resolve_division
     from fedshift.spec import Division, RunSpec, closed
+    from fedshift.spec.resolve import resolve_division
 
     value = read(file)
     return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
@@ -81,7 +81,7 @@ def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) ->
     import json
 
     from fedshift.cli._planned import required, unchanged
-    from fedshift.errors import unknown
+    from fedshift.common.errors import unknown
     from fedshift.planning import planfile
     from fedshift.spec import parse
 

@@ -8,13 +8,13 @@ import click
 
 from fedshift.cli._json import json_option
 from fedshift.cli._names import complete, experiments
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.load import available, read
-from fedshift.packstamp import forget_failures
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import DEVICES, RERUN, Request
-from fedshift.workspace import Workspace
+from fedshift.storage.packstamp import forget_failures
+from fedshift.storage.workspace import Workspace
 
 rerun_option = click.option(
     "--rerun",

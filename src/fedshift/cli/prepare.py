@@ -11,7 +11,7 @@ from fedshift.cli._names import complete, registered
 from fedshift.cli._planned import plan_option
 
 if TYPE_CHECKING:
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
 
 @click.command
@@ -47,7 +47,7 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
     Raises FedshiftError where the code has changed since.
     """
     from fedshift.cli._planned import required, unchanged
-    from fedshift.errors import unknown
+    from fedshift.common.errors import unknown
     from fedshift.identity import prepared_name
     from fedshift.planning import planfile
     from fedshift.spec import Prepare, Source

@@ -12,8 +12,8 @@ import click
 from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.tuning import choose_again
 from fedshift.cli.plan import read_request
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 STAGES = ("data", "partitions", "train", "tables", "report")
 SHOWN = ("tables", "report")

@@ -6,7 +6,7 @@ import click
 
 from fedshift.cli._collected import collected_or_archived
 from fedshift.experiments.quantity import quantity
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

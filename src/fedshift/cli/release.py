@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from fedshift.errors import FedshiftError
-from fedshift.lock import alive, holder, on_this_host
-from fedshift.rundir import RunDirectory
+from fedshift.common.errors import FedshiftError
+from fedshift.common.lock import alive, holder, on_this_host
+from fedshift.storage.rundir import RunDirectory
 
 
 @click.command

@@ -7,7 +7,7 @@ import click
 from fedshift.analysis import report
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

@@ -9,7 +9,7 @@ import click
 from fedshift.cli._names import complete, domains, experiments_and_methods, registered
 from fedshift.cli._planned import device_option, threads_option
 from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command
@@ -84,8 +84,8 @@ def command(
 def _known(workspace: Workspace, name: str) -> None:
     """Refuse what is no experiment, with the nearest name; of a method say what is lacking."""
     from fedshift.cli.plan import read_request
-    from fedshift.errors import FedshiftError
-    from fedshift.registry import names
+    from fedshift.common.errors import FedshiftError
+    from fedshift.common.registry import names
 
     try:
         read_request(workspace, (name,))

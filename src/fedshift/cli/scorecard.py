@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis.report import scorecard
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

@@ -10,15 +10,15 @@ import click
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
+from fedshift.common.lock import holder
 from fedshift.experiments.choice import stage_of
-from fedshift.lock import holder
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
-from fedshift.rundir import State
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

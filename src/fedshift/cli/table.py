@@ -7,9 +7,9 @@ import click
 from fedshift.analysis import tables
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import complete, experiments
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

@@ -14,14 +14,14 @@ import click
 from tqdm import tqdm
 
 from fedshift.cli.plan import read_request, rerun_option
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.column import recorded
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import quantity
 from fedshift.planning import planfile
 from fedshift.planning.plan import ready
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     from fedshift.tracking.publish import Follower

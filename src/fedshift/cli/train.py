@@ -12,15 +12,15 @@ from pathlib import Path
 import click
 
 from fedshift.cli._planned import device_option, threads_option, unchanged
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.attempts import Attempt, attempt
 from fedshift.planning.planfile import Run
-from fedshift.rundir import State
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 from fedshift.training.gpus import claim
 from fedshift.training.pack import at_once, in_turn
 from fedshift.training.stop import whole
-from fedshift.workspace import Workspace
 
 log = logging.getLogger("fedshift.train")
 PROGRAM = [sys.executable, "-m", "fedshift", "--root"]

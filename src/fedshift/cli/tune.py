@@ -9,7 +9,7 @@ from fedshift.analysis.collection.collected import read
 from fedshift.cli._names import complete, experiments
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command

@@ -9,7 +9,7 @@ import click
 from fedshift.cli._names import complete, registered
 
 if TYPE_CHECKING:
-    from fedshift.workspace import Workspace
+    from fedshift.storage.workspace import Workspace
 
 SHOWN = 5
 
@@ -59,9 +59,9 @@ def _look_alike(workspace: Workspace, name: str, release: str, bits: int) -> Non
     import functools
     import io
 
+    from fedshift.common.files import write_text
+    from fedshift.common.registry import get
     from fedshift.data.near import near_duplicates
-    from fedshift.files import write_text
-    from fedshift.registry import get
 
     dataset, raw = get("datasets", name)(), workspace.raw(name, release)
     pairs = near_duplicates(dataset.paths(raw), functools.partial(dataset.image, raw), bits)

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from fedshift.errors import FedshiftError
-from fedshift.registry import get
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 
 
 class Address(NamedTuple):

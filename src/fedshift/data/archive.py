@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 RATIO = 200  # a tree of images is about as large as its archive; far more is an attack or a mistake
 SMALL = 1 << 30  # bytes that any archive may hold

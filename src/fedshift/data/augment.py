@@ -20,7 +20,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 
 NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),

@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.errors import FedshiftError
-from fedshift.files import atomic_path, canonical_json
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path, canonical_json
 
 KEY = b"fedshift"
 

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Dataset, Release
-from fedshift.errors import FedshiftError
 
 SIDE = 256
 QUALITY = 90

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pandas as pd
 from PIL import Image
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 
 INDEX_TYPES = {
     "path": "str",

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fedshift.common.download import download
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
 from fedshift.data.duplicates import name_warnings
@@ -21,10 +24,7 @@ from fedshift.data.left_out import LeftOut, left_out, unreadable
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
 from fedshift.data.tree import ImageTree
 from fedshift.data.verify import entries, manifest_path, write_manifest
-from fedshift.download import download
-from fedshift.errors import FedshiftError
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 Say = Callable[[str], None]
 NAMED = 20  # classes that a message names one by one

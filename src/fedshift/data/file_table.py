@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedshift.common.files import sha256, sha256_file
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import own_lists
-from fedshift.files import sha256, sha256_file
 
 
 def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:

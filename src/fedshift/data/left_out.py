@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 from tqdm import tqdm
 
-from fedshift.files import read_json, write_json
+from fedshift.common.files import read_json, write_json
 
 CURE = "Give --ignore and --skip-broken again."
 

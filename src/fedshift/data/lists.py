@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedshift.errors import FedshiftError
-from fedshift.files import write_bytes
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_bytes
 
 REFERENCE = Path(__file__).parents[3] / "reference" / "lists"
 WORDS = ("train", "crossval", "val", "test")

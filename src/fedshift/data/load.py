@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedshift.build import rendering_of
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
 from fedshift.data.rendered import load_rendered, render
-from fedshift.errors import FedshiftError
 from fedshift.federation.samples import ClientData
-from fedshift.files import sha256
 from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tqdm import tqdm
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 DISTANCE = 4  # of the 64 bits of a hash that two images may differ in
 Pair = tuple[str, str, int]

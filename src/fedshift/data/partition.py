@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import get
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator
 from fedshift.data.split import Words, official_split, random_split
-from fedshift.errors import FedshiftError, unknown
 from fedshift.identity import partition_name, prepared_name
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import Division, Source
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import params
+from fedshift.storage.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
 CURE = (

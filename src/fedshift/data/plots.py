@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedshift.files import atomic_path
+from fedshift.common.files import atomic_path
 
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart

@@ -25,12 +25,8 @@ import PIL
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from fedshift.data.columns import read_columns, write_columns
-from fedshift.data.dataset import Dataset
-from fedshift.data.decode import Decoder, decode
-from fedshift.data.verify import manifest, verified
-from fedshift.errors import FedshiftError
-from fedshift.files import (
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import (
     built_once,
     canonical_json,
     cure_of,
@@ -40,10 +36,14 @@ from fedshift.files import (
     sha256_file,
     write_json,
 )
+from fedshift.common.registry import get
+from fedshift.data.columns import read_columns, write_columns
+from fedshift.data.dataset import Dataset
+from fedshift.data.decode import Decoder, decode
+from fedshift.data.verify import manifest, verified
 from fedshift.identity import prepared_name
-from fedshift.registry import get
 from fedshift.spec import Prepare, Source
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 SAVE_SECONDS = 2.0
 PROGRESS = "progress.json"

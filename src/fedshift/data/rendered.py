@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import built_once, read_json, sha256, sha256_file, write_json
 from fedshift.data.columns import read_columns, write_columns
-from fedshift.errors import FedshiftError
-from fedshift.files import built_once, read_json, sha256, sha256_file, write_json
 from fedshift.rendering import Rendering
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 
 
 @dataclass(frozen=True)

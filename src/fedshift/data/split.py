@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import permutation
-from fedshift.errors import FedshiftError
 
 Words = NDArray[np.object_]
 OFFICIAL = {"train": "train", "crossval": "val", "val": "val", "test": "test"}

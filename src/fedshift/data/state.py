@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_whole
+from fedshift.common.registry import get
 from fedshift.data.verify import stamped
-from fedshift.errors import FedshiftError
-from fedshift.files import read_whole
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 

@@ -14,10 +14,10 @@ from PIL import Image, ImageOps
 from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
 from PIL.WebPImagePlugin import WebPImageFile
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Dataset, missing_tree
 from fedshift.data.left_out import left_out
 from fedshift.data.lists import WORDS, lists_file, read_lists
-from fedshift.errors import FedshiftError
 
 SUFFIXES = frozenset(
     {".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}

@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_json, read_whole, write_bytes, write_json
+from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.differences import differences, unpublished
 from fedshift.data.duplicates import duplicates
 from fedshift.data.file_table import tabulate, tree_hash
 from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
-from fedshift.errors import FedshiftError
-from fedshift.files import read_json, read_whole, write_bytes, write_json
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
 LEVELS = 4  # domain, split, class, image

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fedshift.doctor import cluster, data, machine, services
 from fedshift.doctor.finding import Finding
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 CHECKS: tuple[Callable[[Workspace, Request], Iterable[Finding]], ...] = (
     machine.cores,

@@ -15,7 +15,7 @@ from fedshift.doctor.finding import Finding, output_of
 from fedshift.planning import job, planfile
 from fedshift.planning.cluster import PATH, Cluster, parsed_minutes
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 OWN = PATH.as_posix()
 

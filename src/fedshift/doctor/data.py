@@ -11,7 +11,7 @@ from fedshift.experiments.load import load
 from fedshift.planning.lacking import lacking, needed_weights
 from fedshift.planning.plan import specs
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def datasets(workspace: Workspace, request: Request) -> Iterator[Finding]:

@@ -14,8 +14,8 @@ from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import merge
 from fedshift.planning import job, planfile
 from fedshift.planning.request import Request
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 SECONDS = 0.15  # of matrix products for each precision
 AT_ONCE = 8  # cores that are tried together

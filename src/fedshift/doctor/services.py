@@ -11,7 +11,7 @@ import requests
 
 from fedshift.doctor.finding import Finding, output_of
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def dvc(workspace: Workspace, request: Request) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations.base import Evaluation, Row, Trained
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.evaluator import TARGET

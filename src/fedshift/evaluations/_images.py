@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations.base import Kept, Split, Stage, Trained
 from fedshift.federation.rng import generator
 

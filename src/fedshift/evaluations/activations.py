@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.evaluations._images import of_client
 from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
 from fedshift.federation.evaluate import BATCH

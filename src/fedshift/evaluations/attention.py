@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._images import drawn
 from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 from fedshift.federation.evaluate import BATCH

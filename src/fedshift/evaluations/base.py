@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path
 from fedshift.federation.evaluate import BATCH, Set
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method, NoParams
@@ -24,7 +25,6 @@ from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS
 from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED, Tested
 from fedshift.federation.samples import Samples
-from fedshift.files import atomic_path
 from fedshift.models.base import Model, Out
 from fedshift.spec import RunSpec
 

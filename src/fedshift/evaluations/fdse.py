@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._images import of_client
 from fedshift.evaluations.activations import named, responses
 from fedshift.evaluations.attention import thumbnail

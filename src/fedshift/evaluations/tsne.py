@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._images import OfClients, pooled
 from fedshift.evaluations.base import Evaluation, Row, Trained
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json
 from fedshift.experiments.schema import HELD_OUT
-from fedshift.files import canonical_json
 
 NONE = "none"  # what tables show of a null: no held-out domain, an option that is off
 STANDARD = {HELD_OUT: "target", "seed": "seed"}  # axes that tables treat on their own, by key

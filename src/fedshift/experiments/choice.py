@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_json, sha256, write_json
 from fedshift.experiments.axes import nested
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import Experiment
-from fedshift.files import read_json, sha256, write_json
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 @dataclass(frozen=True)

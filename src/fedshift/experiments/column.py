@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, get_args
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import get, names
 from fedshift.experiments.quantity import quantity
-from fedshift.registry import get, names
 
 Relative = Literal["", "gain", "ratio"]
 Kind = Literal[

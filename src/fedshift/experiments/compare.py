@@ -10,15 +10,15 @@ from typing import Any
 
 import yaml
 
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import write_text
+from fedshift.common.registry import get, module, names
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError, unknown
 from fedshift.experiments.load import load, read
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.single import entry_of
-from fedshift.files import write_text
-from fedshift.registry import get, module, names
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis, axes, nested
 from fedshift.experiments.choice import Choice
 from fedshift.experiments.figures import listed
@@ -26,10 +27,9 @@ from fedshift.experiments.rows import entry, method_of, setting
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
 from fedshift.experiments.validate import check, check_only, check_parameters
-from fedshift.registry import get, names
-from fedshift.resolve import check_weights, resolve
 from fedshift.spec import RunSpec, parse
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import check_weights, resolve
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

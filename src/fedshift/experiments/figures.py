@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Entry, Experiment
-from fedshift.registry import get
-from fedshift.resolve import params
+from fedshift.spec.resolve import params
 
 DEFAULT = ["curves"]  # and `claims`, where the experiment tests some
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import names
 from fedshift.experiments import tuning
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.space import Space
 from fedshift.experiments.tuning import Trial
-from fedshift.registry import names
 from fedshift.spec import closed
 from fedshift.spec.block import MOST
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 def available(workspace: Workspace) -> list[str]:

@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # on a side of a claim
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.space import Space
 from fedshift.spec import Closed
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fedshift.errors import FedshiftError, unknown
-from fedshift.registry import names
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import names
 
 AGGREGATIONS = {
     "id": "id",

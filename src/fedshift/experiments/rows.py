@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fedshift.common.registry import names
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Experiment
-from fedshift.registry import names
 
 
 def entry(experiment: Experiment, label: str) -> tuple[str, Partial]:

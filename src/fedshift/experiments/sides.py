@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from fedshift.experiments.load import read
 from fedshift.experiments.paper_claims import NUMBER, names
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ITEM = re.compile(r"item (\w+):(.*)")
 SETTING = re.compile(r"(.*) \[(.*)\]")

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import module
 from fedshift.data.address import Address
-from fedshift.errors import FedshiftError
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import Experiment
-from fedshift.registry import module
 from fedshift.spec import RunSpec, closed
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 NAME = "run"
 PROTOCOL = "unified"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedshift.common.registry import get
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Evidence, Protocol
 from fedshift.experiments.schema import Experiment
-from fedshift.registry import get
-from fedshift.resolve import complete
 from fedshift.spec import RunSpec, Schedule
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import complete
+from fedshift.storage.workspace import Workspace
 
 OPEN = ("data.dataset", "data.target", "evaluation.keep")  # a row's own, or what changes no number
 

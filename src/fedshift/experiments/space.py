@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from fedshift.errors import FedshiftError
-from fedshift.files import canonical_json
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json
 from fedshift.spec import Closed
 
 LONGEST = 100_000  # draws, before a search gives up to find another point

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedshift.build import method_of, model_of
-from fedshift.errors import FedshiftError
-from fedshift.files import canonical_json, sha256
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json, sha256
+from fedshift.common.registry import get, module
 from fedshift.identity import fingerprint
-from fedshift.registry import get, module
-from fedshift.resolve import params
-from fedshift.rundir import RunDirectory, Summary
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
+from fedshift.storage.rundir import RunDirectory, Summary
 
 if TYPE_CHECKING:
     from fedshift.models.base import Model
@@ -73,7 +73,7 @@ class Task:
 @functools.cache
 def _network(spec: str) -> Model:
     """The network of a run's specification (JSON), as the method wants it, without values."""
-    from fedshift.shapes import shapes_only
+    from fedshift.common.shapes import shapes_only
 
     known = RunSpec.model_validate_json(spec)
     with shapes_only():

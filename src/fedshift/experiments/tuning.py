@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import STANDARD, nested
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import get
 from fedshift.experiments.axes import Axis
 from fedshift.experiments.claim import Compared
 from fedshift.experiments.column import column
@@ -19,9 +20,8 @@ from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_printed
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.experiments.table import METRIC
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 
 
 @equation("FedAvg", "Algorithm 1, server")

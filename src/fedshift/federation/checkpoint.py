@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_bytes
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import Table
-from fedshift.files import write_bytes
-from fedshift.tensors import read_tensors, write_tensors
 
 
 def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.chunks import batches
 from fedshift.federation.evaluate import at_once
 from fedshift.federation.network import Network

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError, nearest
+from fedshift.common.errors import FedshiftError, nearest
 from fedshift.federation.layout import Layout
 from fedshift.federation.records import DiagnosticsTable
 

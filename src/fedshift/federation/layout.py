@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedshift.files import canonical_json, sha256
+from fedshift.common.files import canonical_json, sha256
 
 NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
 

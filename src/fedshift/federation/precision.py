@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.products import Bf16Products, has_bf16
 
 TF32_SINCE = (8, 0)  # compute capability

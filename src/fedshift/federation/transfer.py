@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError, nearest
+from fedshift.common.errors import FedshiftError, nearest
 from fedshift.federation.method import Method
 from fedshift.federation.state import State
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.methods._min_norm import min_norm
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.methods._fdse_released import consistency_head, consistency_v1
 from fedshift.models.base import Model
 from fedshift.models.layers.dse import DSEBlock

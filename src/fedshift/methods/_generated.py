@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server

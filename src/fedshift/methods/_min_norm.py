@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 
 
 @equation("FDSE", "Eq. 8, u")

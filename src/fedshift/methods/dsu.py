@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model
 from fedshift.models.layers.insert import check_stages, insert

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic

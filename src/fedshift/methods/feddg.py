@@ -24,7 +24,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic

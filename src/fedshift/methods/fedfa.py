@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.models.base import Model

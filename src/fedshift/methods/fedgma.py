@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server

@@ -19,7 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method

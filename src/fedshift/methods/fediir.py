@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method

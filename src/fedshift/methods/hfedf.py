@@ -27,8 +27,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic

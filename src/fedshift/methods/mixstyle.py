@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method

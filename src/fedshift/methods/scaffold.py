@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method

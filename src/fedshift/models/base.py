@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 
 MapFunction = Callable[[Tensor], Tensor]
 NOTHING: Mapping[str, MapFunction] = MappingProxyType({})

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.models.base import Model
 
 PATCH, WIDTH, DEPTH, HEADS, HEAD_WIDTH, HIDDEN = 32, 64, 6, 8, 64, 128

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from fedshift.files import read_whole, write_json
+from fedshift.common.files import read_whole, write_json
 from fedshift.planning.ended import ended
 
 NOTICE = 300  # seconds before its job's end at which a SIGTERM is that of the time limit

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.planning.keys import check, key
 
 PATH = Path("slurm", "cluster.yaml")

@@ -9,7 +9,7 @@ from fedshift.experiments.claim import Compared
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.sides import sides, table_of
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 class Pair(NamedTuple):

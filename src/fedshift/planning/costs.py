@@ -12,13 +12,13 @@ import functools
 from dataclasses import dataclass
 
 from fedshift.build import rendering_of
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.verify import manifest
-from fedshift.errors import FedshiftError
 from fedshift.planning.footprint import footprint, taking_part
 from fedshift.planning.rates import factor, speed
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 UNKNOWN_DOMAIN = 2500  # images, where a data set has neither a manifest yet nor published counts
 UNKNOWN_DOMAINS = 4  # of a folder that was not fetched yet

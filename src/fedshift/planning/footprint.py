@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass
 
 from fedshift.build import method_of, model_of
+from fedshift.common.registry import get
+from fedshift.common.shapes import shapes_only
 from fedshift.federation.layout import Layout
 from fedshift.federation.slots import Slot
 from fedshift.planning.network import by_network
-from fedshift.registry import get
-from fedshift.resolve import params
-from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
 
 ADAM = 2  # vectors beside the one that it steps on: the first and the second moment
 TIES = 2  # weights that wait for the end: of the first and of the later best round

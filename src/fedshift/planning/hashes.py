@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from fedshift.files import canonical_json, sha256, sha256_file
+from fedshift.common.files import canonical_json, sha256, sha256_file
+from fedshift.common.registry import plugin_sources
 from fedshift.planning.request import Request
-from fedshift.registry import plugin_sources
-from fedshift.workspace import TUNING, Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"

@@ -11,7 +11,7 @@ import dataclasses
 import typing
 from typing import Any, Literal
 
-from fedshift.errors import FedshiftError, nearest
+from fedshift.common.errors import FedshiftError, nearest
 
 
 def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:

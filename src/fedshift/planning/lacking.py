@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedshift.build import rendering_of
+from fedshift.common.registry import get
 from fedshift.data.lists import WORDS, lists_file
 from fedshift.data.tree import ImageTree
 from fedshift.identity import prepared_name, rendered_name
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.weights import WeightsFile, of_model
-from fedshift.workspace import Workspace
+from fedshift.storage.weights import WeightsFile, of_model
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import TypeVar
 import torch
 from torch.nn import functional as F
 
+from fedshift.common.files import canonical_json
+from fedshift.common.registry import get
+from fedshift.common.shapes import shapes_only
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.launches import Count, Tally
-from fedshift.files import canonical_json
-from fedshift.registry import get
-from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 
 Fact = TypeVar("Fact")

@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from fedshift.common.files import atomic_path, canonical_json, sha256
 from fedshift.experiments.choice import Choice, key_of, path_of, read, stage_of
 from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import check_places
-from fedshift.files import atomic_path, canonical_json, sha256
 from fedshift.identity import identify, partition_name, prepared_name, run_name
-from fedshift.packstamp import stamp_finished
 from fedshift.planning import job, planfile
 from fedshift.planning.compared import compared
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.packstamp import stamp_finished
+from fedshift.storage.workspace import Workspace
 
 NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may wait with
 

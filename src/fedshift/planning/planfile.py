@@ -3,8 +3,8 @@ needs it.
 
 A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that
 decides which runs there are and what they cost. Which runs are finished their directories say
-(`fedshift.rundir`): a plan stays valid while its runs are trained. Under `rerun: version` they decide which
-runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
+(`fedshift.storage.rundir`): a plan stays valid while its runs are trained. Under `rerun: version` they decide
+which runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
 
 A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what
 to train, a run's name says by which code, and a job whose code has changed refuses. Whoever starts the
@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from fedshift.planning.hashes import choices_key, inputs_key, manifests_key, plugins_key, sources_key
 from fedshift.planning.request import Request
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);

@@ -24,7 +24,7 @@ from fedshift.planning.hashes import COSTS, FACTORS
 from fedshift.planning.network import plain_macs, plain_step
 from fedshift.planning.roofline import devices, seconds
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 # Rows of devices.csv that stand for a device. The Xeon is that of the rows of costs.csv.
 ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "A100"}

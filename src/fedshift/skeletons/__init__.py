@@ -11,10 +11,10 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fedshift.errors import FedshiftError, unknown
-from fedshift.files import write_text
-from fedshift.registry import names
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import write_text
+from fedshift.common.registry import names
+from fedshift.storage.workspace import Workspace
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 PATH = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")  # of an experiment

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from fedshift.errors import FedshiftError, nearest
+from fedshift.common.errors import FedshiftError, nearest
 
 Block = TypeVar("Block", bound=BaseModel)
 MOST = 1_000_000  # of anything that is counted: beyond it is a slip of the pen, and sums leave 64 bits

@@ -23,8 +23,8 @@ from fedshift.federation.method import Method
 from fedshift.federation.network import Network, initial
 from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.resolve import resolve
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import resolve
 from fedshift.testing.meta import META, Operations, Remembered, Sends, accelerator
 from fedshift.testing.toys import spec
 

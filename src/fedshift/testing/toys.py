@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.registry import get
 from fedshift.federation.checkpoint import flat
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model, Out
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
 
 torch.set_num_threads(1)  # several processes on few cores: threads would only wait for each other
 

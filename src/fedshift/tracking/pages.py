@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fedshift.experiments.load import load
+from fedshift.storage.workspace import Workspace
 from fedshift.tracking.followed import NOTE, Followed
-from fedshift.workspace import Workspace
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

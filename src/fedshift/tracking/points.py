@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedshift.analysis.metrics.base import computed
+from fedshift.common.registry import get
 from fedshift.federation.reported import Tested, reported
-from fedshift.registry import get
 
 PLACE = ["round", "stage", "model", "client", "split"]
 COLUMNS = [*PLACE, "metric", "value", "time"]

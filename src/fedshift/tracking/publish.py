@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256, write_json
-from fedshift.rundir import RunDirectory, State
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256, write_json
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import Workspace
 from fedshift.tracking.followed import Followed
 from fedshift.tracking.pages import described
 from fedshift.tracking.points import COLUMNS, final_points, points
-from fedshift.workspace import Workspace
 
 # Before the import, which reads them: a server that is away must be noticed within seconds, not after four
 # minutes of retries;

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from fedshift.build import method_of, model_of
+from fedshift.common.shapes import shapes_only
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.load import RunData
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import Samples
 from fedshift.models.base import Model
-from fedshift.shapes import shapes_only
 from fedshift.spec import RunSpec
 from fedshift.training.pretrained import read
 

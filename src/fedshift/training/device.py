@@ -7,7 +7,7 @@ import socket
 
 import torch
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster that has no GPU
 

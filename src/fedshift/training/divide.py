@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedshift.common.files import locked
 from fedshift.data.partition import partition
-from fedshift.files import locked
 from fedshift.identity import partition_name
 from fedshift.spec import Division
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def divide(workspace: Workspace, spec: Division) -> Path:

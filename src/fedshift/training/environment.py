@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from fedshift.common.version import __version__
 from fedshift.federation.products import has_bf16
-from fedshift.version import __version__
 
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
 

@@ -10,23 +10,23 @@ from typing import Any
 
 import torch
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.load import RunData, load
 from fedshift.data.prepare import load_index
-from fedshift.errors import FedshiftError
 from fedshift.evaluations.base import Evaluation, Trained, write
 from fedshift.experiments.task import Task, one_domain, place
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.federation.precision import arithmetic
 from fedshift.identity import prepared_name
-from fedshift.registry import get
-from fedshift.resolve import params
-from fedshift.rundir import RunDirectory, Summary
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.resolve import params
+from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.environment import environment
-from fedshift.workspace import Workspace
 
 
 def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: torch.device) -> list[Path]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.planning.planfile import Run
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # <digest>-<code>
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from fedshift.planning.planfile import Run
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 log = logging.getLogger("fedshift.pack")
 POLL_SECONDS = 0.2

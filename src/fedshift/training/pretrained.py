@@ -1,5 +1,5 @@
-"""Published weights: a start that is read from a file of torchvision's instead of drawn. `fedshift.weights`
-gets the file.
+"""Published weights: a start that is read from a file of torchvision's instead of drawn.
+`fedshift.storage.weights` gets the file.
 
 The network's class names it (`Model.weights`) and translates its entries (`Model.published`). What the file
 does not fill, such as the head, stays as drawn.
@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.layout import Layout
 from fedshift.models.base import Model
-from fedshift.weights import of_model
+from fedshift.storage.weights import of_model
 
 
 @dataclass(frozen=True)

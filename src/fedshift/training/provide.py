@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.prepare import prepare
 from fedshift.identity import prepared_name
 from fedshift.planning.lacking import needed_weights
-from fedshift.registry import get
 from fedshift.spec import RunSpec
+from fedshift.storage.weights import fetch_weights
+from fedshift.storage.workspace import Workspace
 from fedshift.training.divide import divide
-from fedshift.weights import fetch_weights
-from fedshift.workspace import Workspace
 
 
 def provide(

@@ -20,18 +20,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path, sha256, write_json
+from fedshift.common.lock import locked
 from fedshift.data.load import load
-from fedshift.errors import FedshiftError
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
-from fedshift.files import atomic_path, sha256, write_json
 from fedshift.identity import Identity, identify, partition_name, run_name
-from fedshift.lock import locked
 from fedshift.planning.lacking import needed_weights
-from fedshift.resolve import complete
-from fedshift.rundir import Failure, RunDirectory, Summary
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import complete
+from fedshift.storage.rundir import Failure, RunDirectory, Summary
+from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.bar import accuracies
@@ -40,7 +41,6 @@ from fedshift.training.environment import environment
 from fedshift.training.patience import rounds
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
-from fedshift.workspace import Workspace
 
 log = logging.getLogger(__name__)
 Watch = Callable[[Federation, Iterator[str]], Generator[str, None, None]]

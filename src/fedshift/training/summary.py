@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedshift.common.shapes import shapes_only
 from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.identity import Identity
-from fedshift.rundir import Summary
-from fedshift.shapes import shapes_only
+from fedshift.storage.rundir import Summary
 
 
 def summarize(

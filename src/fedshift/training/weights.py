@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import sha256
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.evaluations.base import Kept
 from fedshift.federation.batches import visits
 from fedshift.federation.evaluate import Set
@@ -19,9 +21,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED
 from fedshift.federation.slots import TRAINED
-from fedshift.files import sha256
-from fedshift.rundir import RunDirectory
-from fedshift.tensors import read_tensors, write_tensors
+from fedshift.storage.rundir import RunDirectory
 
 SPLITS = ("val", "test")  # of clients, on which models are tested
 

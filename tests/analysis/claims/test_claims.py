@@ -13,10 +13,10 @@ from fedshift.analysis import claims
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.claims import values as claim_values
 from fedshift.analysis.claims.comparison import declared
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project
 from ..judging import HFEDF, Values, judged, less_by, told

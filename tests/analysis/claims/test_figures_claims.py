@@ -13,7 +13,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.metrics.confidence_right import ConfidenceRight
 from fedshift.analysis.metrics.confidence_wrong import ConfidenceWrong
 from fedshift.analysis.quantities.clients import leading
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load

@@ -11,7 +11,7 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.claims import Verdict
 from fedshift.analysis.claims import groups as claim_groups
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project
 from ..judging import HFEDF, collected, less_by

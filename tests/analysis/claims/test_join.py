@@ -12,12 +12,12 @@ from fedshift.analysis.claims.comparison import KINDS
 from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.verdicts.coverage import LOST, Number
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.experiments.sides import sides
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 WORKSPACE = Workspace(ROOT)

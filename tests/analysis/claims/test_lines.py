@@ -13,7 +13,7 @@ from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.claims.lines import RULE
 from fedshift.analysis.verdicts.power import detectable
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project
 from ..judging import HFEDF, collected, judged, less_by, told

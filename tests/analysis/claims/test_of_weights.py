@@ -12,7 +12,7 @@ from fedshift.analysis.claims import verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import measured
 from fedshift.analysis.tables import cells
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 from ..conftest import Project, accuracy
 from ..evaluating import evaluate

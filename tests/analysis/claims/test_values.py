@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fedshift.analysis.claims import Verdict, verdicts
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy
 from ..judging import judged, less_by

@@ -13,9 +13,9 @@ from fedshift.analysis.collection import records as module
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.collection.restore import restore
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_json
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.files import write_json
 
 from ..conftest import Project, accuracy, counted
 

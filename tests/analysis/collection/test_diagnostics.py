@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedshift.analysis.collection.diagnostics import diagnostics
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.records import DiagnosticsTable
-from fedshift.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
 

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.costs.architecture import layer, printed_layer
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE
 

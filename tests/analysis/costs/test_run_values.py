@@ -13,10 +13,10 @@ from fedshift.analysis import tables
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import setting
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.files import write_json
 
 from ..conftest import Project, accuracy
 

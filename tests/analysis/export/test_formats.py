@@ -14,10 +14,10 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.cli import main
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.analysis.conftest import REFERENCE, Project, accuracy
 
 ROOT = REFERENCE.parent

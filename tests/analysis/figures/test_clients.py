@@ -9,8 +9,8 @@ import pytest
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.clients import Clients
-from fedshift.errors import FedshiftError
-from fedshift.resolve import params
+from fedshift.common.errors import FedshiftError
+from fedshift.spec.resolve import params
 from tests.analysis.conftest import Project, accuracy
 
 Values = dict[str, tuple[float, float]]

@@ -13,7 +13,7 @@ from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.curves import Curves
 from fedshift.cli import main
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from tests.analysis.conftest import Project, accuracy
 
 

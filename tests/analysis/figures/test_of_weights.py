@@ -13,7 +13,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.quantities.clients import domains
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.figures import figures
 
 from ..conftest import Project, accuracy

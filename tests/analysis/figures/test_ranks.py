@@ -8,7 +8,7 @@ from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.ranks import ALIKE, APART, Ranks
 from fedshift.analysis.ranking import critical
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from tests.analysis.conftest import Project, accuracy
 
 TARGETS = [f"d{k}" for k in range(12)]

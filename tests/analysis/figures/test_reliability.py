@@ -8,7 +8,7 @@ import pytest
 from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.reliability import CURVE, RIGHT, WRONG, Reliability
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.statistics import BINS, Statistics
 from tests.analysis.conftest import Project, accuracy
 

@@ -7,8 +7,8 @@ import pytest
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.weights import LEAST, Weights
-from fedshift.errors import FedshiftError
-from fedshift.resolve import params
+from fedshift.common.errors import FedshiftError
+from fedshift.spec.resolve import params
 from tests.analysis.conftest import Project, accuracy
 from tests.analysis.figures.recording import Numbers, recorded
 

@@ -11,13 +11,13 @@ from fedshift.analysis import tables
 from fedshift.analysis.printed.comparable import compare, differences
 from fedshift.analysis.printed.published import COLUMNS, Row, find
 from fedshift.analysis.printed.spec import Settings, resolved, setting
+from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, printed_grid, protocol, read
 from fedshift.experiments.protocols import Protocol, merge
-from fedshift.files import canonical_json
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy
 

@@ -16,7 +16,7 @@ from fedshift.analysis.printed import published
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy, domains_per_client
 

@@ -8,7 +8,7 @@ import pytest
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import choose, curves, selected
 from fedshift.analysis.tables import cells
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.table import Table
 
 from ..conftest import Project, accuracy

@@ -19,10 +19,10 @@ from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.report import charts
 from fedshift.analysis.report.facts import costs, summaries, unfinished
 from fedshift.cli import main
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.files import write_json
 from tests.analysis.conftest import Project, accuracy
 
 

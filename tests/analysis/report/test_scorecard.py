@@ -22,7 +22,7 @@ from fedshift.analysis.report.scorecard import (
 )
 from fedshift.analysis.verdicts.coverage import Number
 from fedshift.analysis.verdicts.judge import WORDS
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 SAID = {"said": "fdse > fedavg, ALL", "printed": 2.5, "words": "fedavg +2.0 [+1.0, +3.0], 5 seeds"}

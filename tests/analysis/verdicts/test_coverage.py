@@ -7,7 +7,7 @@ from collections import Counter
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.verdicts.coverage import LOST, Number
 from fedshift.experiments.load import load
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 

@@ -19,11 +19,11 @@ from fedshift.analysis.verdicts.coverage import numbers
 from fedshift.analysis.verdicts.judge import COLUMNS, SPREADS, WORDS, _summary, incomparable, judge
 from fedshift.analysis.verdicts.lines import counts, footnotes
 from fedshift.analysis.verdicts.lines import numbers as told
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.files import write_json
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy
 

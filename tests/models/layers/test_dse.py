@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift import registry
 from fedshift.analysis.costs.counted import normalised
+from fedshift.common import registry
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.models.layers.blocks import ConvBlock, LinearBlock
 from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.federation.layout import Layout
 from fedshift.models.layers.autoencoder import Autoencoder, unit_range
 from fedshift.models.layers.hypernet import Hypernetwork, generate, pullback
-from fedshift.registry import get
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print, pr
 from fedshift.analysis.claims.paired import LEVEL, Difference, estimate, paired
 from fedshift.analysis.claims.values import Values, values_of
 from fedshift.analysis.collection.collected import Collected
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 Outcome = Literal["confirmed", "refuted", "undecided"]
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}

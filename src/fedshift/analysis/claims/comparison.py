@@ -23,7 +23,7 @@ from fedshift.experiments.paper_claims import compared, paper_claim, paper_claim
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.sides import Side, sides, table_of
 from fedshift.experiments.uneven import AVERAGE
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

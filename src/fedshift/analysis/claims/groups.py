@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.analysis.claims import Outcome, Verdict
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

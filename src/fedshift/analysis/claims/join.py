@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from fedshift.analysis.claims.comparison import Comparison, declared, generated
 from fedshift.analysis.claims.on_print import Printed, on_print
 from fedshift.analysis.verdicts.coverage import Number
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.load import available, load, read
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.experiments.sides import sides
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 # Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
 # reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from fedshift.analysis.printed.published import by_uid
 from fedshift.experiments.claim import MARGIN
 from fedshift.experiments.sides import Side, sides
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 OnPrint = Literal["confirmed", "contradicted", "within the spread", "not printed"]
 WORDS: tuple[OnPrint, ...] = ("confirmed", "contradicted", "within the spread", "not printed")

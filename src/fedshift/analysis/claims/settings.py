@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from fedshift.analysis.printed.comparable import FREE, compare
 from fedshift.analysis.printed.published import data_sets, targets
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.claim import Claim
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def changes(

@@ -18,12 +18,12 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import of_runs
 from fedshift.analysis.quantities.recorded import by_round
 from fedshift.analysis.quantities.select import curves
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.claim import SELECTED
 from fedshift.experiments.column import column, recorded_of
 from fedshift.experiments.table import Table
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 VALUE = "value"
 

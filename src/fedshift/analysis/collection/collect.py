@@ -19,13 +19,13 @@ from fedshift.analysis.collection.records import of_run, statistics_of_run, writ
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
 from fedshift.build import pools
+from fedshift.common.files import atomic_path, canonical_json
+from fedshift.common.registry import names
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.files import atomic_path, canonical_json
-from fedshift.registry import names
-from fedshift.rundir import RunDirectory, State, Summary
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory, State, Summary
+from fedshift.storage.workspace import Workspace
 
 Row = dict[str, Any]
 

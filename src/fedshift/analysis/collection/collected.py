@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.columns import RUNS
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.axes import axes
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import AxisValues, Experiment
-from fedshift.registry import get
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

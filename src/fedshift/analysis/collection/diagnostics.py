@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import read
 from fedshift.federation.records import DIAGNOSTICS
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 
 
 def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd.DataFrame:

@@ -24,14 +24,14 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.records import by_run
 from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path
+from fedshift.common.registry import get
 from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
-from fedshift.files import atomic_path
-from fedshift.registry import get
-from fedshift.rundir import RunDirectory
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     from fedshift.evaluations.base import Evaluation, Row

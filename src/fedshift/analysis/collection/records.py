@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedshift.common.files import atomic_path
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.files import atomic_path
-from fedshift.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory
 
 ROWS_A_GROUP = 1 << 16
 READERS = 4  # threads at most; ahead of the writer they read twice as many runs

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection import evaluated
 from fedshift.analysis.collection.records import by_run
+from fedshift.common.files import atomic_path
 from fedshift.evaluations._adaptation import AFTER
-from fedshift.files import atomic_path
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 
 def restore(workspace: Workspace) -> int:

@@ -9,8 +9,8 @@ import pandas as pd
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.collection.uses import Use
 from fedshift.archive.store import stand_in
-from fedshift.rundir import State
-from fedshift.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import Workspace
 
 MARK = "§"  # beside a mean of which a run or more are archived
 

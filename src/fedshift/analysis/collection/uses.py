@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from fedshift.analysis.collection.columns import COLUMNS, OWN
 from fedshift.archive import choices
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import canonical_json
 from fedshift.experiments.choice import Choice, path_of, read, stage_of
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.files import canonical_json
 from fedshift.identity import identify, run_name
 from fedshift.planning import planfile
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 UNKNOWN = "0" * 16  # digest of a run whose settings are still searched
 

@@ -17,7 +17,8 @@ from torch import nn
 
 from fedshift.analysis.costs.counted import network
 from fedshift.build import method_of
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.load import read
 from fedshift.federation.layout import Layout
 from fedshift.methods._generated import Generated
@@ -27,9 +28,8 @@ from fedshift.models.layers.dse import ChannelBias, DepthwiseLinear, DSEBlock
 from fedshift.models.layers.hypernet import Hypernetwork
 from fedshift.models.layers.pooling import AdaptiveAverage
 from fedshift.planning.footprint import taking_part
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 class Piece(NamedTuple):

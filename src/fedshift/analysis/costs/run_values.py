@@ -14,13 +14,13 @@ from fedshift.analysis.printed.comparable import filled
 from fedshift.analysis.quantities import recorded as recording
 from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.quantities.select import choose, curves
+from fedshift.common.registry import get
 from fedshift.experiments.column import REACHED, Column, column, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.table import Table
-from fedshift.registry import get
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 TIMED = ("seconds", "seconds_to")
 ALIKE = "hardware"  # times are compared on one kind of it alone

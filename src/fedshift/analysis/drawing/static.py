@@ -17,9 +17,9 @@ from fedshift.analysis.drawing.legends import label_ends, legend, legends_beside
 from fedshift.analysis.drawing.marks import angle, draw_series
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, table
 from fedshift.analysis.layout.page import csv
+from fedshift.common.files import atomic_path, write_text
 from fedshift.experiments.figures import figures
-from fedshift.files import atomic_path, write_text
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below

@@ -14,8 +14,8 @@ from fedshift.analysis.export.content import exported
 from fedshift.analysis.export.typeset import pdf
 from fedshift.analysis.layout.page import csv
 from fedshift.analysis.verdicts import judge
-from fedshift.files import write_text
-from fedshift.workspace import Workspace
+from fedshift.common.files import write_text
+from fedshift.storage.workspace import Workspace
 
 FORMATS = ("tex", "pdf", "csv", "md", "html")
 KINDS = {"tex": latex, "pdf": latex, "md": markdown, "html": html}

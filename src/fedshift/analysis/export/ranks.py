@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from fedshift.common.registry import get
 from fedshift.experiments.column import Column, column
 from fedshift.experiments.quantity import quantity
-from fedshift.registry import get
 
 BEST, SECOND = 1, 2
 

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedshift.errors import FedshiftError
-from fedshift.files import write_bytes
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_bytes
 
 DOCUMENT = r"""\documentclass{article}
 \usepackage[T1]{fontenc}

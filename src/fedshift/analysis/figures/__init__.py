@@ -1,1 +1,1 @@
-"""Figures: one file each, found by name (fedshift.registry)."""
+"""Figures: one file each, found by name (fedshift.common.registry)."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.quantities.clients import DOMAINS
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 Point = tuple[str, str, pd.DataFrame]
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.figures.base import Figure
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.schema import Experiment
 
 HELD_OUT = {"target": "held out: {}", "seed": "seed {}"}

@@ -16,7 +16,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
 from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
 BLEND = 0.6  # of the map over the image

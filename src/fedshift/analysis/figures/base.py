@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedshift.analysis.figures._marks import held_out
 from fedshift.analysis.figures._runs import rows_of
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS, domains
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # more of them would not be read: then a place for each client, its mean over the others
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name

@@ -12,9 +12,9 @@ from fedshift.analysis.claims.paired import Difference
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures.base import Figure
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 PRINTED = "printed"
 COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}

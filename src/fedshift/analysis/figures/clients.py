@@ -13,10 +13,10 @@ from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.figures._marks import around, aside, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS, by_client
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import get, names
 from fedshift.experiments.schema import Experiment
-from fedshift.registry import get, names
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 PLACE = "place on x"  # no axis has a blank in its name
 WHOLE = 100.0

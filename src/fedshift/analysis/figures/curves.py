@@ -17,11 +17,11 @@ from fedshift.analysis.figures._marks import around, axis_label, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import curves
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 Point = dict[str, Any]
 ROUNDS = "rounds"

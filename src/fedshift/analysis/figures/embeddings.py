@@ -15,7 +15,7 @@ from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
 from fedshift.analysis.quantities.recorded import PLACE, of_clients
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 LANES = 0.5  # of the room of a seed, for its clients below each other
 FIRST, SECOND = "first number", "second number"

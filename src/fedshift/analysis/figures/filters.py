@@ -14,7 +14,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
 from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 GAP = 2  # pixels of white between patches
 

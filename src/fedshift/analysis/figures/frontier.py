@@ -15,11 +15,11 @@ from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, S
 from fedshift.analysis.figures._marks import axis_label, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.select import selected
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.column import COSTS
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 SENT = "sent"
 UNITS = {

@@ -13,7 +13,7 @@ from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 LINE = 0.27  # inches a method
 ALIKE, APART = "not told apart from the first", "worse than the first"

@@ -17,9 +17,9 @@ from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.quantities.histograms import Confidences, confidences
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.statistics import BINS
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"
 COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: "#8c959f"}

@@ -11,8 +11,8 @@ from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, S
 from fedshift.analysis.figures._marks import held_out
 from fedshift.analysis.figures._runs import rows_of
 from fedshift.analysis.figures.base import Figure
-from fedshift.errors import FedshiftError
-from fedshift.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 NOTHING = 1e-6  # of the widest layer, what rounding leaves of clients with one model
 

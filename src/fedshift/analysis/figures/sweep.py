@@ -29,11 +29,11 @@ from fedshift.analysis.figures._marks import (
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import selected
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.quantity import DEFAULT, quantity
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 PLACE = "place on x"  # no axis has a blank in its name
 

@@ -13,7 +13,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
 from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 PLAIN = Axis(ticks={}, limits=(-0.05, 1.05))
 DOMAINS = ["#24292f", "#b08800", "#6f42c1", "#8c959f", "#005f5f", "#a40e26"]  # no colour of a class

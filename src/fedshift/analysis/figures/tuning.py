@@ -14,10 +14,10 @@ from fedshift.analysis.figures._marks import SETTING, axis_name
 from fedshift.analysis.figures._runs import HELD_OUT
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.tuning import Tried
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.schema import Experiment
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 ALL = "points tried"
 TAKEN = "chosen"

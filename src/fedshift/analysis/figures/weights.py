@@ -15,7 +15,7 @@ from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
 from fedshift.analysis.quantities.recorded import SHARES, of_clients
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 LEAST = "the least of all clients"
 PLACE = "place on x"  # no axis has a blank in its name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedshift.analysis.quantities import aggregation
+from fedshift.common.registry import get
 from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column, recorded_of
-from fedshift.registry import get
 
 FINER = 2  # digits more of what is no percentage, such as a loss
 DIGITS = 3  # of costs

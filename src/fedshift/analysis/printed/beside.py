@@ -9,7 +9,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.printed import published
 from fedshift.analysis.printed.comparable import differences
 from fedshift.experiments.axes import NONE
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 AVERAGE = "average"  # over targets
 

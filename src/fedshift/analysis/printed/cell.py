@@ -15,7 +15,7 @@ from fedshift.experiments.column import column
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.table import Table
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 UNIT = "the row that the table's ratios are to"
 

@@ -22,13 +22,13 @@ import pandas as pd
 
 from fedshift.analysis.printed.published import Published, Row, targets
 from fedshift.analysis.printed.spec import Setting, resolved, setting
+from fedshift.common.registry import get
 from fedshift.experiments.load import printed_grid, protocol
 from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.experiments.space import Spaces
-from fedshift.registry import get
-from fedshift.resolve import params
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.spec.resolve import params
+from fedshift.storage.workspace import Workspace
 
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
 FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many

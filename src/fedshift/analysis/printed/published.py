@@ -16,7 +16,7 @@ from fedshift.analysis.printed import names as printed_names
 from fedshift.experiments.column import column
 from fedshift.experiments.schema import FIELD, Experiment
 from fedshift.experiments.table import Table
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
 # hFedF's.

@@ -11,13 +11,13 @@ import functools
 from typing import Any
 
 from fedshift.analysis.printed.published import Row, targets
-from fedshift.errors import unknown
+from fedshift.common.errors import unknown
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import read
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
 from fedshift.spec import Closed, RunSpec, closed
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 NO_TARGET = ("personal_all_clients", "cost")  # protocols of the reference that hold out no domain
 

@@ -10,7 +10,7 @@ from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import own
 from fedshift.analysis.quantities.select import named, selected_by_place
 from fedshift.analysis.quantities.values import ROUND
-from fedshift.registry import get
+from fedshift.common.registry import get
 
 DOMAINS = "domains"  # of a client: its name, several joined by "+"
 

@@ -13,7 +13,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.diagnostics import diagnostics
 from fedshift.analysis.quantities.clients import DOMAINS, domains
 from fedshift.experiments.column import recorded_of
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 SHARES = ("weights", "gradalign")  # the clients' weights in the server's step, as methods call them
 PLACE = "place"  # of a number in its tensor, as the file of diagnostics has it in `index`

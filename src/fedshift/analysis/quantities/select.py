@@ -16,10 +16,10 @@ from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
 from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.quantities.values import PLACE, ROUND
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
-from fedshift.registry import get
 
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 

@@ -28,11 +28,11 @@ from fedshift.analysis.report import charts, downloads, facts
 from fedshift.analysis.tables import cells
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256_file, write_json, write_text
+from fedshift.common.version import __version__
 from fedshift.experiments.figures import figures
-from fedshift.files import sha256_file, write_json, write_text
-from fedshift.version import __version__
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 # Without the button that would send a chart to plotly's servers.
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud"]}

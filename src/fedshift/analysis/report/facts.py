@@ -19,7 +19,7 @@ from fedshift.analysis.quantities.select import selected
 from fedshift.data.partition import partition_hash
 from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 Summary = dict[str, Any]
 SHOWN = ("code", "dataset", "method", "target", "clients", "environment", "hashes", "costs")

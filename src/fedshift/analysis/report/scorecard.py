@@ -19,9 +19,9 @@ from fedshift.analysis.layout.page import piped, template
 from fedshift.analysis.report.findings import Finding, of_claims, of_numbers, place
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.judge import WORDS, incomparable
+from fedshift.common.files import write_text
 from fedshift.experiments.load import available
-from fedshift.files import write_text
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 CLAIMED = ("confirmed", "refuted", "undecided", "not run", "not comparable", "not tested")
 BY_PRINT = "Claims on the papers' own numbers"

@@ -18,6 +18,7 @@ import pandas as pd
 from fedshift.analysis.costs.run_values import setting
 from fedshift.analysis.printed import published
 from fedshift.analysis.printed.cell import printed_cell
+from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
@@ -25,8 +26,7 @@ from fedshift.experiments.load import available, load, protocol
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.table import METRIC, Table
 from fedshift.experiments.uneven import AVERAGE
-from fedshift.files import canonical_json
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
 

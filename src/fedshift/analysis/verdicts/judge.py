@@ -23,10 +23,10 @@ from fedshift.analysis.printed.spec import margin, setting
 from fedshift.analysis.verdicts import equivalence
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.equivalence import Summary, Verdict
+from fedshift.common.files import canonical_json
 from fedshift.experiments.load import protocol
 from fedshift.experiments.uneven import AVERAGE
-from fedshift.files import canonical_json
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 
 WORDS = ("inside", "outside", "undecided", "not run", "not comparable")
 COLUMNS = [

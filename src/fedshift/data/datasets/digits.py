@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fedshift.common.files import sha256
 from fedshift.data.dataset import Dataset, Release
-from fedshift.files import sha256
 
 SIDE = 32
 Plane = NDArray[

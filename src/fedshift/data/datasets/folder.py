@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Release, missing_tree
 from fedshift.data.tree import DEPTH, SUFFIXES, ImageTree, below, within
-from fedshift.errors import FedshiftError
 
 LONGEST = 100  # bytes: file names of 255 begin with it
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import Modifier, permutation
-from fedshift.errors import FedshiftError
 
 
 @dataclass(frozen=True)

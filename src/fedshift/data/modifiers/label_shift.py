@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import Modifier, permutation
-from fedshift.errors import FedshiftError
 
 
 @dataclass(frozen=True)

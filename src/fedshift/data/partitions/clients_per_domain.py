@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import Scheme, permutation
-from fedshift.errors import FedshiftError
 
 
 @dataclass(frozen=True)

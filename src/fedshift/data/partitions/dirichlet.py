@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import Scheme, permutation, uniform
-from fedshift.errors import FedshiftError
 
 TRIES = 1000
 DRAWS = 300_000  # of all tries together: with 10,000 clients a try takes a tenth of a second

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import Scheme, permutation
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from fedshift.common.equations import equation
+from fedshift.common.errors import FedshiftError
 from fedshift.data.scheme import generator, permutation
-from fedshift.equations import equation
-from fedshift.errors import FedshiftError
 from fedshift.models.layers.adain import DECODER, ENCODER, Stylizer, weights
 from fedshift.rendering import Rendering
-from fedshift.weights import WeightsFile
+from fedshift.storage.weights import WeightsFile
 
 BATCH = 64
 EPSILON = 1e-5

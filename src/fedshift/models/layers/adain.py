@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fedshift.errors import FedshiftError
-from fedshift.weights import WeightsFile
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.weights import WeightsFile
 
 SOURCE = "https://github.com/naoto0804/pytorch-AdaIN/releases/download/v0.0.0"
 SUBSTITUTE = "set space: rgb, a substitute that needs none."

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 
 Similarity = Literal["cosine", "dot"]
 Partner = Callable[[Tensor], Tensor]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 from fedshift.models.layers.style import EPSILON, Form, Style
 
 Shift = Literal["seeds", "random", "official"]

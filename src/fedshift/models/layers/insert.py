@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 from fedshift.models.base import Model
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta
 
-from fedshift.equations import equation
+from fedshift.common.equations import equation
 
 EPSILON = 1e-6
 Form = Literal["biased", "official"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.files import write_json
-from fedshift.lock import _born, locked
-from fedshift.rundir import RunDirectory, State
+from fedshift.common.files import write_json
+from fedshift.common.lock import _born, locked
+from fedshift.storage.rundir import RunDirectory, State
 from tests.conftest import ROOT
 
 FILES = ("summary.json", "failure.json", "lock.json", "mlflow.json", "checkpoint.safetensors")

@@ -10,11 +10,11 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from fedshift import registry, weights
 from fedshift.cli import main
+from fedshift.common import registry
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from fedshift.data.partition import partition
-from fedshift.errors import FedshiftError
-from fedshift.files import sha256
 from fedshift.identity import rendered_name
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, needed_weights
@@ -22,7 +22,8 @@ from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
-from fedshift.workspace import Workspace
+from fedshift.storage import weights
+from fedshift.storage.workspace import Workspace
 from tests.data.server import FILE, Server, serving
 
 HASH = sha256(FILE)
@@ -90,7 +91,7 @@ def test_fetched_whole_and_a_second_time_nothing_is_downloaded(server: Server, t
 def test_a_broken_download_goes_on_where_it_stopped(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedshift.download.RETRIES", 0)
+    monkeypatch.setattr("fedshift.common.download.RETRIES", 0)
     server.breaks = [600_000, 0]
     broken = fetch(tmp_path, "mobilenet")
     assert broken.exit_code == 2 and "Run the same command again" in broken.output

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import FedshiftError
-from fedshift.files import fenced, remove_temporary
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import fenced, remove_temporary
 
 Holder = dict[str, Any]
 PAUSE = 60  # seconds after which a lock file that cannot be read is nobody's

@@ -11,8 +11,8 @@ from requests.adapters import HTTPAdapter
 from tqdm import tqdm
 from urllib3 import Retry
 
-from fedshift.errors import FedshiftError
-from fedshift.files import cure_of, locked, read_whole, sha256_file, write_json
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import cure_of, locked, read_whole, sha256_file, write_json
 
 BLOCK = 1 << 14  # what a broken connection loses at most
 RETRIES = 3  # in a row without a byte gained

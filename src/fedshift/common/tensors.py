@@ -8,8 +8,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fedshift.errors import FedshiftError
-from fedshift.files import atomic_path
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

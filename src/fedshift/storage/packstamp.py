@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.files import is_whole, read_whole, write_json
-from fedshift.rundir import Failure, RunDirectory, State, Summary
+from fedshift.common.files import is_whole, read_whole, write_json
+from fedshift.storage.rundir import Failure, RunDirectory, State, Summary
 
 
 @dataclass(frozen=True)

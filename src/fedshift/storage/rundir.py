@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from fedshift.files import is_whole, read_whole, write_json
-from fedshift.lock import Holder, alive, holder
+from fedshift.common.files import is_whole, read_whole, write_json
+from fedshift.common.lock import Holder, alive, holder
 
 Summary = dict[str, Any]
 Failure = dict[str, Any]
@@ -43,7 +43,7 @@ class RunDirectory:
 
     @property
     def lock(self) -> Path:
-        """Who trains the run (`fedshift.lock`)."""
+        """Who trains the run (`fedshift.common.lock`)."""
         return self.path / "lock.json"
 
     @property

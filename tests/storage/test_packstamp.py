@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.lock import locked
-from fedshift.packstamp import forget_failures, stamp_finished
-from fedshift.rundir import RunDirectory, State
-from fedshift.workspace import Workspace
+from fedshift.common.lock import locked
+from fedshift.storage.packstamp import forget_failures, stamp_finished
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import Workspace
 
 FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
 

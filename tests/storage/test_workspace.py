@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.workspace import Workspace
+from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 HEAVY = {"torch", "pydantic", "numpy", "pandas", "pyarrow", "click"}

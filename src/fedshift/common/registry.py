@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, unknown
 
 PACKAGES = {
     "methods": "fedshift.methods",
@@ -31,7 +31,7 @@ PACKAGES = {
 
 
 def _folder(kind: str) -> Path:
-    return Path(__file__).parent.joinpath(*PACKAGES[kind].split(".")[1:])
+    return Path(__file__).parents[1].joinpath(*PACKAGES[kind].split(".")[1:])
 
 
 @functools.cache

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.packstamp import PackStamp
-from fedshift.rundir import RunDirectory
+from fedshift.storage.packstamp import PackStamp
+from fedshift.storage.rundir import RunDirectory
 
 TUNING = ".tuning"  # ends the name of an experiment that is the tuning of another
 

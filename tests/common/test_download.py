@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import download as module
-from fedshift.download import download
-from fedshift.errors import FedshiftError
+from fedshift.common import download as module
+from fedshift.common.download import download
+from fedshift.common.errors import FedshiftError
 from tests.data.server import FILE, Server
 
 

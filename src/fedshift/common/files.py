@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fedshift.errors import FedshiftError
+from fedshift.common.errors import FedshiftError
 
 
 def _umask() -> int:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fedshift.download import download
-from fedshift.errors import FedshiftError, unknown
-from fedshift.files import atomic_path, sha256_file
-from fedshift.registry import get, names
+from fedshift.common.download import download
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import atomic_path, sha256_file
+from fedshift.common.registry import get, names
 
 FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
 TORCHVISION = "https://download.pytorch.org/models"

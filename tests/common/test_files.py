@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.errors import FedshiftError
-from fedshift.files import built_once, read_json
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import built_once, read_json
 
 
 def build(folder: Path, text: str = "whole", error: BaseException | None = None) -> bool:
@@ -69,7 +69,7 @@ def test_who_may_read_a_file_the_umask_says(tmp_path: Path, mask: str, mode: int
     """Tensors too, which safetensors writes for their owner alone."""
     program = """
 import sys; from pathlib import Path; import torch
-from fedshift.files import write_json; from fedshift.tensors import write_tensors
+from fedshift.common.files import write_json; from fedshift.common.tensors import write_tensors
 write_json(Path(sys.argv[1], "a"), {}); write_tensors(Path(sys.argv[1], "b"), {"x": torch.ones(2)}, {})
 """
     command = ["sh", "-c", f'umask {mask}; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)]

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedshift.errors import FedshiftError, nearest, unknown
-from fedshift.files import canonical_json
-from fedshift.registry import get
+from fedshift.common.errors import FedshiftError, nearest, unknown
+from fedshift.common.files import canonical_json
+from fedshift.common.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
 from fedshift.spec.block import MOST
 
@@ -180,7 +180,7 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     """The error by which a network refuses its parameters or input size, or a method refuses the network;
     None where all fit. `model` and `method` are the specs' JSON. No tensor has values.
     """
-    from fedshift.shapes import shapes_only
+    from fedshift.common.shapes import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
     kind = get("methods", changed.name)
@@ -216,7 +216,7 @@ def complete(spec: RunSpec) -> RunSpec:
 def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    from fedshift.shapes import shapes_only
+    from fedshift.common.shapes import shapes_only
 
     with shapes_only():
         return any(

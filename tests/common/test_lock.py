@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fedshift import lock
-from fedshift.lock import Locked, alive, holder, locked
+from fedshift.common import lock
+from fedshift.common.lock import Locked, alive, holder, locked
 from tests.conftest import ROOT
 
-HOLD = "import sys, time; from pathlib import Path; from fedshift.lock import locked\nwith locked(Path(sys.argv[1], 'lock.json')): print('held', flush=True); time.sleep(30)"
-WRITE = """import itertools, sys; from pathlib import Path; from fedshift.lock import locked; from fedshift.files import write_text
+HOLD = "import sys, time; from pathlib import Path; from fedshift.common.lock import locked\nwith locked(Path(sys.argv[1], 'lock.json')): print('held', flush=True); time.sleep(30)"
+WRITE = """import itertools, sys; from pathlib import Path; from fedshift.common.lock import locked; from fedshift.common.files import write_text
 with locked(Path(sys.argv[1], 'lock.json')):
     print('held', flush=True)
     for count in itertools.count():

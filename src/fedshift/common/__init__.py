@@ -1,0 +1,1 @@
+"""What every room uses: errors, files, locks, downloads, the registry. Nothing here knows of runs."""
