@@ -14,9 +14,12 @@ from tests.conftest import ROOT
 HEAVY = {"torch", "pydantic", "numpy", "pandas", "pyarrow", "click"}
 
 
-@pytest.mark.parametrize("module", ["workspace", "rundir", "packstamp", "planning.planfile", "planning.job"])
+@pytest.mark.parametrize(
+    "module",
+    ["storage.workspace", "storage.rundir", "storage.packstamp", "planning.planfile", "planning.job"],
+)
 def test_what_the_snakefile_imports_is_of_the_standard_library_alone(module: str) -> None:
-    program = f"import sys, fedshift.storage.{module}; print(*sys.modules)"
+    program = f"import sys, fedshift.{module}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(ROOT / "src")},
