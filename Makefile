@@ -49,7 +49,7 @@ demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table
 	echo "  docs/notebooks/domain_shift.ipynb                            what domain shift is, in ten minutes"
 	echo "  fedshift list experiments                                    the papers' tables"
 
-test: $(INSTALLED) ## run the tests that need neither Slurm nor Chromium nor many minutes (JOBS=2 at once)
+test: $(INSTALLED) ## run the tests that need no Slurm, Chromium, Snakemake or server, and little training (JOBS=2 at once)
 	@$(PYTEST) -m 'not mutants and not ($(LONG))'
 
 test-all: $(INSTALLED) ## run the other tests; what this machine lacks (Slurm, Chromium) is skipped with a reason

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 import yaml
 
 from fedshift.planning import planfile
@@ -36,6 +37,7 @@ def printed(method: str, metric: str, value: float, judged: float | None = None)
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_table_in_miniature(project: Path, tmp_path_factory: Any) -> None:
     """Printed: what was measured; 180 points off; off by the margin; a slip; of a method that was not trained."""
     (project / "experiments" / "toy.yaml").write_text(yaml.safe_dump(TOY))

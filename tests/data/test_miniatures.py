@@ -29,6 +29,7 @@ from tests.data.server import Server, zipped
 PX = Prepare(px=16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_from_the_server_to_a_trained_model(
     layout: Layout, workspace: Workspace, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch

@@ -219,6 +219,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return decoded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_killed_prepare_goes_on_where_it_was(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch, jobs: int

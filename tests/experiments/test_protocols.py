@@ -67,6 +67,7 @@ BY_HAND = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", BY_HAND)
 def test_first_three_rounds(project: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     expected = BY_HAND[protocol]

@@ -100,7 +100,8 @@ def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: 
     assert not any(method == "fedprox" and key == "method.params.mu" for method, key, _ in there)
 
 
-@pytest.mark.parametrize("trouble", ["absent", "500", pytest.param("hangs", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["absent", "500", "hangs"])
 def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
     trained: Trained, tmp_path: Path, server: Server, trouble: str
 ) -> None:

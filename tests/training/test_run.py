@@ -208,6 +208,7 @@ def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None
     assert train(Workspace(project), spec, MACHINE)["method"] == "fedavg"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedbn", "fdse"])
 def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(method: str, project: Path) -> None:
     spec = spec_of(method)
@@ -237,6 +238,7 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("torn", ["summary.json", "checkpoint.safetensors"])
 def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> None:
     """Segments of the life before, which end at other rounds, are not merged with the new ones."""

@@ -7,7 +7,7 @@ import pytest
 from tests.planning.test_compared import MINE, OTHER
 from tests.workflow.checkout import Checkout
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 TABLE = "results/tables/mine/table.csv"
 
 

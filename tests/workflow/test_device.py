@@ -10,7 +10,7 @@ import torch
 
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
