@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from tqdm import tqdm
+
 from tests.faults.arrived import assert_each_point_once
 from tests.faults.disk import why_none
 from tests.faults.faults import LOCAL, SLURM, fill_disk, read_only
@@ -47,7 +49,7 @@ def order_of(kinds: Iterable[Fault], count: int, seed: int) -> list[Fault]:
     return order
 
 
-def play(scene: Scene, calm: Checkout, order: list[Fault]) -> tuple[Counter[str], str]:
+def play(scene: Scene, calm: Checkout, order: list[Fault], bar: tqdm[None]) -> tuple[Counter[str], str]:
     """Train to the end under all these faults, and judge whenever nothing is left to train.
 
     Returns how often each kind was played, and what the last judgement compared.
@@ -57,11 +59,12 @@ def play(scene: Scene, calm: Checkout, order: list[Fault]) -> tuple[Counter[str]
     scene.next_act()
     for _ in range(starts):
         scene.start()
-        assert scene.snakemake is not None
-        while order and scene.snakemake.poll() is None:
+        while order and not scene.ended:
             if scene.due():
                 _strike(scene, order, played)
+                bar.update(played.total() - bar.n)
             time.sleep(0.1)
+        assert scene.snakemake is not None
         if scene.snakemake.wait() == 0:
             compared = judge(scene, calm)
             scene.note(compared)
@@ -115,14 +118,17 @@ def _files(run: Path) -> set[str]:
 def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int, slurm: bool) -> Counter[str]:
     """Play `count` faults in `folder` and judge; returns how many of each kind."""
     began, out = time.monotonic(), left_out(folder / "mount")
+    where = "on Slurm" if slurm else "on this machine"
     order = order_of([kind for kind in (SLURM if slurm else LOCAL) if kind not in out], count, seed)
     try:
-        with staged(folder, calm, rounds, seed, slurm) as scene:
-            played, compared = play(scene, calm, order)
+        with (
+            staged(folder, calm, rounds, seed, slurm) as scene,
+            tqdm(total=count, unit="fault", desc=where, mininterval=10) as bar,
+        ):
+            played, compared = play(scene, calm, order, bar)
     except BaseException:
         print((folder / "campaign.log").read_text()[-20000:], file=sys.stderr)
         raise
-    where = "on Slurm" if slurm else "on this machine"
     print(f"{where}, seed {seed}, {time.monotonic() - began:.0f} s")
     for kind, reason in out.items():
         print(f"  {kind.__name__} left out: {reason}")

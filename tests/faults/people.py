@@ -40,7 +40,9 @@ def edit_code(scene: Scene) -> None:
     write_text(path, f"{before}\nCHANGED = 1\n")
     try:
         stop_pack(victim)
-        scene.until(lambda: logged(scene, CHANGED, began), 120)
+        scene.until(lambda: logged(scene, CHANGED, began) or scene.ended, 120)
+        if not logged(scene, CHANGED, began):
+            raise Missed
     finally:
         write_text(path, before)
 

@@ -121,6 +121,11 @@ class Scene:
         )  # fmt: skip
 
     @property
+    def ended(self) -> bool:
+        """Whether Snakemake is no longer there."""
+        return self.snakemake is None or self.snakemake.poll() is not None
+
+    @property
     def environment(self) -> dict[str, str]:
         found = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
         return found | (self.cluster.environment if self.cluster else {})
