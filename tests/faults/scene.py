@@ -101,7 +101,8 @@ class Scene:
         """Ask for more runs, and watch who writes them."""
         self.acts += 1
         (self.checkout.root / "experiments" / "demo.yaml").write_text(experiment(self.rounds, self.acts))
-        self.checkout.run("--dry-run", "metrics")
+        done = self.dry_run()
+        assert done.returncode == 0, done.stdout
         self.plan = self.checkout.plan  # others are made while somebody edits
         self.runs = planfile.runs(self.plan)
         self.writers.watch(self.checkout.root / run.directory for run in self.runs)
@@ -112,13 +113,21 @@ class Scene:
 
     def start(self) -> None:
         """What a user does after a crash: unlock, start again."""
-        profile, options = ("slurm", HASTE) if self.cluster else ("profiles/ci", ())
-        environment = self.environment
+        options, environment = HASTE if self.cluster else (), self.environment
         if any((self.checkout.root / ".snakemake" / "locks").glob("*")):
-            self.checkout.snakemake("--unlock", profile=profile, **environment)
+            self.checkout.snakemake("--unlock", profile=self.profile, **environment)
         self.snakemake = self.checkout.start(
-            "metrics", "--retries", "3", *options, profile=profile, output=self.log, FEDSHIFT_TRACK="1", **environment
+            "metrics", "--retries", "3", *options, profile=self.profile, output=self.log, FEDSHIFT_TRACK="1", **environment
         )  # fmt: skip
+
+    def dry_run(self) -> subprocess.CompletedProcess[str]:
+        """Make the plan of what is asked for, as `start` would, and train nothing."""
+        return self.checkout.snakemake("--dry-run", "metrics", profile=self.profile, **self.environment)
+
+    @property
+    def profile(self) -> str:
+        """Snakemake's: what it sets over params.yaml decides which plan there is."""
+        return "slurm" if self.cluster else "profiles/ci"
 
     @property
     def ended(self) -> bool:

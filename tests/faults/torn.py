@@ -125,7 +125,7 @@ def tear_plan(scene: Scene) -> None:
     plan = scene.plan
     _all_lost(scene)
     tear(scene, plan)
-    refused = scene.checkout.snakemake("--dry-run", "metrics")
+    refused = scene.dry_run()
     assert refused.returncode and plan.name in refused.stdout and "Delete it" in refused.stdout, (
         refused.stdout
     )
