@@ -56,12 +56,16 @@ def node_down(scene: Scene) -> None:
 
 
 def lose_node(scene: Scene) -> None:
-    """The controller loses a node and starts its jobs elsewhere, while their processes there train on; later the node comes back."""
+    """The controller loses a node and starts its jobs elsewhere; one that stood still there trains on once its run has another holder; later
+    the node comes back."""
     assert scene.cluster is not None
     job = scene.job()
     victim, node = scene.victim(job), _node(scene, job)
     scene.cluster.stop_daemon(f"slurmd-{node}", signal.SIGKILL)
-    deaf = stewards(job)
+    deaf = [
+        *stewards(job),
+        victim.pid,
+    ]  # the run's own process, too: it would be done before other jobs have left the other node
     try:
         for pid in deaf:
             kill(pid, signal.SIGSTOP)
