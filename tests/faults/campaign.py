@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -147,6 +148,7 @@ def main() -> None:
     parser.add_argument("--slurm", type=int, default=30, help="faults on a Slurm of its own")
     parser.add_argument("--rounds", type=int, default=10, help="of each run")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing is left then, either
     with tempfile.TemporaryDirectory(prefix="faults") as name:
         folder = Path(name)
         calm = Checkout.made(folder / "calm", {}, IN_PEACE)
