@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -85,6 +86,7 @@ def marked() -> list[Function]:
     return list(dict.fromkeys(function for one in loaded() for function in held(one)))
 
 
+@functools.cache
 def parts(kind: str, name: str) -> list[ModuleType]:
     """A plug-in's module, and those beside it whose names are its own with an underscore before and a word behind it."""
     main = module(kind, name)
