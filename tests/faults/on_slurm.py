@@ -62,10 +62,8 @@ def lose_node(scene: Scene) -> None:
     job = scene.job()
     victim, node = scene.victim(job), _node(scene, job)
     scene.cluster.stop_daemon(f"slurmd-{node}", signal.SIGKILL)
-    deaf = [
-        *stewards(job),
-        victim.pid,
-    ]  # the run's own process, too: it would be done before other jobs have left the other node
+    # With the run's own process, which would be done before other jobs have left the other node.
+    deaf = [*stewards(job), victim.pid]
     try:
         for pid in deaf:
             kill(pid, signal.SIGSTOP)

@@ -22,6 +22,8 @@ from tests.conftest import ROOT
 HEADER = "model,input_px,device,precision,images_per_second,source\n"
 SMALL = "digits_cnn,32,cpu,fp32,2000,by hand\n"
 LARGE = "alexnet_bn,256,cpu,bf16,80,by hand\n"
+# Of the machine and day on which FDSE's factor on AlexNet was measured, too.
+FACTORS = "method,factor,passes,outside\nfedavg,1,1,0\nditto,2.06,2,0\ndsu,1.38,1,0\nfdse,2.41,1,0\npartialfed,1.62,1,1\n"
 
 
 def spec(model: str, px: int = 32, method: str = "fedavg", **local: Any) -> RunSpec:
@@ -85,23 +87,29 @@ def test_the_slowest_of_three_decides() -> None:
     assert seconds(Count(10, 1e6, 1e12), device, "bf16") == (0.5, "flops")
 
 
-def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> None:
-    """FDSE's factor of a network of 61,000 parameters was taken for AlexNet too, where 0.97 to 1.19 was measured."""
+def test_on_the_measured_network_a_method_takes_what_was_measured() -> None:
+    measured_there = factors(Workspace(ROOT))
     small = {
-        name: factor(Workspace(ROOT), spec("digits_cnn", method=name, epochs=2))
-        for name in factors(Workspace(ROOT))
+        name: factor(Workspace(ROOT), spec("digits_cnn", method=name, epochs=2)) for name in measured_there
     }
     assert small == {
-        name: pytest.approx(max(1, row.seconds), abs=0.15) for name, row in factors(Workspace(ROOT)).items()
+        name: pytest.approx(max(1, row.seconds), abs=0.15) for name, row in measured_there.items()
     }
-    assert small["fdse"] == factors(Workspace(ROOT))["fdse"].seconds > 1.9
-    assert 1.1 < factor(Workspace(ROOT), spec("alexnet_bn", 256, "fdse")) < 1.25
-    larger = factor(Workspace(ROOT), spec("alexnet_bn", 256, "ditto"))
-    assert larger == 2 <= small["ditto"]  # two networks are two anywhere
-    assert factor(Workspace(ROOT), spec("lenet", method="dsu")) == small["dsu"]  # never more than measured
-    once, often = (
-        factor(Workspace(ROOT), spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10)
-    )
+
+
+def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> None:
+    """FDSE's 2.41 of a network of 61,000 parameters was taken for AlexNet too, where 1.19 was measured the same day."""
+    here = Workspace(tmp_path / "measured")
+    (here.root / "benchmarks").mkdir(parents=True)
+    (here.root / "benchmarks" / "methods.csv").write_text(FACTORS)
+    small = {name: factor(here, spec("digits_cnn", method=name, epochs=2)) for name in ("fdse", "ditto")}
+    assert small["fdse"] == 2.41
+    assert 1.19 <= factor(here, spec("alexnet_bn", 256, "fdse")) < 1.25
+    assert (
+        2 <= factor(here, spec("alexnet_bn", 256, "ditto")) < small["ditto"]
+    )  # two networks are two anywhere
+    assert factor(here, spec("lenet", method="dsu")) == 1.38  # never more than measured
+    once, often = (factor(here, spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10))
     assert once - often == pytest.approx(0.9)  # a pass a round, not an epoch
     assert factor(Workspace(tmp_path), spec("digits_cnn", method="fdse")) == 1
 

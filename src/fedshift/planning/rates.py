@@ -8,8 +8,8 @@ estimate for an image is most alike. On a device without any row, UNCALIBRATED i
 
 benchmarks/methods.csv says how many times as long as FedAvg a method takes for an image, on the small network
 MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on feature maps
-and weights, whose share falls with the cube root of the MACs: FDSE's factor is 1.97 there, and of AlexNet at
-256 px, which has 259 times the MACs, 1.15 is expected where 0.97 and 1.19 were measured.
+and weights, whose share falls with the cube root of the MACs: when FDSE's factor there was 2.41, it was 1.19
+on AlexNet at 256 px (docs/fdse.md), which has 259 times the MACs: an exponent of 0.36.
 """
 
 from __future__ import annotations
