@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.analysis.layout.page import piped
+from fedshift.archive import listing, store
+from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec
@@ -60,6 +63,10 @@ def keep(experiment: str) -> None:
         shutil.copy(path, folder)
     for dataset, picture in _domains(experiment).items():
         shutil.copy(picture, folder / f"{dataset}.png")
+    if archived := _archived(experiment):
+        lines = [listing.COLUMNS, *listing.rows(archived)]
+        text = piped(lines, ["---", *["---:"] * (len(listing.COLUMNS) - 1)])
+        (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
     source = {
         "commit": _git("rev-parse", "--short=7", "HEAD")
         + (" with changes" if _git("status", "--porcelain", "src") else ""),
@@ -68,6 +75,13 @@ def keep(experiment: str) -> None:
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
+
+
+def _archived(experiment: str) -> list[Archived]:
+    """The archived runs that its tables were made from."""
+    table = pq.read_table(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["digest", "source"])
+    digests = {row["digest"] for row in table.to_pylist() if row["source"] == ARCHIVE}
+    return [one for one in store.files(Workspace(ROOT)) if one.digest in digests]
 
 
 def _command(experiment: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from fedshift.analysis.collection.collect import collect
-from fedshift.archive import store
+from fedshift.archive import listing, store
 from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, with_table
@@ -112,6 +113,26 @@ def test_archive_check_and_compare(here: Workspace) -> None:
     assert said.count("equal bit for bit (same machine class)") == 2 and "2 of 2 archived runs" in said
 
 
+def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
+    done(fedshift(here.root, "archive", "tiny"))
+    lines = [line.split("  ") for line in done(fedshift(here.root, "archive", "--list")).splitlines()]
+    heads, *runs, total = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert heads == [*listing.COLUMNS]
+    files = {one.digest: one for one in store.files(here)}
+    assert {run[4] for run in runs} == {*files} and len(runs) == 2
+    for name, rounds, px, precision, digest, _, day, machine, hours, size in runs:
+        records = pd.read_parquet(io.BytesIO(files[digest].content["metrics.parquet"]))
+        assert Path(name) == here.archived(files[digest].index.run).relative_to(here.archive)
+        assert (rounds, px, precision) == ("2", "32", "fp32") and machine == str(files[digest].machine)
+        assert day == f"{pd.Timestamp(records['time'].max(), unit='s'):%Y-%m-%d}"
+        assert hours == f"{records['value'][records['metric'] == 'seconds'].sum() / 3600:.2f}"
+        assert size == f"{files[digest].path.stat().st_size / 1e3:.0f}"
+    assert total[0] == "2 runs" and int(total[2]) == round(sum(len(one.data) for one in files.values()) / 1e3)
+    damaged = store.files(here)[0].path
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    refused(fedshift(here.root, "archive", "tiny", "--list"), str(damaged), "is not a whole ZIP file")
+
+
 def test_compare_fails_where_the_same_machine_gave_other_bits(here: Workspace) -> None:
     done(fedshift(here.root, "archive", "tiny"))
     one = store.files(here)[0]
@@ -139,5 +160,6 @@ def test_the_projects_own_archive_is_whole() -> None:
 
 def test_arguments_that_make_no_sense_are_refused(here: Workspace) -> None:
     refused(fedshift(here.root, "archive"), "no experiment is named")
-    refused(fedshift(here.root, "archive", "tiny", "--check", "--compare"), "are two things")
+    refused(fedshift(here.root, "archive", "tiny", "--check", "--compare"), "are three things")
+    refused(fedshift(here.root, "archive", "--check", "--list"), "are three things")
     refused(fedshift(here.root, "archive", "tini"), "tiny")

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
+from fedshift.federation.loop import Federation
 from fedshift.identity import identify, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
@@ -168,6 +170,27 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
         assert_same(whole, root, spec)
         assert not (run / "lock.json").exists()
         assert not (run / "checkpoint.safetensors").exists()
+
+
+def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
+    """The first stops after a round, and its checkpoint is given a thousand seconds more."""
+
+    def stops(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
+        for event in events:
+            if federation.round == 2:
+                raise MemoryError
+            yield event
+
+    spec = spec_of("fedavg")
+    partition(Workspace(project), spec)
+    with pytest.raises(MemoryError):
+        train(Workspace(project), spec, MACHINE, stops)
+    run = Workspace(project).run(run_name(spec, identify(spec)))
+    tensors, facts = read_tensors(run.checkpoint, "")
+    first = float(facts["seconds"])
+    write_tensors(run.checkpoint, tensors, {**facts, "seconds": str(first + 1000)})
+    taken = train(Workspace(project), spec, MACHINE)["costs"]["seconds"]
+    assert 0 < first < 1000 and first + 1000 < taken < first + 1300
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -1,8 +1,9 @@
-"""`fedshift archive`: keep in git what finished runs measured, check it, compare runs with it."""
+"""`fedshift archive`: keep in git what finished runs measured, list and check it, compare runs with it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import click
 
@@ -24,10 +25,21 @@ from fedshift.storage.workspace import TUNING, Workspace
 @click.option(
     "--compare", "comparing", is_flag=True, help="Write nothing; compare own runs with archived ones."
 )
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="Write nothing; list the runs of EXPERIMENT, or all, with machine, hours and size.",
+)
 @rerun_option
 @click.pass_obj
 def command(
-    workspace: Workspace, experiment: str | None, checking: bool, comparing: bool, rerun: str | None
+    workspace: Workspace,
+    experiment: str | None,
+    checking: bool,
+    comparing: bool,
+    listing: bool,
+    rerun: str | None,
 ) -> None:
     """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
     run, the newest alone, to be committed.
@@ -36,10 +48,13 @@ def command(
     (docs/archive.md). --check exits with 2 where a file is refused, --compare with 1 where a run is not what
     the archive says: other bits on the same class of machine, or further away than machines differ.
     """
-    if checking and comparing:
-        raise FedshiftError("fedshift archive", "--check and --compare are two things", "Name one.")
+    if checking + comparing + listing > 1:
+        raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")
     if checking:
         _check(workspace, experiment)
+        return
+    if listing:
+        _list(workspace, experiment)
         return
     if experiment is None:
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
@@ -106,11 +121,7 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
     from fedshift.archive.file import read
 
     whole, refused = [], 0
-    paths = sorted(workspace.archive.rglob("*.zip"))
-    if experiment is not None:
-        named = {run.name.partition("-")[0] for run in _runs(workspace, experiment, "code")}
-        paths = [path for path in paths if path.name.partition("-")[0] in named]
-    for path in paths:
+    for path in _files(workspace, experiment):
         try:
             archived = read(path)
             check(workspace, archived)
@@ -136,6 +147,27 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
         click.echo(f"{count:6}  {machine}")
     if refused:
         raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
+
+
+def _files(workspace: Workspace, experiment: str | None) -> list[Path]:
+    """The archived files, all or those of an experiment's runs by any code; their content is not read."""
+    paths = sorted(workspace.archive.rglob("*.zip"))
+    if experiment is None:
+        return paths
+    named = {run.name.partition("-")[0] for run in _runs(workspace, experiment, "code")}
+    return [path for path in paths if path.name.partition("-")[0] in named]
+
+
+def _list(workspace: Workspace, experiment: str | None) -> None:
+    """Print a line for each archived run, and their sum."""
+    from fedshift.archive import listing
+    from fedshift.archive.file import read
+
+    lines = [listing.COLUMNS, *listing.rows(map(read, _files(workspace, experiment)))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
+        click.echo("  ".join([f"{line[0]:{widths[0]}}", *cells]))
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,15 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.records import Table
 
 
-def save(federation: Federation, path: Path, segments: Path, identity: str) -> None:
-    """Write everything that the rest of the run needs.
+@dataclass(frozen=True)
+class Resumed:
+    """What a checkpoint says of the run beside its state: the seconds that it took until then."""
+
+    seconds: float
+
+
+def save(federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0) -> None:
+    """Write everything that the rest of the run needs, and the seconds that it took until now.
 
     Between rounds this closes the segments of what was recorded, which are then written too.
     """
@@ -35,6 +43,7 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
         "segment": segment,
         "identity": identity,
         "layout": federation.layout.hash,
+        "seconds": repr(seconds),
     }
     write_tensors(path, tensors, metadata)
     if segment:
@@ -43,15 +52,15 @@ def save(federation: Federation, path: Path, segments: Path, identity: str) -> N
             table.rows = []
 
 
-def resume(federation: Federation, path: Path, segments: Path, identity: str) -> bool:
-    """Bring a new Federation to where the checkpoint was; False where there is none: then no segment of an
+def resume(federation: Federation, path: Path, segments: Path, identity: str) -> Resumed | None:
+    """Bring a new Federation to where the checkpoint was; None where there is none: then no segment of an
     earlier start is left. A segment that was not written yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
     if not path.exists():
         _keep_until(-1, segments)
-        return False
+        return None
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         what = f"belongs to run {metadata.get('identity')}, not to {identity}"
@@ -64,7 +73,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
             write_bytes(folder / metadata["segment"], packed[name])
         else:
             table.unpack(packed[name])
-    return True
+    return Resumed(float(metadata["seconds"]))
 
 
 def _keep_until(last: int, segments: Path) -> None:

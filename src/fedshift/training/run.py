@@ -104,15 +104,14 @@ def _train(
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    _rounds(federation, run, name, machine.checkpoint_seconds, watch)
+    spent = _rounds(federation, run, name, machine, watch, began)
     _merge(run.segments, run.metrics)
     _merge(run.statistics_segments, run.statistics)
     if federation.method.diagnostics:
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
-    seconds = time.monotonic() - began
     metrics = pq.read_table(run.metrics)
-    summary = summarize(federation, identity, hashes, data.classes, files, metrics, seconds)
+    summary = summarize(federation, identity, hashes, data.classes, files, metrics, spent())
     summary = {**summary, "environment": machine_facts}
     run.finish(summary)
     run.checkpoint.unlink()
@@ -120,28 +119,35 @@ def _train(
 
 
 def _rounds(
-    federation: Federation, run: RunDirectory, name: str, checkpoint_seconds: float, watch: Watch
-) -> None:
-    """Train the rounds that are left. At SIGTERM a checkpoint is written after the client that trains, and
-    the process ends.
+    federation: Federation, run: RunDirectory, name: str, machine: Machine, watch: Watch, began: float
+) -> Callable[[], float]:
+    """Train the rounds that are left; return what tells the seconds that the run has taken, in this process
+    and, until their checkpoints, in earlier ones. At SIGTERM a checkpoint is written after the client that
+    trains, and the process ends.
 
-    name: what a checkpoint must agree on: code, spec and data.
+    name: what a checkpoint must agree on: code, spec and data; began: when this process did (time.monotonic).
     """
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
+    earlier = resumed.seconds if resumed else 0.0
+
+    def spent() -> float:
+        return earlier + time.monotonic() - began
+
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
     with stoppable() as stop, contextlib.closing(watch(federation, rounds(federation))) as events:
         for event in events:
             if event == "round":
                 _log_round(federation, run.name)
-            if stop.requested or time.monotonic() - saved >= checkpoint_seconds:
-                checkpoint.save(federation, run.checkpoint, run.segments, name)
+            if stop.requested or time.monotonic() - saved >= machine.checkpoint_seconds:
+                checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
                 saved = time.monotonic()
             if stop.requested:
                 log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
                 sys.exit(128 + signal.SIGTERM)
-    checkpoint.save(federation, run.checkpoint, run.segments, name)
+    checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
+    return spent
 
 
 def _merge(segments: Path, path: Path) -> None:

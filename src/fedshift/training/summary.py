@@ -21,7 +21,7 @@ def summarize(
     """What a Federation that has trained to the end is, and what its records say it cost.
 
     hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds:
-        since this process began.
+        that the run took, in all its processes.
     """
     spec, state, layout = federation.spec, federation.state, federation.layout
     statistics = layout.kind("bn_statistic")

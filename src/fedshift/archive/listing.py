@@ -1,0 +1,51 @@
+"""What is archived: a row for each run, with who trained it and what it took."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fedshift.archive.file import METRICS, Archived
+
+COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
+
+
+def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
+    """COLUMNS of each run in their order, then the sum.
+
+    finished: the day, in UTC. commit: of the project whose code trained it, `-` where it was no clone. hours:
+    of all rounds, evaluation apart, times the cores that the run had (core-hours), or of the accelerator.
+    """
+    every = list(archived)
+    lines = [_row(one) for one in every]
+    hours, size = sum(map(_hours, every)), sum(len(one.data) for one in every)
+    total = f"{len(every)} runs", *[""] * (len(COLUMNS) - 3), f"{hours:.1f}", f"{size / 1e3:.0f}"
+    return [*lines, total]
+
+
+def _row(one: Archived) -> tuple[str, ...]:
+    summary = one.summary
+    spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
+    return (
+        one.index.run.rpartition("/")[0],
+        str(spec["federation"]["rounds"]),
+        str(spec["data"]["input_px"]),
+        spec["local"]["precision"],
+        one.digest,
+        commit[:7],
+        datetime.fromtimestamp(one.index.finished, UTC).date().isoformat(),
+        str(one.machine),
+        f"{_hours(one):.2f}",
+        f"{len(one.data) / 1e3:.0f}",
+    )
+
+
+def _hours(one: Archived) -> float:
+    """By the records: a summary of before `seconds` was in checkpoints knows the last process alone."""
+    records = pq.read_table(io.BytesIO(one.content[METRICS]), filters=pc.field("metric") == "seconds")
+    hours: float = pc.sum(records["value"]).as_py() / 3600
+    return hours * one.machine.threads if one.machine.device == "cpu" else hours
