@@ -51,6 +51,18 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
     assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
 
 
+def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path: Path) -> None:
+    """As after `git pull`: the tables were made of one run, then there are two."""
+    (later,) = clone.archive.rglob("*/fedbn/**/*.zip")
+    later.rename(tmp_path / later.name)
+    assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 0}
+    before = clone.metrics("tiny").stat().st_mtime_ns
+    table_of(clone)
+    assert clone.metrics("tiny").stat().st_mtime_ns == before
+    (tmp_path / later.name).rename(later)
+    assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
+
+
 def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:
     adapted = {**TINY, "adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
     (here.experiments / "tiny.yaml").write_text(yaml.safe_dump(adapted, sort_keys=False))

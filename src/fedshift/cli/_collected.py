@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected, read
+from fedshift.archive import store
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
-    """What `fedshift collect` wrote of an experiment. In a clone with an archive that has not collected yet,
-    that is done first: nothing is trained. Raises FedshiftError where there is nothing to show.
+    """What `fedshift collect` wrote of an experiment. Where the archive has more, as in a clone that has not
+    collected yet or pulled since, it is collected first: nothing is trained. Raises FedshiftError where there
+    is nothing to show.
     """
-    if workspace.metrics(name).exists() or not workspace.archive.is_dir():
+    present = workspace.metrics(name).exists()
+    if not workspace.archive.is_dir():
         return read(workspace, name)
+    if present and not _archived_since(workspace, collected := read(workspace, name)):
+        return collected
     collected = collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
-    if len(collected.missing) == len(collected.runs):
+    if not present and len(collected.missing) == len(collected.runs):
         what = "no run of it is finished here or archived"
         raise FedshiftError(f"experiments/{name}.yaml", what, f"To train them: fedshift run {name}")
     return collected
+
+
+def _archived_since(workspace: Workspace, collected: Collected) -> bool:
+    """Whether a run that was missing is in the archive now. Adaptations come with their runs."""
+    runs = collected.runs
+    missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
+    return any(store.paths(workspace, workspace.name_of(workspace.run_at(run))) for run in missing)

@@ -14,6 +14,8 @@ from fedshift.planning import planfile
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import TUNING, Workspace
 
+NAMED = 10  # runs that are not finished; thousands are counted
+
 
 @click.command
 @click.argument("experiment", shell_complete=complete(experiments))
@@ -38,8 +40,10 @@ def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str
     )
     if archived := (collected.runs["source"] == ARCHIVE).sum():
         click.echo(f"from the archive: {archived}")
-    for run in collected.missing:
+    for run in collected.missing[:NAMED]:
         click.echo(f"not finished: {run}", err=True)
+    if more := collected.missing[NAMED:]:
+        click.echo(f"and {len(more)} more: fedshift status --runs {experiment}", err=True)
 
 
 def _last(workspace: Workspace, request: Request) -> Path | None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from fedshift.analysis.collection import records as module
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.collection.restore import restore
+from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.federation.records import SCHEMA, STATISTICS
@@ -40,6 +42,16 @@ def test_every_record_once_with_its_run(project: Project) -> None:
     assert kept.loc[(kept["round"] == 1) & (kept["split"] == "test"), "value"].tolist() == [0.6, 0.6]
     assert collected.keys == ["method", "target", "seed"]
     assert collected.missing == []
+
+
+def test_ten_runs_that_lack_are_named_and_the_others_counted(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [*range(13)]})
+    for seed in range(13):
+        project.add("fedavg", None if seed else {0: accuracy((0.5, 0.5))}, seed=seed)
+    root, plan = str(project.workspace.root), str(project.plan())
+    output = CliRunner().invoke(main, ["--root", root, "collect", "toy", "--plan", plan]).output
+    assert "1 of 13 runs: " in output and output.count("not finished: ") == 10
+    assert output.endswith("\nand 2 more: fedshift status --runs toy\n")
 
 
 def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
