@@ -98,6 +98,8 @@ lint: $(INSTALLED) ## ruff, mypy, snakefmt and the order of the rooms, all in ch
 	@$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	MYPYPATH=src:benchmarks:docs/generate $(PYTHON) -m mypy --follow-imports silent benchmarks/*.py
+	MYPYPATH=src $(PYTHON) -m mypy docs/generate
 	$(VENV)/bin/snakefmt --check Snakefile workflow
 	$(VENV)/bin/lint-imports --no-logo
 

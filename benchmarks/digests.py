@@ -44,9 +44,10 @@ def digits(augmentation: str) -> tuple[Samples, list[ClientData]]:
     for part, colour in zip(held, COLOURS, strict=True):
         pixels[part] *= torch.tensor(colour, dtype=pixels.dtype)
     augment, evaluate = Augment(augmentation, PX, PX, "half"), Evaluate(PX, PX, "half")
-    clients = [
-        ClientData(*part.split([EACH, 20, 10]), (f"domain{k}",), (1, 2)) for k, part in enumerate(held)
-    ]
+    clients = []
+    for k, part in enumerate(held):
+        train, val, test = part.split([EACH, 20, 10])
+        clients.append(ClientData(train, val, test, (f"domain{k}",), (1, 2)))
     return Samples(
         pixels.to(torch.uint8), labels, augment, evaluate, evaluate.mean, evaluate.deviation
     ), clients

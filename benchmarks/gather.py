@@ -39,7 +39,7 @@ def written(path: Path, images: int, px: int) -> np.ndarray:
     noise = np.random.default_rng(0).integers(256, size=CHUNK // row * row, dtype=np.uint8)
     with path.open("wb") as file:
         for start in range(0, images * row, len(noise)):
-            file.write(noise[: images * row - start])
+            file.write(noise[: images * row - start].data)
         os.fsync(file.fileno())
     return np.memmap(path, np.uint8, "r", shape=(images, px, px, 3))
 

@@ -41,11 +41,12 @@ from fedshift.testing.toys import finish, spec
 
 ROOT = Path(__file__).parents[1]
 PRECISIONS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32",)}
+Scores = dict[tuple[str, int, str], float]  # by stage, client and split
 TOLERANCE = 0.05  # of accuracy: three of the 60 images that are tested
 WARM, TIMED = 2, 5  # rounds, and as many tens of bare steps
 
 
-def trained(method: str, device: torch.device) -> tuple[torch.Tensor, dict[tuple[object, ...], float]]:
+def trained(method: str, device: torch.device) -> tuple[torch.Tensor, Scores]:
     """The global row after 3 rounds on handwritten digits, and all accuracies of the last."""
     run = resolve(
         spec(method={"name": method}, local={"batch": 50, "epochs": 2, "lr": 0.01}, federation={"rounds": 3})
@@ -76,11 +77,9 @@ def samples(work: Work, device: torch.device) -> Samples:
     """Random images for all clients."""
     n = CLIENTS * STEPS * work.batch
     pixels = torch.randint(256, (n, work.px, work.px, 3), dtype=torch.uint8)
-    transforms = (
-        kind(work.px, work.input_px, "imagenet")
-        for kind in (lambda *of: Augment(work.augment, *of), Evaluate)
-    )
-    return Samples(pixels, torch.arange(n) % CLASSES, *transforms, device=device)
+    size = work.px, work.input_px, "imagenet"
+    augment, evaluate = Augment(work.augment, *size), Evaluate(*size)
+    return Samples(pixels, torch.arange(n) % CLASSES, augment, evaluate, device=device)
 
 
 def wait(device: torch.device) -> float:
@@ -90,7 +89,7 @@ def wait(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def timed(play: Callable[[], None], device: torch.device) -> float:
+def timed(play: Callable[[], object], device: torch.device) -> float:
     """Median seconds of what is played, after it is warm."""
     times = []
     for _ in range(WARM + TIMED):
@@ -126,7 +125,8 @@ def bare(name: str, precision: str, device: torch.device) -> float:
     work = WORK[name]
     run, given = work.run("fedavg"), samples(work, device)
     with arithmetic(precision, device):
-        model = model_of(run, CLASSES).to(device, memory_format=torch.channels_last).train()
+        model = model_of(run, CLASSES)
+        model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         if work.optimizer == "adam":
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), fused=True)
         else:

@@ -70,7 +70,7 @@ def images(
     rng = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (clients * size, px, px, 3), generator=rng, dtype=torch.uint8)
     labels = torch.randint(0, 7, (clients * size,), generator=rng)
-    held = []
+    held: list[ClientData] = []
     for part in torch.arange(clients * size).split(size):
         train, val = part.split([size - size // 10, size // 10])
         domains = (f"domain{len(held)}",)

@@ -24,7 +24,8 @@ def play(pipes: list[Connection]) -> float:
     for pipe in playing:
         pipe.send(True)
     while playing:
-        for pipe in wait(playing):
+        ready = wait(playing)
+        for pipe in [pipe for pipe in playing if pipe in ready]:
             wall, _, event = pipe.recv()
             seconds[pipe] += wall
             if event is None:

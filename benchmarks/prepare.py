@@ -176,7 +176,7 @@ def main() -> None:
         print(
             f"the rest in {second:.1f} s ({(options.images - done) / second:.0f} images/s), {size:.0f} MB, whole: {whole}"
         )
-        peak = max(watch.all, again.all)
+        peak = max(watch.total, again.total)
         print(
             f"peak anonymous memory: {peak:.0f} MB in all, {max(watch.largest, again.largest):.0f} MB in one process"
         )

@@ -92,6 +92,8 @@ def prepared(workspace: Workspace, spec: RunSpec) -> Workspace:
 def recipe(spec: RunSpec, each: int | None = None) -> Recipe:
     """What the bare loop needs of the same spec."""
     data, local, fractions = spec.data, spec.local, spec.partition.fractions
+    if isinstance(data.target, tuple):
+        raise ValueError("the bare loop holds one domain out, or none")
     return Recipe(
         data.target, data.prepare.px, fractions[1], data.input_px, data.normalise, data.augment,
         local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",

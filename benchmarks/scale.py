@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY))
-from benchmarks.snakemake_scale import METHODS, PLAN, environment, measure  # noqa: E402
+from snakemake_scale import METHODS, PLAN, environment, measure  # noqa: E402
+
 from fedshift.planning import planfile  # noqa: E402
 from fedshift.planning.planfile import Run  # noqa: E402
 from tests.workflow.checkout import Checkout  # noqa: E402
@@ -131,7 +132,8 @@ def main() -> None:
             if options.keep:
                 shutil.copytree(root, options.keep / str(runs), copy_function=os.link)
             for verb in options.verbs:
-                BEFORE.get(verb, lambda root: None)(root)
+                if change := BEFORE.get(verb):
+                    change(root)
                 step = measure([sys.executable, "-m", "fedshift", *VERBS[verb]], root)
                 print(f"| {runs:,} | {verb} | {step.wall:.1f} | {step.cpu:.1f} | {step.memory} |", flush=True)
             path = root / "results" / "metrics" / "scale.parquet"

@@ -48,7 +48,7 @@ def diagnostics(declared: tuple[Diagnostic, ...], clients: int, rounds: int) -> 
     with tempfile.TemporaryDirectory() as folder:
         for finished in range(rounds):
             drawn = {
-                name: rng.normal(size=[sizes.get(axis, axis) for axis in axes])
+                name: rng.normal(size=[axis if isinstance(axis, int) else sizes[axis] for axis in axes])
                 for name, axes in shapes.items()
             }
             began = time.perf_counter()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ KINDS = {
     "hFedF: a constant": ("hFedF", "13", 0),
     "hFedF: a constant that is a mean of 3 seeds": ("hFedF", "13", 3),
 }  # paper, the table whose standard deviations are drawn, the seeds that the printed number is a mean of
-OFF = (
+OFF: tuple[float | str, ...] = (
     0,
     0.5,
     1,
@@ -158,8 +159,9 @@ def draw(rates: pd.DataFrame) -> None:
     figure, axes = plt.subplots(
         len(KINDS), len(SEEDS), figsize=(9.5, 7), sharex=True, sharey=True, layout="constrained"
     )
-    for (kind, seeds), rows in ours.groupby(["printed", "seeds"], sort=False):
-        axis = axes[[*KINDS].index(kind), SEEDS.index(seeds)]
+    for place, seeds in itertools.product(range(len(KINDS)), SEEDS):
+        rows = ours[(ours["printed"] == [*KINDS][place]) & (ours["seeds"] == seeds)]
+        axis = axes[place, SEEDS.index(seeds)]
         floor = np.zeros(len(rows))
         for name, colour in (("inside", "#2f8f5b"), ("undecided", "#d0d7de"), ("outside", "#c2571a")):
             axis.bar(rows["off"], 100 * rows[name], 0.7, floor, color=colour, label=name)

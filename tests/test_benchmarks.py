@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,29 @@ GPU_CHECK = [sys.executable, "benchmarks/gpu_check.py"]
 def test_none_hides_a_module_of_pythons() -> None:
     names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
     assert len(names) > 5 and not names & sys.stdlib_module_names
+
+
+def test_pairs_prints_what_a_page_has_from_the_archive(tmp_path: Path) -> None:
+    """docs/hfedf.md, fp32 against bf16: its command, on what a clone has."""
+    for name in ("experiments", "reference", "results-archive"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    page = (ROOT / "docs" / "hfedf.md").read_text()
+    (line,) = re.findall(r"^python (benchmarks/pairs.py hfedf/precision_photo .*)$", page, re.MULTILINE)
+    command = [sys.executable, *line.split(), "--root", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    rows = re.findall(r"^\| hfedf \| (.*) \| 3 \| (.*) \|$", done.stdout, re.MULTILINE)
+    assert len(rows) == 4, done.stdout + done.stderr
+    words = {
+        "| id |": "| in-distribution |",
+        "| ood |": "| out-of-distribution |",
+        "| last |": "| last round |",
+    }
+    for row in rows:
+        shown = "| " + " | ".join(row) + " |"
+        for code, word in words.items():
+            shown = shown.replace(code, word)
+        assert shown.replace("| last_third", "| `last_third`") in page
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import results
@@ -26,7 +27,7 @@ from settings import FILES, settings
 from schemas import schema
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "docs/claims.md": claims,
     "docs/columns.md": columns,
     "docs/coverage.md": coverage,

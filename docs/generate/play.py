@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,7 +49,7 @@ class Passes:
     """Images that went through networks, by where and direction; each of a network's stages is an equal part of a pass."""
 
     def __init__(self, held: list[ClientData]) -> None:
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.seen: defaultdict[tuple[str, str], Fraction] = defaultdict(Fraction)
         self._where, self._outside = STEPS, False
         splits = ("train", "val", "test")
         self.engine = cost.Passes()  # the federation's, once it is made

@@ -5,7 +5,7 @@ bear out.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from printed_numbers import every_number
@@ -167,7 +167,7 @@ def _counted(joined: list[Joined], words: Iterable[str], of: Callable[[Joined], 
     return _table(("paper", "claims", *words), rows)
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return piped([heads, *rows], ["---"] * len(heads)) + "\n\n"
 
 

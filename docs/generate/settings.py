@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ grid:
     "params": ("params.yaml", "experiments: [proximal]\npack: 5\ndevice: cpu\n"),
     "cluster": ("slurm/cluster.yaml", "slurm_partition: gpu\nslurm_account: vision\n"),
 }
-FILES = {
+FILES: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "experiment": ("## An experiment: `experiments/**/*.yaml`", Experiment.model_json_schema),
     "protocol": ("## A protocol: `reference/protocols/*.yaml`", Protocol.model_json_schema),
     "preset": ("## A preset: `reference/presets/<method>.yaml`", Preset.model_json_schema),

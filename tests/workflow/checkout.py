@@ -85,7 +85,7 @@ class Checkout:
     def snakemake(
         self, *arguments: str, profile: str = "profiles/ci", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments, profile=profile, **environment)
+        process = self.start(*arguments, profile=profile, output=subprocess.PIPE, **environment)
         output, _ = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
