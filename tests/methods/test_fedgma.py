@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import yaml
 from torch import Tensor
 
 from fedshift.federation import loop
@@ -12,6 +13,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.testing.toys import finish, method, small, spec
+from tests.conftest import ROOT
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 
@@ -29,6 +31,17 @@ def test_masks_follow_the_reference(case: str) -> None:
     assert m.tolist() == pytest.approx(expected["mask"], abs=1e-9)
     moved = next_model(torch.zeros(4).double(), D.mean(0), m)
     assert moved.tolist() == pytest.approx(expected["update"], abs=1e-9)
+
+
+def test_three_clients_need_a_threshold_above_a_third() -> None:
+    """They agree by 1/3 or 1: up to 1/3 every coordinate moves in full, as in FedAvg. So it is above it where one domain of four
+    is held out.
+    """
+    A = agreement(torch.randn(3, 1000, generator=torch.Generator().manual_seed(0)))
+    assert {round(float(value), 4) for value in A.unique()} == {0.3333, 1.0}
+    assert mask(A, type(method("fedgma").hp)().tau).eq(1).all()
+    declared = yaml.safe_load((ROOT / "reference/presets/fedgma.yaml").read_text())["unified"]["*"]
+    assert mask(A, declared["method"]["params"]["tau"]).min() < 0.34
 
 
 @pytest.mark.parity
