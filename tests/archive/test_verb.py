@@ -51,6 +51,14 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
     assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
 
 
+def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> None:
+    page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.html")
+    assert done(fedshift(clone.root, "scorecard", "--written")).split() == [page]
+    assert done(fedshift(clone.root, "scorecard")).split() == [made, page]
+    assert {*pd.read_csv(clone.tables("tiny") / "table.csv")["archived"]} == {1}
+    assert done(fedshift(clone.root, "scorecard")).split() == [page]
+
+
 def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path: Path) -> None:
     """As after `git pull`: the tables were made of one run, then there are two."""
     (later,) = clone.archive.rglob("*/fedbn/**/*.zip")

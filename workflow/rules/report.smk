@@ -40,4 +40,4 @@ rule scorecard:
     params:
         shown=sha256(repr([ANALYSIS, *map(key_of, REQUEST.experiments)])),
     shell:
-        "exec python -m fedshift scorecard > {log} 2>&1"
+        "exec python -m fedshift scorecard --written > {log} 2>&1"
