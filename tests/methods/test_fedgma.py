@@ -34,9 +34,7 @@ def test_masks_follow_the_reference(case: str) -> None:
 
 
 def test_three_clients_need_a_threshold_above_a_third() -> None:
-    """They agree by 1/3 or 1: up to 1/3 every coordinate moves in full, as in FedAvg. So it is above it where one domain of four
-    is held out.
-    """
+    """They agree by 1/3 or 1: up to 1/3 every coordinate moves in full, as in FedAvg. Protocol `unified` trains three clients."""
     A = agreement(torch.randn(3, 1000, generator=torch.Generator().manual_seed(0)))
     assert {round(float(value), 4) for value in A.unique()} == {0.3333, 1.0}
     assert mask(A, type(method("fedgma").hp)().tau).eq(1).all()

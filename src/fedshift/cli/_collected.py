@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.archive import store
@@ -15,20 +17,19 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     collected yet or pulled since, it is collected first: nothing is trained. Raises FedshiftError where there
     is nothing to show.
     """
-    present = workspace.metrics(name).exists()
-    if not workspace.archive.is_dir():
-        return read(workspace, name)
-    if present and not _archived_since(workspace, collected := read(workspace, name)):
-        return collected
+    if workspace.metrics(name).exists() or not workspace.archive.is_dir():
+        collected = read(workspace, name)
+        runs = collected.runs  # adaptations come with their runs
+        missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
+        if not any_archived(workspace, missing):
+            return collected
     collected = collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
-    if not present and len(collected.missing) == len(collected.runs):
+    if len(collected.missing) == len(collected.runs):
         what = "no run of it is finished here or archived"
         raise FedshiftError(f"experiments/{name}.yaml", what, f"To train them: fedshift run {name}")
     return collected
 
 
-def _archived_since(workspace: Workspace, collected: Collected) -> bool:
-    """Whether a run that was missing is in the archive now. Adaptations come with their runs."""
-    runs = collected.runs
-    missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
-    return any(store.paths(workspace, workspace.name_of(workspace.run_at(run))) for run in missing)
+def any_archived(workspace: Workspace, directories: Iterable[str]) -> bool:
+    """Whether one of the runs with these directories, below the workspace's root, is in the archive."""
+    return any(store.paths(workspace, workspace.name_of(workspace.run_at(run))) for run in directories)

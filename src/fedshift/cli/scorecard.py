@@ -9,8 +9,7 @@ import click
 from fedshift.analysis import tables
 from fedshift.analysis.collection.uses import planned
 from fedshift.analysis.report import scorecard
-from fedshift.archive import store
-from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._collected import any_archived, collected_or_archived
 from fedshift.cli.plan import read_request
 from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
@@ -44,8 +43,7 @@ def _archived(workspace: Workspace) -> Iterator[str]:
         if workspace.tables(name).exists() or not experiment.tables:
             continue
         rerun = read_request(workspace, (name,)).rerun
-        uses = planned(workspace, experiment, None, rerun) if experiment.train else []
-        if not experiment.train or any(
-            store.paths(workspace, workspace.name_of(workspace.run_at(use.directory))) for use in uses
+        if not experiment.train or any_archived(
+            workspace, (use.directory for use in planned(workspace, experiment, None, rerun))
         ):
             yield name
