@@ -49,6 +49,10 @@ def plan(root: Path, **keys: Any) -> Any:
             {"tables": {"t": {"select": ["oracle"]}}, "axes": {"target": [None, "plain"]}},
             ("tables.t.select", "'oracle' has no", "in every run"),
         ),
+        (
+            {"figures": [{"curves": {"highlight": ["fedagv"]}}]},
+            ("figures.curves.highlight", "row of this experiment 'fedagv'", "'fedavg'"),
+        ),
         ({"published": {"fedagv": "x"}}, ("published", "row of this experiment 'fedagv'", "'fedavg'")),
         ({"published": {"*": "x/{targt}"}}, ("published.*", "unknown field 'targt'", "'target'")),
         ({"published": {"*": "x/{target"}}, ("published.*", "brace")),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-import yaml
 from torch import Tensor
 
+from fedshift.experiments.load import preset
 from fedshift.federation import loop
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
+from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import finish, method, small, spec
 from tests.conftest import ROOT
 from tests.reference import Reference
@@ -34,11 +35,13 @@ def test_masks_follow_the_reference(case: str) -> None:
 
 
 def test_three_clients_need_a_threshold_above_a_third() -> None:
-    """They agree by 1/3 or 1: up to 1/3 every coordinate moves in full, as in FedAvg. Protocol `unified` trains three clients."""
+    """They agree by 1/3 or 1: up to 1/3 every coordinate moves in full, as in FedAvg. Protocol `unified`
+    trains three clients.
+    """
     A = agreement(torch.randn(3, 1000, generator=torch.Generator().manual_seed(0)))
     assert {round(float(value), 4) for value in A.unique()} == {0.3333, 1.0}
     assert mask(A, type(method("fedgma").hp)().tau).eq(1).all()
-    declared = yaml.safe_load((ROOT / "reference/presets/fedgma.yaml").read_text())["unified"]["*"]
+    declared = preset(Workspace(ROOT), "fedgma").protocols["unified"]["*"]
     assert mask(A, declared["method"]["params"]["tau"]).min() < 0.34
 
 

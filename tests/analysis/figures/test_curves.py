@@ -175,6 +175,23 @@ def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None
     ]
 
 
+def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_name(project: Project) -> None:
+    project.declare(methods=dict.fromkeys(["central", "fedavg", "local"]), axes={"seed": [0, 1]})
+    collected = project.add_all({1: accuracy((0.5, 0.5)), 2: accuracy((0.6, 0.6))})
+    panels = Curves(Curves.Params(highlight=("fed*",))).panels(project.workspace, collected)
+    assert panels.labels == ["fedavg", "central", "local"]
+    series = [(line.label, line.mark, line.style) for line in panels.rows[0].panels[0].series]
+    seeds = [("fedavg", f"seed {seed}", "thin") for seed in (0, 1)]
+    grey = [(name, "mean", "thin") for name in ("central", "local")]
+    assert series == [*grey, *seeds, ("fedavg", "mean", "line")]
+    assert panels.colour("central") == panels.colour("local") != panels.colour("fedavg")
+    figure = static.draw(panels, "A toy")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["fedavg"]
+    assert "grey: 2 others" in figure.get_supxlabel()
+    shown = [trace.name for trace in interactive.draw(panels)[""].data if trace.showlegend]
+    assert shown == ["fedavg"]
+
+
 def test_nothing_to_draw(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     project.add("fedavg", None, seed=0)

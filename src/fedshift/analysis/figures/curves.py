@@ -25,6 +25,7 @@ from fedshift.storage.workspace import Workspace
 
 Point = dict[str, Any]
 ROUNDS = "rounds"
+GREY = "#57606a"  # of lines that are not highlighted
 ALONG = {
     ROUNDS: "round",
     "bytes": "sent and received by all clients (MB)",
@@ -37,6 +38,8 @@ ALONG = {
 class Params:
     """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
     rows: which rows are drawn, as a pattern: `fedrd*`.
+    highlight: of many rows those in colour, as patterns, with a name each; the others are thin, grey and behind
+        them, without published levels. None: all in colour.
     x: `rounds`, or what they took: `bytes` (without methods that send nothing), `seconds`, `steps` of local
         training.
     """
@@ -44,6 +47,7 @@ class Params:
     metrics: tuple[str, ...] = ("id", "ood")
     x: Literal["rounds", "bytes", "seconds", "steps"] = "rounds"
     rows: str = "*"
+    highlight: tuple[str, ...] = ()
 
 
 class Curves(Figure):
@@ -59,8 +63,10 @@ class Curves(Figure):
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """The metrics and the rows exist."""
-        if not fnmatch.filter(experiment.rows, self.params.rows):
-            raise unknown(f"{where}.rows", "row of this experiment", self.params.rows, experiment.rows)
+        patterns = [("rows", self.params.rows), *(("highlight", name) for name in self.params.highlight)]
+        for param, pattern in patterns:
+            if not fnmatch.filter(experiment.rows, pattern):
+                raise unknown(f"{where}.{param}", "row of this experiment", pattern, experiment.rows)
         for metric in self.params.metrics:
             quantity(metric, f"{where}.metrics")
 
@@ -68,6 +74,7 @@ class Curves(Figure):
         """Raises FedshiftError where no run is finished."""
         frame = curves(collected, self.params.metrics)
         drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
+        grey = [name for name in drawn if not self._highlighted(name)]
         frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
             what = "holds no finished run"
@@ -89,15 +96,22 @@ class Curves(Figure):
                 for target in targets:
                     own = part if target is None else part[part["target"] == target]
                     place = point if target is None else {**point, "target": target}
-                    series = [*_lines(workspace, collected, own, place, metric)]
+                    series = [*_lines(workspace, collected, own, place, metric, grey)]
                     published |= any(line.style == "level" for line in series)
                     panels.append(Panel(series, x, y, _title(target)))
                 heading = ", ".join(f"{axis} = {value}" for axis, value in point.items())
                 rows.append(Row(panels, heading))
-        about = "; ".join(filter(None, [note(rows), "dashed: published" * published]))
+        notes = [note(rows), "dashed: published" * published, f"grey: {len(grey)} others" * bool(grey)]
+        about = "; ".join(filter(None, notes))
+        labels = sorted(collected.experiment.rows, key=lambda name: name in grey)
         size = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
         names: Literal["ends", "beside"] = "ends" if self.params.x == ROUNDS else "beside"  # ends lie apart
-        return Panels("Learning curves", rows, collected.experiment.rows, about, size, names=names)
+        colours = dict.fromkeys(grey, GREY)
+        return Panels("Learning curves", rows, labels, about, size, colours, names)
+
+    def _highlighted(self, name: str) -> bool:
+        patterns = self.params.highlight or ("*",)
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
     def _each(self, collected: Collected, frame: pd.DataFrame) -> pd.Series[float]:
         """What a round took along x, for each row of `frame`: the mean over seeds, so that these have a
@@ -137,13 +151,19 @@ def _lines(
     frame: pd.DataFrame,
     point: Point,
     metric: str,
+    grey: Sequence[str],
 ) -> Iterator[Series]:
-    """The lines of one panel, each method's mean and what lies around it, with its published level."""
+    """The lines of one panel, each method's mean and what lies around it, with its published level; of the
+    grey ones, which come first, the mean alone.
+    """
     frame = frame if "seed" in frame else frame.assign(seed=0)
-    for method in collected.experiment.methods:
+    for method in [*grey, *(name for name in collected.experiment.methods if name not in grey)]:
         own = frame[frame["method"] == method]
         line, drawn = around(method, own, "round", metric, collected.protocol.ddof, "line")
         if line is None:
+            continue
+        if method in grey:
+            yield Series(method, "mean", [*map(float, line.mean.index)], [*line.mean], "thin")
             continue
         yield from drawn
         value = printed(workspace, collected, method, point, metric)
