@@ -38,8 +38,8 @@ ALONG = {
 class Params:
     """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
     rows: which rows are drawn, as a pattern: `fedrd*`.
-    highlight: of many rows those in colour, as patterns, with a name each; the others are thin, grey and behind
-        them, without published levels. None: all in colour.
+    highlight: of many rows those in colour, as patterns, with a name each; the others are thin, grey and
+        behind them, without published levels. None: all in colour.
     x: `rounds`, or what they took: `bytes` (without methods that send nothing), `seconds`, `steps` of local
         training.
     """
