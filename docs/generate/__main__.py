@@ -1,6 +1,5 @@
-"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, equations.md, figures.md, methods.md,
-protocols.md, results.md,
-settings.md, schemas/*.json, the tables of README.
+"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, equations.md, figures.md,
+methods.md, protocols.md, results.md, settings.md, schemas/*.json, tables of README and docs/all-methods.md.
 
 `make docs`; a test compares them.
 """
@@ -28,6 +27,7 @@ from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/all-methods.md": lambda: results.filled(ROOT / "docs" / "all-methods.md"),
     "docs/claims.md": claims,
     "docs/columns.md": columns,
     "docs/coverage.md": coverage,

@@ -1,4 +1,4 @@
-"""Results that README shows: tables and figures of an experiment, kept in docs/results with where they come from.
+"""Results that pages show: tables and figures of an experiment, kept in docs/results with where they come from.
 
 `python docs/generate --keep demo` copies them from results/ and notes commit, machine and digests; between the lines
 `<!-- results: demo/summary -->` and `<!-- end -->` a page then holds that table, and `make docs` writes it there anew.
