@@ -175,6 +175,28 @@ def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None
     ]
 
 
+def test_a_row_has_the_held_out_domains_of_its_own_runs(project: Project) -> None:
+    """As of two data sets: none has empty panels for the other's domains, and both have their average."""
+    project.declare(
+        methods={"central": None, "fedavg": None},
+        axes={
+            "d": {"key": "partition.params.d", "values": [1, 2]},
+            "target": ["ink", "plain", "texture"],
+            "seed": [0],
+        },
+        only={
+            "central": {"d": [1], "target": ["texture"]},
+            "fedavg": {"d": [2], "target": ["ink", "plain"]},
+        },
+        spec={"partition": {"scheme": "domains_per_client"}},
+    )
+    axes = drawn(project, project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})).axes
+    assert [panel.get_title() for panel in axes[::3]] == ["held out: texture", "", "held out: ink", ""]
+    assert [panel.get_title() for panel in axes[6:9]] == ["held out: ink", "held out: plain", "average"]
+    assert [len(panel.lines) for panel in axes[6:9]] == [1, 1, 1]
+    assert [len(panel.lines) for panel in axes[:3]] == [1, 0, 0]
+
+
 def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_name(project: Project) -> None:
     project.declare(methods=dict.fromkeys(["central", "fedavg", "local"]), axes={"seed": [0, 1]})
     collected = project.add_all({1: accuracy((0.5, 0.5)), 2: accuracy((0.6, 0.6))})

@@ -80,9 +80,10 @@ def draw(panels: Panels, title: str) -> Figure:
     shared: Any = {"subplot_kw": {"projection": "polar"}} if panels.polar else {"sharex": "col"}
     shared |= {} if panels.polar else {"sharey": "row"}
     grid = figure.subplots(len(panels.rows), columns, squeeze=False, **shared)
-    for row, line in zip(panels.rows, grid, strict=True):
-        for panel, axes in zip(row.panels, line, strict=True):
+    for row, titles, line in zip(panels.rows, panels.titles, grid, strict=True):
+        for panel, title_above, axes in zip(row.panels, titles, line, strict=True):
             _panel(axes, panels, panel)
+            axes.set_title(title_above)
         _from_zero(row, line)
         heading = textwrap.fill(row.heading, round(NOTE_LETTERS * height))
         words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
@@ -92,8 +93,6 @@ def draw(panels: Panels, title: str) -> Figure:
             legend(line)
     if panels.names == "beside":
         legends_beside(figure, grid, panels)
-    for panel, axes in zip(panels.rows[0].panels, grid[0], strict=True):
-        axes.set_title(panel.title)
     last, letters = panels.rows[-1].panels, round(NOTE_LETTERS * figure.get_figwidth())
     together = {panel.x.label for panel in last if panel.picture is None}
     if len(together) > 1:

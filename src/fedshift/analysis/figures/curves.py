@@ -51,7 +51,7 @@ class Params:
 
 
 class Curves(Figure):
-    """Rows: the metrics, once per value of the further axes; panels: held-out domains and
+    """Rows: the metrics, once per value of the further axes; panels: held-out domains, a row's own, and
     their average.
 
     Dashed: the published value, where it is of the same experiment. From three seeds on a band of one
@@ -84,12 +84,14 @@ class Curves(Figure):
         if frame.empty:
             what = f"its runs have no {self.params.x} to draw against"
             raise FedshiftError(collected.path, what, "Say `x: rounds`.")
-        frame, targets = _with_average(frame, collected, self.params.metrics)
         rounds = float(frame["round"].min()), float(frame["round"].max())
         limits = rounds if rounds[0] < rounds[1] else None
         x = Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS)
         rows, published = [], False
         for point, part in _points(collected, frame):
+            part, targets = _with_average(
+                part, collected, self.params.metrics, _targets(collected, frame, point)
+            )
             for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
                 panels = []
                 y = Axis(axis_label(metric))
@@ -104,7 +106,10 @@ class Curves(Figure):
         notes = [note(rows), "dashed: published" * published, f"grey: {len(grey)} others" * bool(grey)]
         about = "; ".join(filter(None, notes))
         labels = sorted(collected.experiment.rows, key=lambda name: name in grey)
-        size = (3.6, 2.7) if len(targets) == 1 else (1.9, 2.1)
+        columns = max(len(row.panels) for row in rows)
+        for row in rows:  # data sets differ in domains
+            row.panels.extend(Panel([], x, row.panels[0].y) for _ in range(columns - len(row.panels)))
+        size = (3.6, 2.7) if columns == 1 else (1.9, 2.1)
         names: Literal["ends", "beside"] = "ends" if self.params.x == ROUNDS else "beside"  # ends lie apart
         colours = dict.fromkeys(grey, GREY)
         return Panels("Learning curves", rows, labels, about, size, colours, names)
@@ -171,23 +176,31 @@ def _lines(
             yield Series(method, "published", [0.0], [value], "level")
 
 
-def _with_average(
-    frame: pd.DataFrame, collected: Collected, metrics: Sequence[str]
-) -> tuple[pd.DataFrame, list[Any]]:
-    """Curves with those of the average over targets appended (rounds and seeds that all targets have), and
-    the panels to draw.
+def _targets(collected: Collected, frame: pd.DataFrame, point: Point) -> list[Any]:
+    """The held-out domains of the runs at a point, finished or not, of which `frame` has a curve; None of
+    runs without.
     """
-    keys = collected.keys
-    if "target" not in keys or frame["target"].isna().all():
-        return frame, [None]
-    drawn = set(frame["target"])
-    targets = [target for target in collected.order["target"] if target in drawn]
+    if "target" not in collected.keys or frame["target"].isna().all():
+        return [None]
+    runs = collected.runs
+    for axis, value in point.items():
+        runs = runs[runs[axis].isna() if pd.isna(value) else runs[axis] == value]
+    asked = {*runs["target"]} & {*frame["target"]}
+    return [target for target in collected.order["target"] if target in asked]
+
+
+def _with_average(
+    part: pd.DataFrame, collected: Collected, metrics: Sequence[str], targets: list[Any]
+) -> tuple[pd.DataFrame, list[Any]]:
+    """Curves at a point with those of the average over its targets appended (rounds and seeds that all
+    targets have), and the panels to draw.
+    """
     if len(targets) == 1:
-        return frame, targets
-    by = [key for key in [*keys, "round"] if key != "target"]
-    groups = frame.groupby(by, dropna=False)[[*metrics]]
+        return part, targets
+    by = [key for key in [*collected.keys, "round"] if key != "target"]
+    groups = part.groupby(by, dropna=False)[[*metrics]]
     average = groups.mean()[groups.size() == len(targets)].reset_index()
-    return pd.concat([frame, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
+    return pd.concat([part, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
 
 
 def _points(collected: Collected, frame: pd.DataFrame) -> Iterator[tuple[Point, pd.DataFrame]]:
