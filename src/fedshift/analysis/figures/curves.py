@@ -180,13 +180,13 @@ def _targets(collected: Collected, frame: pd.DataFrame, point: Point) -> list[An
     """The held-out domains of the runs at a point, finished or not, of which `frame` has a curve; None of
     runs without.
     """
-    if "target" not in collected.keys or frame["target"].isna().all():
+    if "target" not in collected.keys:
         return [None]
     runs = collected.runs
     for axis, value in point.items():
         runs = runs[runs[axis].isna() if pd.isna(value) else runs[axis] == value]
-    asked = {*runs["target"]} & {*frame["target"]}
-    return [target for target in collected.order["target"] if target in asked]
+    asked = {*runs["target"].dropna()} & {*frame["target"].dropna()}
+    return [target for target in collected.order["target"] if target in asked] or [None]
 
 
 def _with_average(
