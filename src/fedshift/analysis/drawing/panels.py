@@ -156,13 +156,6 @@ class Panels:
         return self.rows[0].panels[0].polar
 
     @property
-    def titles(self) -> list[list[str]]:
-        """What stands above the panels of each row: nothing where the row above has the same."""
-        rows = [[panel.title for panel in row.panels] for row in self.rows]
-        above: list[list[str]] = [[], *rows]
-        return [row if row != last else [""] * len(row) for row, last in zip(rows, above, strict=False)]
-
-    @property
     def text(self) -> str:
         """The figure in words, for who does not see it."""
         panels = [panel for row in self.rows for panel in row.panels]

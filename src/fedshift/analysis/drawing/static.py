@@ -80,10 +80,13 @@ def draw(panels: Panels, title: str) -> Figure:
     shared: Any = {"subplot_kw": {"projection": "polar"}} if panels.polar else {"sharex": "col"}
     shared |= {} if panels.polar else {"sharey": "row"}
     grid = figure.subplots(len(panels.rows), columns, squeeze=False, **shared)
-    for row, titles, line in zip(panels.rows, panels.titles, grid, strict=True):
-        for panel, title_above, axes in zip(row.panels, titles, line, strict=True):
+    above: list[str] = []  # titles of the row above: those of a row stand where they are others
+    for row, line in zip(panels.rows, grid, strict=True):
+        titles = [panel.title for panel in row.panels]
+        for panel, axes in zip(row.panels, line, strict=True):
             _panel(axes, panels, panel)
-            axes.set_title(title_above)
+            axes.set_title(panel.title if titles != above else "")
+        above = titles
         _from_zero(row, line)
         heading = textwrap.fill(row.heading, round(NOTE_LETTERS * height))
         words = "\n".join(filter(None, [heading, row.panels[0].y.label]))
