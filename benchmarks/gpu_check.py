@@ -6,7 +6,7 @@ steps: of each work size and precision, milliseconds of a bare step (no federati
     could take by its roofline, images/s; the last as rows for costs.csv.
 packing: the same round in several processes on the device at once.
 
-The report goes to results/gpu-check.md. `--device cpu` plays all of it on a CPU, where it tells nothing new.
+The report goes to results/gpu-check.md. An empty `--methods` or `--work` leaves its part out. `--device cpu` plays all of it on a CPU, where it tells nothing new.
 """
 
 from __future__ import annotations
@@ -212,21 +212,23 @@ def main() -> None:
     tell(
         f"# GPU check\n\nMade by `{commit or 'unknown'}` on {hardware(device)}, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}.\n"
     )
-    tell(
-        "## CPU against device, 3 rounds in fp32\n\n| method | relative distance of weights | largest difference of an accuracy |\n|---|---|---|"
-    )
+    if options.methods:
+        tell(
+            "## CPU against device, 3 rounds in fp32\n\n| method | relative distance of weights | largest difference of an accuracy |\n|---|---|---|"
+        )
     for method, distance, difference in equality(options.methods, device):
         tell(f"| {method} | {distance:.1e} | {difference:.3f} |")
         failed += [method] if difference > options.tolerance else []
-    tell("\n## Steps\n")
-    for line in steps(options.work, device):
-        tell(line)
-    tell("\n## Several runs at once\n")
-    for line in packing(options.work[0], options.packs, device):
-        tell(line)
-    tell(
-        f"\n{'Failed: ' + ', '.join(failed) if failed else 'Passed'}: accuracies within {options.tolerance} of the CPU's."
-    )
+    if options.work:
+        tell("\n## Steps\n")
+        for line in steps(options.work, device):
+            tell(line)
+        tell(f"\n## Several runs of {options.work[0]} at once\n")
+        for line in packing(options.work[0], options.packs, device):
+            tell(line)
+    if options.methods:
+        verdict = f"Failed: {', '.join(failed)}" if failed else "Passed"
+        tell(f"\n{verdict}: accuracies within {options.tolerance} of the CPU's.")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.out, "\n".join(lines) + "\n")
     print(f"report: {options.out}")
