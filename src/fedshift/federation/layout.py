@@ -1,7 +1,10 @@
 """The flat state of a model: which slice of a row is which entry.
 
-A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model;
-convolution weights lie channels_last in it, on every device and in every precision.
+A *row* is one tensor [P + Q]: P floats of trainable entries, then Q of statistics. Entries keep the order of
+the model; convolution weights lie channels_last in it, on every device and in every precision. Each entry
+begins at a multiple of ALIGNMENT, and so does the next row of a matrix of rows: kernels of GPUs read 16 bytes
+at a time, and cuDNN's batch normalisation fails on an address that is no multiple of them. What lies between
+entries is padding: it means nothing, and is not counted where floats are.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fedshift.common.files import canonical_json, sha256
 
 NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
+ALIGNMENT = 4  # floats, of 4 bytes
 
 
 class Index:
@@ -96,9 +100,14 @@ class Entry:
         return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
 
 
+def _aligned(offset: int) -> int:
+    """The first multiple of ALIGNMENT that is not below `offset`."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
 class Layout:
-    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of
-    statistics.
+    """All entries of a model. `P`, `Q`: lengths, with padding; `W`, `B`: the slices of trainable entries and
+    of statistics.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -106,14 +115,15 @@ class Layout:
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.entries: list[Entry] = []
-        offset = 0
+        end = self.P = 0
         for name, tensor in (trainable | statistics).items():
-            place = tuple(tensor.shape), _strides(tensor)
-            self.entries.append(Entry(name, offset, *place, kinds[name], roles[name], units[name]))
-            offset += tensor.numel()
-        self.P = sum(tensor.numel() for tensor in trainable.values())
-        self.Q = offset - self.P
-        self.W, self.B = slice(0, self.P), slice(self.P, offset)
+            place = _aligned(end), tuple(tensor.shape), _strides(tensor)
+            self.entries.append(Entry(name, *place, kinds[name], roles[name], units[name]))
+            end = self.entries[-1].slice.stop
+            if name in trainable:
+                self.P = end
+        self.Q = _aligned(end) - self.P
+        self.W, self.B = slice(0, self.P), slice(self.P, self.size)
         self.dtype = next(iter(trainable.values())).dtype
 
     @property
@@ -154,6 +164,11 @@ class Layout:
         joined = (torch.cat(places) for places in parts.values())
         return [Index.of(positions, self.size) for positions in joined if len(positions)]
 
+    def floats(self, index: Index) -> int:
+        """How many positions of `index` hold a float of an entry: all but the padding."""
+        mask = index.mask
+        return sum(int(mask[entry.slice].sum()) for entry in self.entries)
+
     def tail(self, role: str) -> int:
         """Where the trainable entries of a role begin, which must be the last ones."""
         at = (self.role(role) & self.trainable).at
@@ -163,9 +178,9 @@ class Layout:
 
     def select(self, wanted: Callable[[Entry], bool]) -> Index:
         """The positions of all entries for which `wanted` is true."""
-        ends: list[tuple[int, int]] = []  # entries that adjoin are joined
+        ends: list[tuple[int, int]] = []  # entries that adjoin, but for padding, are joined
         for part in (entry.slice for entry in self.entries if wanted(entry)):
-            start = ends.pop()[0] if ends and ends[-1][1] == part.start else part.start
+            start = ends.pop()[0] if ends and _aligned(ends[-1][1]) == part.start else part.start
             ends.append((start, part.stop))
         if len(ends) < 2:
             return Index(slice(*ends[0]), self.size) if ends else self.nothing

@@ -87,7 +87,7 @@ class Server:
         """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),
         counted in floats.
         """
-        self.peeked += self.N * index.size
+        self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
 
     def state_dict(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class State:
     personal: entries of which every client has its own, and which travel.
     local: entries of which every client has its own, and which never leave it.
     private: both of these; shared: all others.
+    travelling: floats of a row that travel, one way, between the server and a client.
     row: the global row [P + Q]; only its shared entries have a meaning.
     own: the clients' private entries [N, |private|].
     slots: name -> tensor, with a first axis over clients where these own it.
@@ -41,6 +42,7 @@ class State:
         self.personal, self.local = personal.to(device), local.to(device)
         self.private = (personal | local).to(device)
         self.shared = (~(personal | local)).to(device)
+        self.travelling = layout.floats(~local)
         self._mixed = personal.mask[self.private.mask].nonzero().flatten().to(device)
         self.row = start.clone()
         self.own = start[self.private.at].repeat(clients, 1)

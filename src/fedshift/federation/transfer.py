@@ -30,7 +30,7 @@ class Transfer:
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
         if not again:
-            self.bytes_down += (state.shared.size + state.personal.size) * row.element_size()
+            self.bytes_down += state.travelling * row.element_size()
 
     def down_slots(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The server's travelling slots and one client's messages, as `client` gets them."""
@@ -49,7 +49,7 @@ class Transfer:
         state = self._state
         state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
-        self.bytes_up += (state.shared.size + state.personal.size) * row.element_size()
+        self.bytes_up += state.travelling * row.element_size()
 
     def up_messages(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
         """What a client sends beside its model. Raises FedshiftError for a message that its method does not

@@ -27,7 +27,7 @@ def own_deviation(L: Layout) -> Tensor:
     trainable entry [P].
     """
     fans = {entry.name: math.prod(entry.shape[1:]) for entry in L.entries}
-    deviation = torch.empty(L.size, dtype=L.dtype)
+    deviation = torch.zeros(L.size, dtype=L.dtype)
     for entry in L.entries:
         weight = f"{entry.name.removesuffix('bias')}weight" if entry.kind == "bias" else entry.name
         deviation[entry.slice] = 1 / math.sqrt(3 * fans[weight])

@@ -63,9 +63,9 @@ def summarize(
             "peak_memory_mb": peak_memory_mb(federation.device),
         },
         "policy": {
-            "shared": state.shared.size,
-            "personal": state.personal.size,
-            "local": state.local.size,
+            "shared": state.layout.floats(state.shared),
+            "personal": state.layout.floats(state.personal),
+            "local": state.layout.floats(state.local),
             "bn": bn,
         },
     }
