@@ -43,6 +43,7 @@ def save(federation: Federation, path: Path, segments: Path, identity: str, seco
         "segment": segment,
         "identity": identity,
         "layout": federation.layout.hash,
+        "alignment": str(federation.layout.alignment),
         "seconds": repr(seconds),
     }
     write_tensors(path, tensors, metadata)
@@ -65,6 +66,9 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         what = f"belongs to run {metadata.get('identity')}, not to {identity}"
         raise FedshiftError(path, what, "Move it away; this run then starts anew.")
+    if metadata["alignment"] != str(federation.layout.alignment):
+        cure = "Go on with the device that it was begun on; or move it away: this run then starts anew."
+        raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
     _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds

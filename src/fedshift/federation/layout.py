@@ -1,10 +1,11 @@
 """The flat state of a model: which slice of a row is which entry.
 
-A *row* is one tensor [P + Q]: P floats of trainable entries, then Q of statistics. Entries keep the order of
-the model; convolution weights lie channels_last in it, on every device and in every precision. Each entry
-begins at a multiple of ALIGNMENT, and so does the next row of a matrix of rows: kernels of GPUs read 16 bytes
-at a time, and cuDNN's batch normalisation fails on an address that is no multiple of them. What lies between
-entries is padding: it means nothing, and is not counted where floats are.
+A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model;
+convolution weights lie channels_last in it, on every device and in every precision.
+
+On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows: kernels
+read as many at a time, and cuDNN's batch normalisation fails on any other address. The floats between entries
+are padding: they mean nothing, and where floats are counted they are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fedshift.common.files import canonical_json, sha256
 
 NORMALISATIONS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
-ALIGNMENT = 4  # floats, of 4 bytes
+ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
@@ -100,31 +101,32 @@ class Entry:
         return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
 
 
-def _aligned(offset: int) -> int:
-    """The first multiple of ALIGNMENT that is not below `offset`."""
-    return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
 class Layout:
-    """All entries of a model. `P`, `Q`: lengths, with padding; `W`, `B`: the slices of trainable entries and
-    of statistics.
+    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of
+    statistics, all with their padding.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, alignment: int = 1) -> None:
+        """alignment: entries and rows begin at a multiple of so many floats."""
         kinds, roles, units = _kinds(model), _roles(model), _units(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
+        self.alignment = alignment
         self.entries: list[Entry] = []
         end = self.P = 0
         for name, tensor in (trainable | statistics).items():
-            place = _aligned(end), tuple(tensor.shape), _strides(tensor)
+            place = self._aligned(end), tuple(tensor.shape), _strides(tensor)
             self.entries.append(Entry(name, *place, kinds[name], roles[name], units[name]))
             end = self.entries[-1].slice.stop
             if name in trainable:
                 self.P = end
-        self.Q = _aligned(end) - self.P
+        self.Q = self._aligned(end) - self.P
         self.W, self.B = slice(0, self.P), slice(self.P, self.size)
         self.dtype = next(iter(trainable.values())).dtype
+
+    def _aligned(self, offset: int) -> int:
+        """The first multiple of the alignment that is not below `offset`."""
+        return -(-offset // self.alignment) * self.alignment
 
     @property
     def size(self) -> int:
@@ -180,7 +182,7 @@ class Layout:
         """The positions of all entries for which `wanted` is true."""
         ends: list[tuple[int, int]] = []  # entries that adjoin, but for padding, are joined
         for part in (entry.slice for entry in self.entries if wanted(entry)):
-            start = ends.pop()[0] if ends and _aligned(ends[-1][1]) == part.start else part.start
+            start = ends.pop()[0] if ends and self._aligned(ends[-1][1]) == part.start else part.start
             ends.append((start, part.stop))
         if len(ends) < 2:
             return Index(slice(*ends[0]), self.size) if ends else self.nothing

@@ -75,7 +75,7 @@ class Federation:
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
-        model, self.layout, row = initial(self.build, spec.seed)
+        model, self.layout, row = initial(self.build, spec.seed, self.device)
         row = start(self.layout, row).to(self.device)
         slots = (*method.slots, *([TRAINED] if spec.evaluation.keep == "clients" else []))
         self.state = State(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedshift.federation.layout import Layout
+from fedshift.federation.layout import ALIGNMENT, Layout
 from fedshift.federation.rng import key
 from fedshift.models.base import Model
 
@@ -58,9 +58,11 @@ class Network:
         torch._foreach_copy_(places, torch.autograd.grad(loss, tensors, materialize_grads=True))
 
 
-def initial(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tensor]:
-    """A run's network, its layout and its start [P + Q], on the CPU: every module is drawn by itself, seeded
-    by run seed and its name.
+def initial(
+    build: Callable[[], Model], seed: int, device: torch.device | None = None
+) -> tuple[Model, Layout, Tensor]:
+    """A run's network, its layout as `device` wants it, and its start [P + Q], all on the CPU: every module is
+    drawn by itself, seeded by run seed and its name.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))
@@ -68,7 +70,7 @@ def initial(build: Callable[[], Model], seed: int) -> tuple[Model, Layout, Tenso
         for name, module in model.named_modules():
             torch.manual_seed(key(seed, "start", name))
             model.initialise(module)
-    layout = Layout(model)
+    layout = Layout(model, ALIGNMENT.get(device.type, 1) if device else 1)
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     row = torch.zeros(layout.size, dtype=layout.dtype)
     for entry in layout.entries:
