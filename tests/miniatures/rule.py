@@ -28,6 +28,7 @@ SMALL: dict[str, Any] = {
     "model.init": "scratch",
     "local.batch": 16,
     "local.epochs": 1,
+    "local.precision": "fp32",  # tf32 asks for a GPU
     "federation.rounds": 2,
     "evaluation.every": 1,
 }

@@ -64,7 +64,7 @@ def test_a_device_without_rows_is_assumed_and_a_gpu_waits_for_launches(tmp_path:
     launches = plain_step("digits_cnn", 32, 64).launches
     found = rate(tmp_path, SMALL, digits, "cuda")
     assert found[0] == pytest.approx(64 / (4 * launches * 5e-6), abs=0.001)
-    assert found[1:] == ("the roofline of A100, 4 times, assumed", False)
+    assert found[1:] == ("the roofline of H200, 4 times, assumed", False)
     assert rate(tmp_path, "", digits)[1] == "the roofline of Xeon core, 4 times, assumed"
     measured_there = SMALL.replace("cpu", "cuda").replace("2000", "90000")
     assert rate(tmp_path, measured_there, digits, "cuda")[::2] == (90000, True)

@@ -61,8 +61,8 @@ class Network:
 def initial(
     build: Callable[[], Model], seed: int, device: torch.device | None = None
 ) -> tuple[Model, Layout, Tensor]:
-    """A run's network, its layout as `device` wants it, and its start [P + Q], all on the CPU: every module is
-    drawn by itself, seeded by run seed and its name.
+    """A run's network, its layout as `device` wants it, and its start [P + Q], all on the CPU: every module
+    is drawn by itself, seeded by run seed and its name.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))

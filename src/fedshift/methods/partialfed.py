@@ -61,7 +61,8 @@ class Parts:
     """Which entries of a row each gate decides about, on the row's device: computed once, since a search
     reads every position.
 
-    gate [P + Q]: the number of an entry's gate, 0 for padding; trained: where each gate's trainable entries lie.
+    gate [P + Q]: the number of an entry's gate, 0 for padding; trained: where each gate's trainable entries
+    lie.
     """
 
     def __init__(self, L: Layout, device: torch.device) -> None:

@@ -26,8 +26,8 @@ from fedshift.planning.roofline import devices, seconds
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
-# Rows of devices.csv that stand for a device. The Xeon is that of the rows of costs.csv.
-ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "A100"}
+# Rows of devices.csv that stand for a device: those that the rows of costs.csv were measured on.
+ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "H200"}
 UNCALIBRATED = 4.0  # about what the rows of costs.csv took over their estimates (benchmarks/README.md)
 BATCH = 64  # of the rows of costs.csv, which do not tell
 MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
