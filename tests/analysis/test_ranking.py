@@ -51,6 +51,12 @@ def test_the_example_of_the_paper() -> None:
     assert "with the first: C4.5+m, C4.5+cf, C4.5." in markdown(result, "auc")
 
 
+def test_one_seed_has_no_interval() -> None:
+    one = of(DEMSAR, PARAMETERS)
+    assert one.table[["low", "high"]].isna().all(axis=None)
+    assert "| C4.5+m+cf | 1.96 | 0.8 |" in markdown(one, "auc")
+
+
 def test_of_a_loss_the_lowest_is_first() -> None:
     result = of(-DEMSAR, PARAMETERS, lower=True)
     assert result.table["method"].tolist() == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]

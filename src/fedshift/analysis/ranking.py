@@ -35,8 +35,9 @@ class Ranking:
     """Methods over blocks.
 
     table: COLUMNS by mean rank, 1 the best: rank over blocks; iqm: interquartile mean over blocks and seeds,
-        in the metric's unit, low and high its 95% interval; improvement: probability that a seed of the first
-        method is better than one of this method in the same block, NaN for the first
+        in the metric's unit, low and high its 95% interval, NaN where no block has two seeds; improvement:
+        probability that a seed of the first method is better than one of this method in the same block, NaN
+        for the first
     blocks: how many were compared
     left: methods and blocks left out, in words
     statistic, p: of the Friedman test; NaN with fewer than three methods
@@ -135,7 +136,11 @@ def _iqm(values: NDArray[np.float64]) -> float:
 
 
 def _interval(blocks: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """95% of the interquartile means when seeds are drawn anew within each block, with replacement."""
+    """95% of the interquartile means when seeds are drawn anew within each block, with replacement; NaN where
+    no block has two.
+    """
+    if max(map(len, blocks)) < 2:
+        return np.nan, np.nan
     rng = np.random.default_rng(0)
     drawn = [rng.choice(np.asarray(seeds), (DRAWS, len(seeds))) for seeds in blocks]
     low, high = np.quantile(stats.trim_mean(np.concatenate(drawn, 1), 0.25, axis=1), [0.025, 0.975])
@@ -156,6 +161,10 @@ def write(folder: Path, result: Ranking, metric: str) -> Path:
     return folder / "ranks"
 
 
+def _between(low: float, high: float) -> str:
+    return "" if np.isnan(low) else f" [{low:.1f}, {high:.1f}]"
+
+
 def markdown(result: Ranking, metric: str) -> str:
     """The table and what it says."""
     head = ["method", "mean rank", "interquartile mean [95%]", "the first is better with probability"]
@@ -163,7 +172,7 @@ def markdown(result: Ranking, metric: str) -> str:
         [
             str(row["method"]),
             f"{row['rank']:.2f}",
-            f"{row['iqm']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
+            f"{row['iqm']:.1f}{_between(row['low'], row['high'])}",
             "" if row["improvement"] != row["improvement"] else f"{row['improvement']:.2f}",
         ]
         for row in result.table.to_dict("records")
