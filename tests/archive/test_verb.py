@@ -71,6 +71,16 @@ def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path:
     assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
 
 
+def test_an_experiment_that_has_grown_is_collected_again(clone: Workspace) -> None:
+    """As after `git pull`: the tables were made of one method, then the file has another."""
+    file = clone.experiments / "tiny.yaml"
+    grown = file.read_text()
+    file.write_text(yaml.safe_dump({**TINY, "methods": {"fedavg": None}}, sort_keys=False))
+    assert {*table_of(clone)["method"]} == {"fedavg"}
+    file.write_text(grown)
+    assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
+
+
 def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:
     adapted = {**TINY, "adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
     (here.experiments / "tiny.yaml").write_text(yaml.safe_dump(adapted, sort_keys=False))

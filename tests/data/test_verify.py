@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,7 +16,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
-from fedshift.data.verify import manifest, stamp_path, verified, verify, write_manifest
+from fedshift.data.verify import manifest, stamp_path, stamped, verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
 from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
@@ -45,6 +46,20 @@ def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, t
     assert facts["files"] == 8
     assert facts["hash"] == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert facts["counts"] == {"A": {"x": 2, "y": 2}, "B": {"x": 2, "y": 2}}
+
+
+def test_a_stamp_that_another_process_removes_meanwhile_fails_nobody(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = verify(workspace, "folder", "mine")
+
+    def stamped_and_removed(*names: Any) -> Any:
+        found = stamped(*names)
+        stamp.unlink()
+        return found
+
+    monkeypatch.setattr("fedshift.data.verify.stamped", stamped_and_removed)
+    assert verified(workspace, "folder", "mine") == stamp
 
 
 def test_problems_are_named_and_the_old_stamp_goes(workspace: Workspace, tree: Path) -> None:

@@ -13,11 +13,11 @@ from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
-    """What `fedshift collect` wrote of an experiment. Where the archive has more, as in a clone that has not
-    collected yet or pulled since, it is collected first: nothing is trained. Raises FedshiftError where there
-    is nothing to show.
+    """What `fedshift collect` wrote of an experiment. Where the archive has more, or the experiment's file is
+    newer, as in a clone that has not collected yet or pulled since, it is collected first: nothing is
+    trained. Raises FedshiftError where there is nothing to show.
     """
-    if workspace.metrics(name).exists() or not workspace.archive.is_dir():
+    if not workspace.archive.is_dir() or _is_current(workspace, name):
         collected = read(workspace, name)
         runs = collected.runs  # adaptations come with their runs
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
@@ -28,6 +28,12 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
         what = "no run of it is finished here or archived"
         raise FedshiftError(f"experiments/{name}.yaml", what, f"To train them: fedshift run {name}")
     return collected
+
+
+def _is_current(workspace: Workspace, name: str) -> bool:
+    """Whether an experiment was collected, and since its file was written."""
+    collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
+    return collected.exists() and (not file.exists() or collected.stat().st_mtime >= file.stat().st_mtime)
 
 
 def any_archived(workspace: Workspace, directories: Iterable[str]) -> bool:

@@ -70,9 +70,11 @@ def verified(workspace: Workspace, name: str, release: str) -> Path:
     touched since.
     """
     stamp = stamp_path(workspace, name, release)
-    if stamped(workspace, name, release) is None:
+    try:
+        made = stamp.stat().st_ctime_ns
+    except FileNotFoundError:  # never made, or just removed by another process that verifies
         return verify(workspace, name, release)
-    current = _touched(workspace.raw(name, release)) < stamp.stat().st_ctime_ns
+    current = stamped(workspace, name, release) is not None and _touched(workspace.raw(name, release)) < made
     return stamp if current else verify(workspace, name, release)
 
 
