@@ -89,12 +89,14 @@ def estimates() -> None:
 def against() -> None:
     """Every measured row of costs.csv beside the estimate for its kind of device."""
     print("| row | measured, images/s | estimated | measured seconds over estimated |\n|---|---|---|---|")
-    ratios = []
+    ratios: dict[str, list[float]] = {}
     for row in measured(Workspace(OUT.parents[1])):
         least = image_seconds(ESTIMATED_FOR[row.device], row.model, row.px, row.precision)
-        ratios.append(1 / least / row.images_per_second)
-        print(f"| {row.name} | {row.images_per_second:.0f} | {1 / least:.0f} | {ratios[-1]:.2f} |")
-    print(f"\nMedian {median(ratios):.2f}, most over least {max(ratios) / min(ratios):.2f}.")
+        ratio = 1 / least / row.images_per_second
+        ratios.setdefault(row.device, []).append(ratio)
+        print(f"| {row.device}: {row.name} | {row.images_per_second:.0f} | {1 / least:.0f} | {ratio:.2f} |")
+    for device, of in ratios.items():
+        print(f"\n{device}: median {median(of):.2f}, most over least {max(of) / min(of):.2f}.")
 
 
 def main() -> None:

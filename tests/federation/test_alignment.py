@@ -9,27 +9,20 @@ import pytest
 import torch
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import get, names
+from fedshift.common.registry import names
 from fedshift.federation import checkpoint
 from fedshift.federation.layout import ALIGNMENT, Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
-from fedshift.models.base import Model
 from fedshift.testing.toys import finish, method, small, spec
+from tests.federation.test_state import build
 
-FLOATS, BYTES = ALIGNMENT["cuda"], 16
-
-
-def model_of(name: str) -> Model:
-    """With three classes, so that the head ends at no multiple of four floats."""
-    chosen = get("models", name)
-    built: Model = chosen(3, max(32, chosen.min_px))
-    return built
+FLOATS, BYTES = ALIGNMENT["cuda"], 16  # the three classes of `build` end the head at no multiple of them
 
 
 @pytest.mark.parametrize("name", names("models"))
 def test_every_entry_of_every_row_begins_at_16_bytes(name: str) -> None:
-    model = model_of(name)
+    model = build(name)
     layout = Layout(model, FLOATS)
     rows = torch.zeros(3, layout.size)
     for row in rows:
@@ -41,7 +34,7 @@ def test_every_entry_of_every_row_begins_at_16_bytes(name: str) -> None:
 
 
 def test_entries_that_adjoin_but_for_padding_are_one_slice() -> None:
-    layout = Layout(model_of("digits_cnn"), FLOATS)
+    layout = Layout(build("digits_cnn"), FLOATS)
     first, second = layout.entries[:2]
     assert isinstance(layout.select(lambda entry: entry in (first, second)).at, slice)
     assert layout.tail("") == 0
