@@ -1,6 +1,6 @@
 """FedFA: features move by as much as the clients' feature statistics differ (Zhou & Konukoglu, ICLR 2023).
 
-Federated Feature Augmentation (ICLR 2023), the layer that FDSE's Table A7 shows; the FedFA that FDSE cites
+Federated Feature Augmentation (ICLR 2023), the layer that FDSE names in A7.2; the FedFA that FDSE cites
 (feature anchors) is another method. A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4,
 pool5). It acts in training only, per batch by a coin of its own; running means are updated when it acts, as
 in the released code.

@@ -1,8 +1,8 @@
 """DenseNet-121 in torchvision's layout.
 
 Huang et al., "Densely Connected Convolutional Networks" (CVPR 2017): 6,961,031 parameters at 7 classes, 57.8
-M multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not name the
-variants.
+M multiply-adds for an image of 32 px. A guess at one of the networks of hFedF's Figure 14, which our copy
+does not show.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """LeNet-5 for colour images, with ReLU and max pooling.
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998): 61,751 parameters at 7
-classes, 651,468 multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does not
-name the variants.
+classes, 651,468 multiply-adds for an image of 32 px. A guess at one of the networks of hFedF's Figure 14,
+which our copy does not show.
 """
 
 from __future__ import annotations

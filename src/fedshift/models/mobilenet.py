@@ -1,8 +1,8 @@
 """MobileNetV2 in torchvision's layout.
 
 Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR 2018): 2,232,839 parameters at
-7 classes, 6.12 M multiply-adds for an image of 32 px. One of the networks of hFedF's Figure 14, which does
-not name the variants.
+7 classes, 6.12 M multiply-adds for an image of 32 px. A guess at one of the networks of hFedF's Figure 14,
+which our copy does not show.
 """
 
 from __future__ import annotations

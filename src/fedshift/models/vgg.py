@@ -3,7 +3,7 @@
 Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015):
 9,229,575 parameters at 7 classes, 152.8 M multiply-adds for an image of 32 px. The eight convolutions are
 torchvision's `vgg11_bn`; its linear layers of 4,096, made for maps of 7 x 7, give way to global average
-pooling. One of the networks of hFedF's Figure 14, which does not name the variants.
+pooling. A guess at one of the networks of hFedF's Figure 14, which our copy does not show.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _experiments(root: Path, name: str) -> list[str]:
     folder = root / "experiments"
     if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
         return [name]
-    if "*" in name:
+    if {*"*?["} & {*name}:
         return [
             path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{name}.yaml")
         ] or [name]
