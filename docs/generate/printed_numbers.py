@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from pathlib import Path
 
+from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.storage.workspace import Workspace
 
@@ -14,7 +16,7 @@ HEAD = [
     "# Coverage\n",
     "Made by `make docs`: every number of `reference/published.csv`, by paper and table. *cell*: one cell of one experiment stands beside",
     "it once its runs are there (`printed` of a table in `experiments/<paper>/`). *alike*: that cell's runs are declared as the paper's, so a",
-    "difference is shown; else the number stands for orientation. Declared, not trained: no number here was measured.\n",
+    "difference is shown; else the number stands for orientation, or is a slip of the paper's. Declared, not trained: no number here was measured.\n",
     "| paper | table | printed | cell | alike | without a cell, or not alike: why |",
     "|---|---|---|---|---|---|",
 ]
@@ -37,8 +39,15 @@ def coverage() -> str:
 
 def _row(paper: str, table: str, members: list[Number]) -> str:
     cells = [number for number in members if number.places]
-    alike = [number for number in cells if not number.places[0].differs]
+    differs = {number.uid: number.places[0].differs or _slip(number) for number in cells}
+    alike = [number for number in cells if not differs[number.uid]]
     why = Counter(number.reason for number in members if number.reason)
-    why.update(text for number in cells for text in number.places[0].differs)
+    why.update(text for number in cells for text in differs[number.uid])
     reasons = "; ".join(f"{count}: {text}" for text, count in why.most_common())
     return f"| {paper} | {table} | {len(members)} | {len(cells)} | {len(alike)} | {reasons} |"
+
+
+def _slip(number: Number) -> list[str]:
+    """Why a printed number is compared with none, where it is a slip."""
+    printed = by_uid(Workspace(ROOT)).get(number.uid)
+    return ["a slip whose right value nobody knows"] if printed and printed.remark and math.isnan(printed.judged) else []

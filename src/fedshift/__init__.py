@@ -1,4 +1,4 @@
-"""fedshift: federated learning under domain shift, reproduced.
+"""fedshift: reproducible federated learning under domain shift.
 
 In Python: `load_data`, `run`, `load_run`, `evaluate`, `results` (docs/python.md), loaded when first used.
 """
