@@ -12,7 +12,9 @@ include: "workflow/rules/common.smk"
 
 
 wildcard_constraints:
-    experiment="|".join([*REQUEST.experiments, *(experiment + TUNING for experiment in TUNED)]),
+    experiment="|".join(
+        map(re.escape, [*REQUEST.experiments, *(experiment + TUNING for experiment in TUNED)])
+    ),
 
 
 localrules:

@@ -46,6 +46,14 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ("data.target", "unknown domain of digits 'plane'", "Did you mean 'plain'?"),
     ),
     (
+        {"axes": {"target": [["ink", "ink"]]}},
+        ("fedavg: data.target: names 'ink' twice", "Name two domains, or one."),
+    ),
+    (
+        {"methods": {"stablefdg": {"method": {"params": {"d": 0}}}}},
+        ("stablefdg: method.params: 'stablefdg' cannot be built with {'d': 0}: division by zero", "Choose"),
+    ),
+    (
         {"spec": {"local": {"optimizer": "adm"}}},
         ("'local.optimizer' cannot be 'adm'", "Did you mean 'adam'?"),
     ),

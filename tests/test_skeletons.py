@@ -82,6 +82,10 @@ def test_every_kind_has_one() -> None:
 def test_what_is_there_is_left_alone(project: Path) -> None:
     refused(fedshift(project, "new", "method", "fedavg"), "'fedavg' is there already")
     refused(fedshift(project, "new", "method", "Mine"), "'Mine' cannot be a name")
+    for word in ("class", "none", "base"):
+        refused(
+            fedshift(project, "new", "method", word), f"'{word}' cannot be a name", "No keyword of Python"
+        )
     refused(fedshift(project, "new", "method", "mine"), "no checkout of fedshift", "examples/README.md")
     refused(fedshift(project, "new", "experiment", "demo"), "is there already")
     assert not (project / "src").exists()

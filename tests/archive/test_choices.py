@@ -12,6 +12,7 @@ import yaml
 
 from fedshift.analysis.collection.uses import choice_now, search
 from fedshift.archive import choices
+from fedshift.cli.scorecard import _archived
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.load import load
@@ -162,3 +163,9 @@ def test_two_choices_of_one_search_are_refused(clone: Workspace) -> None:
     rewritten(clone, rule="best_first")
     path.write_bytes(data)
     refused(fedshift(clone.root, "archive", "--check"), "holds two choices of the search")
+
+
+def test_a_scorecard_knows_the_runs_of_an_archived_choice(clone: Workspace) -> None:
+    assert [*_archived(clone)] == ["tuned"]
+    file_of(clone).unlink()
+    assert [*_archived(clone)] == []

@@ -42,6 +42,12 @@ def test_verbs_that_show_results_do_not_load_torch() -> None:
     assert "fedshift.analysis.tables" in output.split() and "torch" not in output.split()
 
 
+def test_no_verb_loads_torch_or_plotly_before_it_is_called() -> None:
+    code = f"import sys, {', '.join(f'fedshift.cli.{verb}' for verb in VERBS)}; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True).stdout
+    assert not {"torch", "plotly"} & {*output.split()}
+
+
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"torch", "numpy", "pandas", "pyarrow", "pydantic", "yaml", "snakemake", "mlflow"}
     code = f"import sys; from fedshift.cli import main; main(['--help'], standalone_mode=False); print(sorted({heavy} & {{*sys.modules}}))"
@@ -89,3 +95,9 @@ def test_mistake_of_the_user_is_one_message_and_exit_code_2(tmp_path: Path) -> N
 
 def test_version() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"fedshift, version {fedshift.__version__}\n"
+
+
+def test_the_help_of_track_has_its_commands_on_lines_of_their_own() -> None:
+    lines = CliRunner().invoke(main, ["track", "--help"]).output.splitlines()
+    commands = [line.split("  ")[1] for line in lines if line.startswith(("  fedshift track", "  make ui"))]
+    assert commands == ["fedshift track", "fedshift track --follow demo", "make ui"]

@@ -59,7 +59,7 @@ def on_a_terminal(root: Path, arguments: list[str], after: str = "") -> tuple[in
 
 def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> None:
     status, output = on_a_terminal(project, ASKED, after=r"round 2 of 3")
-    assert status != 0 and "the same command goes on from there" in output, output
+    assert status == 143 and "the same command goes on from there" in output, output
     assert "Ctrl-C again: at once" in output and "Traceback" not in output
     (run,) = Workspace(project).runs()
     assert run.outcome() is State.MISSING and run.checkpoint.exists()
@@ -89,11 +89,25 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
         (["fedavg", "--data", "digits", "--set", "lr=0.1"], ["unknown key 'lr'", "Did you mean 'local.lr'?"]),
         (["demo", "--data", "digits"], ["unknown method 'demo'"]),
         (["fedavg", "--data", "digits", "--", "-n"], ["for Snakemake"]),
+        (["fedavg", "--data", "digits", "--profile", "slurm"], ["--profile is for Snakemake"]),
+        (["demo", "--device", "cuda", "--threads", "8"], ["--device, --threads: of one run", "needs --data"]),
         (["fedavg", "--data", "vlcs"], ["Then: fedshift fetch vlcs"]),
     ],
 )
 def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:
     refused(called(project, "run", *arguments), *parts)
+
+
+def test_what_the_environment_says_of_devices_and_profiles_refuses_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSHIFT_DEVICE", "cpu")
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
+    refused(
+        called(project, "run", "fedavg", "--data", "digits", "--rounds", "1", "--target", "mnist"),
+        "unknown domain",
+    )
+    refused(called(project, "run", "nothing"), "unknown experiment 'nothing'")
 
 
 def test_a_loss_that_is_not_finite_is_said_with_the_first_round(project: Path) -> None:

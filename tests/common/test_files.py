@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import built_once, read_json
+from fedshift.common.files import MODE, built_once, locked, read_json
 
 
 def build(folder: Path, text: str = "whole", error: BaseException | None = None) -> bool:
@@ -62,6 +62,30 @@ def test_who_asks_meanwhile_waits(tmp_path: Path) -> None:
         assert waiting.is_alive() and not built
     waiting.join(10)
     assert built == [False] and list(folder.iterdir()) == []
+
+
+def test_who_asks_while_it_gets_its_name_builds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, built, rename = tmp_path / "made", list[bool](), Path.rename
+    asking = threading.Thread(target=lambda: built.append(build(folder, "second")))
+
+    def slowly(path: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        asking.start()
+        asking.join(0.3)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", slowly)
+    assert build(folder, "first")
+    asking.join(10)
+    assert built == [False]
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"content": "first"}
+
+
+def test_a_lock_is_no_program(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == MODE
 
 
 @pytest.mark.parametrize(("mask", "mode"), [("022", 0o644), ("002", 0o664), ("077", 0o600)])

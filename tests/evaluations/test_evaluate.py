@@ -160,6 +160,17 @@ def test_runs_that_kept_nothing_name_the_cure(project: Path) -> None:
     done(fedshift(project, "partition", "--plan", str(path)))
     (run,) = planfile.runs(path)
     done(fedshift(project, "train", run.digest, "--plan", str(path)))
-    refused(
-        fedshift(project, "evaluate", "tiny", "confusion"), "kept no weights", "evaluation.keep: post_agg"
-    )
+    said = fedshift(project, "evaluate", "tiny", "confusion")
+    assert said.exit_code == 1 and "Traceback" not in said.output
+    assert f"error: {project / run.directory}: kept no weights\n  Train it with" in said.output
+
+
+def test_a_run_without_weights_leaves_the_others_alone(finished: Path) -> None:
+    first, *others = (run.path for run in Workspace(finished).runs())
+    shutil.rmtree(first / "weights")
+    said = fedshift(finished, "evaluate", "tiny", "confusion")
+    assert said.exit_code == 1
+    assert "confusion: 3 of 4 runs: " in said.output
+    assert {path.parents[1] for path in results(finished)} == {*others}
+    assert f"error: {first / 'weights'}" in said.output.splitlines()[-2]
+    assert len(evaluated(Workspace(finished), "tiny", "confusion").group_by("digest").aggregate([])) == 3

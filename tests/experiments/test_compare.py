@@ -102,8 +102,9 @@ def test_all_are_all() -> None:
         (value or {}).get("method", {}).get("name", row) for row, value in rows(workspace, ["all"]).items()
     }
     assert methods == {*names("methods")}
-    with pytest.raises(FedshiftError, match="Did you mean 'fedavg'"):
-        rows(workspace, ["fedvag"])
+    for asked in (["fedvag"], ["all", "fedvag"]):
+        with pytest.raises(FedshiftError, match="Did you mean 'fedavg'"):
+            rows(workspace, asked)
 
 
 def test_a_single_domain_is_refused(project: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -11,10 +12,14 @@ from fedshift.analysis.check import check
 from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.collection.collect import collect
 from fedshift.experiments.column import column
-from fedshift.experiments.load import available
+from fedshift.experiments.expand import specs
+from fedshift.experiments.load import available, load
+from fedshift.identity import Identity, run_name
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
+NAMELESS = Identity("", "")
 ROW = re.compile(r"^\|[^|]*\| `([\w/]+)` \| (\d+) \|$", re.MULTILINE)
 COUNTED = {
     name: int(count)
@@ -67,3 +72,16 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
 def test_the_docs_count_the_runs_of_each_paper() -> None:
     assert {name.partition("/")[0] for name in COUNTED} == {"fdse", "fedrd", "hfedf", "stablefdg"}
     assert set(COUNTED) <= set(available(Workspace(ROOT)))
+
+
+def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() -> None:
+    """Of every fiftieth run: by them it is looked for in the archive."""
+    for name in available(Workspace(ROOT)):
+        asked: list[str] = []
+        found = specs(Workspace(ROOT), load(Workspace(ROOT), name), None, functools.partial(_fiftieth, asked))
+        assert [run_name(spec, NAMELESS) for spec in found] == asked[::50] != []
+
+
+def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
+    asked.append(run_name(spec, NAMELESS))
+    return len(asked) % 50 == 1

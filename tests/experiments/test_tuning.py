@@ -113,6 +113,7 @@ def test_the_search_has_seeds_rounds_and_values_of_its_own() -> None:
         ({"tune": {"seeds": [15]}, "protocol": "fdse", "axes": {"seed": "all"}}, "15 is a seed of the final"),
         ({"tune": {"axes": {"seed": [1]}}}, "unknown axis that may be tuned together 'seed'"),
         ({"tune": {"axes": {"traget": ["ink"]}}}, "Did you mean 'target'"),
+        ({"tune": {"axes": {"target": []}}}, r"tune.axes.target: has no value\n  List values"),
         ({"tune": {"like": {"fedavg": "fedporx"}}}, "unknown row of this experiment 'fedporx'"),
         ({"tune": {"like": {"fedavg": "fedprox", "fedprox": "fedavg"}}}, "is not tuned itself"),
         ({"tune": {"space": {"fedporx": {}}}}, "Did you mean 'fedprox'"),

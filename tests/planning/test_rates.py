@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.launches import Count
 from fedshift.planning.network import plain_macs, plain_step
 from fedshift.planning.rates import factor, factors, image_seconds, measured, speed
@@ -68,6 +69,31 @@ def test_a_device_without_rows_is_assumed_and_a_gpu_waits_for_launches(tmp_path:
     assert rate(tmp_path, "", digits)[1] == "the roofline of Xeon core, 4 times, assumed"
     measured_there = SMALL.replace("cpu", "cuda").replace("2000", "90000")
     assert rate(tmp_path, measured_there, digits, "cuda")[::2] == (90000, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + SMALL + LARGE.replace("80", "fast"), r"costs\.csv, line 3: cannot be read: .*'fast'"),
+        (HEADER + "digits_cnn,32,cpu\n", r"costs\.csv, line 2: cannot be read: "),
+        (
+            "model,device,precision\ndigits_cnn,cpu,fp32\n",
+            r"line 2: cannot be read: no column 'input_px'\n  Mend",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "costs.csv").write_text(text)
+    with pytest.raises(FedshiftError, match=message):
+        measured(Workspace(tmp_path))
+
+
+def test_a_factor_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "methods.csv").write_text("method,factor\nfedavg,1\nfdse,slow\n")
+    with pytest.raises(FedshiftError, match=r"methods\.csv, line 3: cannot be read: .*'slow'"):
+        factors(Workspace(tmp_path))
 
 
 def test_a_step_is_counted_by_hand() -> None:

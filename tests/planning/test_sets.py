@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -26,7 +28,9 @@ def test_every_set_that_is_shipped_names_experiments(name: str) -> None:
 def test_the_papers_are_all_that_one_paper_each_has() -> None:
     each = {name for paper in ("fdse", "fedrd", "hfedf", "stablefdg") for name in asked(f"{paper}-tables")}
     workspace = Workspace(ROOT)
-    whole = [name for name in available(workspace) if any(x.printed for x in load(workspace, name).tables.values())]
+    whole = [
+        name for name in available(workspace) if any(x.printed for x in load(workspace, name).tables.values())
+    ]
     assert asked("papers") == tuple(whole)
     assert set(whole) == each
 
@@ -44,3 +48,16 @@ def test_a_set_that_is_no_list_is_refused() -> None:
 
 def test_a_pattern_that_meets_nothing_is_refused_by_who_reads_it() -> None:
     assert asked("hfedf/tabel*") == ("hfedf/tabel*",)
+
+
+@pytest.mark.parametrize("name", ["hfedf/**", "**", "hf**/table2"])
+def test_what_is_no_pattern_is_refused(name: str) -> None:
+    """Python 3.13 takes it for a pattern, and ended in a traceback before."""
+    with pytest.raises(
+        FedshiftError, match=f"experiments: '{re.escape(name)}' is no pattern\n.*between slashes"
+    ):
+        asked(name)
+
+
+def test_two_stars_stand_for_folders() -> None:
+    assert {"hfedf/table2", "fdse/table2"} <= set(asked("**/table2"))

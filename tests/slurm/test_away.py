@@ -87,3 +87,21 @@ def test_the_plugin_stays_with_squeue(tmp_path: Path, answers: str, told: str) -
     assert asked.stdout == f"MinJobAge = {told} sec\n"
     other = subprocess.run([wrapper, "ping"], env=environment, text=True, capture_output=True, check=False)
     assert (other.stdout, other.returncode) == ("other\n", 3)
+
+
+@pytest.mark.parametrize(
+    ("primary", "backup", "waits"), [("UP", "DOWN", 0), ("DOWN", "UP", 0), ("DOWN", "DOWN", 1)]
+)
+def test_a_step_begins_where_one_of_two_controllers_answers(
+    primary: str, backup: str, waits: int, tmp_path: Path
+) -> None:
+    answer = f"Slurmctld(primary) at a is {primary}\nSlurmctld(backup) at b is {backup}"
+    for name, program in (("scontrol", f"cat <<'END'\n{answer}\nEND"), ("srun", 'echo "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "in").mkdir()
+    wrapper = shutil.copy(REPOSITORY / "workflow" / "slurm" / "srun", tmp_path / "in" / "srun")
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FEDSHIFT_SLURM_PATIENCE": "2"}
+    begun = subprocess.run([wrapper, "job"], env=environment, text=True, capture_output=True, check=True)
+    assert begun.stdout == "job\n"
+    assert begun.stderr.count("the controller does not answer: again in 5 s") == waits

@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -161,3 +163,11 @@ def test_a_second_follower_is_refused(project: Path) -> None:
     with open(project / "results" / ".track.lock", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         refused(fedshift(project, "track", "one"), "another follower is at work")
+
+
+def test_a_process_of_another_user_is_not_the_workflow() -> None:
+    code = (
+        "import os; from fedshift.cli.track import _alive; os.getuid() or os.setuid(65534); print(_alive(1))"
+    )
+    asked = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    assert asked.stdout == "False\n"

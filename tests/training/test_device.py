@@ -24,3 +24,8 @@ def test_auto_is_the_cpu_and_a_gpu_that_was_asked_for_is_missed(monkeypatch: pyt
 def test_where_gpus_are_pretended_the_cpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PRETEND, "1")
     assert device("cuda").type == "cpu"
+
+
+def test_a_word_that_names_no_device_is_refused() -> None:
+    with pytest.raises(FedshiftError, match=r"unknown device 'gpu'\n.*auto, cpu, cuda"):
+        device("gpu")

@@ -51,6 +51,21 @@ def test_pointers_are_what_dvc_makes_of_the_real_images(name: str, shared: Path,
     assert changed == {"changed outs": {f"data/raw/{name}/original": "not in cache"}}  # and not "modified"
 
 
+def test_a_plan_that_fails_leaves_the_list_of_runs(project: Path) -> None:
+    command = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]["plan"]["cmd"]
+    environment = os.environ | {
+        "PYTHONPATH": str(REPOSITORY / "src"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    lists = []
+    for name, status in (("demo", 0), ("nothing", 2)):
+        (project / "params.yaml").write_text(f"experiments: [{name}]\n")
+        planned = subprocess.run(["sh", "-c", command], cwd=project, env=environment, check=False)
+        assert planned.returncode == status
+        lists.append((project / "results" / "runs.txt").read_text())
+    assert lists[0] and lists[1] == lists[0]
+
+
 @pytest.fixture(scope="module")
 def clones(checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A project with one experiment whose results were made and pushed, and a fresh clone of it."""

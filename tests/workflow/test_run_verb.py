@@ -154,6 +154,20 @@ def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(checkout: Checkout)
     assert "Which runs failed, and why: fedshift status papers/other" in end
 
 
+def test_a_name_may_hold_what_shells_and_patterns_mean_something_by(checkout: Checkout) -> None:
+    name = "papers/other (1)+x"
+    (checkout.root / "experiments" / f"{name}.yaml").write_text(
+        tiny("Other", "local") + "expect: {id: 1000}\n"
+    )
+    check = f"results/tables/{name}/check.passed"
+    words = ["--config", f"experiments=[{name}]", "--", check, f"results/report/{name}/index.html"]
+    result = checkout.snakemake(*words, profile="profiles/local")
+    assert (checkout.root / "results" / "report" / name / "index.html").is_file(), result.stdout
+    assert result.returncode == 1
+    end = result.stdout.partition("Exiting because a job execution failed")[2]
+    assert f"logs/check/{name}.log:" in end and "FAIL local: id" in end, result.stdout
+
+
 def test_its_help_needs_no_snakemake() -> None:
     result = fedshift(Path(), "run", "--help")
     assert result.exit_code == 0 and "--profile" in result.output

@@ -25,7 +25,7 @@ rule collect:
         runs=runs_of,
         shown=shown_by,
     shell:
-        "exec python -m fedshift collect {wildcards.experiment} > {log} 2>&1"
+        "exec python -m fedshift collect {wildcards.experiment:q} > {log:q} 2>&1"
 
 
 rule table:
@@ -49,7 +49,7 @@ rule table:
     params:
         shown=shown_by,
     shell:
-        "exec python -m fedshift table {wildcards.experiment} > {log} 2>&1"
+        "exec python -m fedshift table {wildcards.experiment:q} > {log:q} 2>&1"
 
 
 rule figure:
@@ -71,7 +71,7 @@ rule figure:
     params:
         shown=shown_by,
     shell:
-        "exec python -m fedshift figure {wildcards.experiment} > {log} 2>&1"
+        "exec python -m fedshift figure {wildcards.experiment:q} > {log:q} 2>&1"
 
 
 # check.json is not declared: where something falls short it must stay, and this job fails each time it is asked for.
@@ -87,4 +87,4 @@ rule check:
     params:
         shown=shown_by,
     shell:
-        "exec python -m fedshift check {wildcards.experiment} > {log} 2>&1"
+        "exec python -m fedshift check {wildcards.experiment:q} > {log:q} 2>&1"

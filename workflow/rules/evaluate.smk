@@ -21,4 +21,4 @@ rule evaluate:
     params:
         tasks=tasks_of,
     shell:
-        "exec python -m fedshift evaluate {wildcards.experiment} --threads {threads} > {log} 2>&1"
+        "exec python -m fedshift evaluate {wildcards.experiment:q} --threads {threads} > {log:q} 2>&1"

@@ -5,7 +5,8 @@
 onerror:
     if workflow.is_main_process:
         told = "\n".join(Path(name).read_text(errors="replace") for name in log)
-        for name in dict.fromkeys(re.findall(r"> (logs/\S+) 2>&1' returned non-zero", told)):
+        words = re.findall(r"> (logs/\S+|'logs/.*') 2>&1' returned non-zero", told)
+        for name in dict.fromkeys(shlex.split(" ".join(words))):
             if Path(name).is_file() and f"Logfile {name}:" not in told:
                 lines = Path(name).read_text(errors="replace").splitlines()
                 print(f"{name}:", *(f"  {line}" for line in lines[-12:]), sep="\n", file=sys.stderr)

@@ -20,12 +20,12 @@ rule report:
     log:
         "logs/report/{set}.log",
     wildcard_constraints:
-        set="|".join(["all", *REQUEST.experiments]),
+        set="|".join(map(re.escape, ["all", *REQUEST.experiments])),
     params:
         names=lambda wildcards: shlex.join(reported(wildcards)),
         shown=lambda wildcards: sha256(repr([ANALYSIS, *map(key_of, reported(wildcards))])),
     shell:
-        "exec python -m fedshift report {params.names} --set {wildcards.set} > {log} 2>&1"
+        "exec python -m fedshift report {params.names} --set {wildcards.set:q} > {log:q} 2>&1"
 
 
 rule scorecard:

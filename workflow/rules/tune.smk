@@ -17,7 +17,7 @@ checkpoint choose:
     params:
         shown=ANALYSIS,
     shell:
-        "exec python -m fedshift tune {wildcards.tuned} > {log} 2>&1"
+        "exec python -m fedshift tune {wildcards.tuned:q} > {log:q} 2>&1"
 
 
 rule searched:
@@ -37,4 +37,4 @@ rule searched:
     wildcard_constraints:
         tuned="|".join(map(re.escape, TUNED)) or "(?!)",
     shell:
-        "(cp {input.searched} {output.searched} && cp {input.chosen} {output.chosen}) > {log} 2>&1"
+        "(cp {input.searched:q} {output.searched:q} && cp {input.chosen:q} {output.chosen:q}) > {log:q} 2>&1"

@@ -17,6 +17,7 @@ from fedshift.experiments.task import Images, Task
 from fedshift.storage.workspace import Workspace
 from fedshift.training import evaluate as evaluation_of
 from fedshift.training.device import device as device_of
+from fedshift.training.device import require
 
 
 def evaluate(
@@ -33,8 +34,10 @@ def evaluate(
 
     select: of which round: "last", "best_first" or "best_later"
     images: "tested", those that the run tests, or "full_domain", all of the held-out domain
+    device: "cpu", "cuda", or "auto": a GPU where there is one
     params: the evaluation's own
-    Raises FedshiftError for an unknown evaluation or parameter, and for a run without weights.
+    Raises FedshiftError for an unknown evaluation or parameter, for a run without weights, and for a GPU
+    that does not work here.
 
     >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
     >>> features = fedshift.evaluate(run, "features", images=50)
@@ -42,7 +45,8 @@ def evaluate(
     True
     """
     task = Task(evaluation, params, select, images)
-    (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], device_of(device))
+    require(where := device_of(device))
+    (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], where)
     return pd.DataFrame(read(path)[0].to_pandas())
 
 

@@ -24,7 +24,8 @@ def run(
     workspace: Workspace, method: str, data: str, asked: dict[str, Any], settings: tuple[str, ...],
     device: str, threads: int,
 ) -> None:  # fmt: skip
-    """Train it, and say where it lies. Exits with 130 after Ctrl-C, and says how it goes on.
+    """Train it, and say where it lies. After Ctrl-C it says how it goes on, and exits: with 143, as after
+    SIGTERM, once the client that trains is done; with 130 after a second Ctrl-C, or while nothing trains.
 
     asked: target, seed, rounds and protocol, where the caller names them.
     """

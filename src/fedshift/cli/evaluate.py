@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,8 +62,9 @@ def command(
     finished run DIGEST (a prefix will do). Without EVALUATION: all that the experiment's `evaluations` and
     `adapt` ask for. With --plan, the runs of an experiment are those of the plan.
 
-    What has been computed is not computed again. Runs that are not finished are named. Writes into the runs'
-    directories; what is made of an experiment is gathered in results/metrics/<experiment>.evaluated/.
+    What has been computed is not computed again. Runs that are not finished are named. A run that cannot be
+    evaluated leaves the others alone; the exit status is 1 then. Writes into the runs' directories; what is
+    made of an experiment is gathered in results/metrics/<experiment>.evaluated/.
     """
     import torch
 
@@ -105,7 +107,9 @@ def command(
 
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
-    """Compute tasks of every finished run, a run at a time, and gather the results."""
+    """Compute tasks of every finished run, a run at a time, and gather the results. Exits with 1, and with
+    the reasons, where some could not be computed.
+    """
     from fedshift.analysis.collection.evaluated import gather
 
     by_run: dict[str, list[str]] = {}  # directory -> labels
@@ -113,18 +117,27 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
         for use in uses:
             by_run.setdefault(use.directory, []).append(label)
     files: dict[tuple[str, str], Path] = {}
+    errors: list[str] = []
     for number, (directory, labels) in enumerate(by_run.items(), 1):
         click.echo(f"{number} of {len(by_run)}: {directory}")
         run, labels = workspace.run_at(directory), [*dict.fromkeys(labels)]
-        if run.outcome() is State.FINISHED:
-            paths = _of_run(run.path, [tasks[label][0] for label in labels], workspace, device)
-            files |= {(directory, label): path for label, path in zip(labels, paths, strict=True)}
-        else:
+        if run.outcome() is not State.FINISHED:
             click.echo(f"not finished: {directory}", err=True)
+            continue
+        try:
+            paths = _of_run(run.path, [tasks[label][0] for label in labels], workspace, device)
+        except FedshiftError as error:
+            errors.append(str(error))
+            continue
+        files |= {(directory, label): path for label, path in zip(labels, paths, strict=True)}
     for label, (task, uses) in tasks.items():
         results = [(use, files[use.directory, label]) for use in uses if (use.directory, label) in files]
         path = gather(workspace, experiment, label, task, results)
         click.echo(f"{label}: {len(results)} of {len(uses)} runs: {path}")
+    for text in dict.fromkeys(errors):
+        click.echo(f"error: {text}", err=True)
+    if errors:
+        sys.exit(1)
 
 
 def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis.collection.restore import restore
-from fedshift.analysis.tuning import choose_again
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -29,6 +27,9 @@ def command(workspace: Workspace, remote: str | None) -> None:
     Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the
     remote has them.
     """
+    from fedshift.analysis.collection.restore import restore
+    from fedshift.analysis.tuning import choose_again
+
     if not importlib.util.find_spec("dvc"):
         raise FedshiftError("fedshift pull", "DVC is not installed", "pip install -e '.[dvc]'")
     options = ["--remote", remote] if remote else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from fedshift.analysis import report
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
 from fedshift.storage.workspace import Workspace
@@ -20,6 +19,8 @@ def command(workspace: Workspace, names: tuple[str, ...], folder: str | None) ->
     <set> is --set, else the name of the only experiment, or folder of them, that is asked for, else "all".
     The page needs no network.
     """
+    from fedshift.analysis import report
+
     experiments = read_request(workspace, names).experiments
     single = [group[0] for group in (names, experiments) if len(group) == 1]
     click.echo(report.write(workspace, experiments, folder or (single[0] if single else "all")))

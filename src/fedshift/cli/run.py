@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import click
+from click.core import ParameterSource
 
 from fedshift.cli._names import complete, domains, experiments_and_methods, registered
 from fedshift.cli._planned import device_option, threads_option
@@ -65,15 +66,19 @@ def command(
     """
     asked = {"target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
     own = {key: value for key, value in asked.items() if value is not None}
+    source = click.get_current_context().get_parameter_source
+    typed = [key for key in ("profile", "device", "threads") if source(key) is ParameterSource.COMMANDLINE]
     if data is not None:
         from fedshift.cli import _single
 
-        if options:
-            raise click.UsageError("What follows -- is for Snakemake, which trains experiments.")
+        if options or "profile" in typed:
+            given = "What follows --" if options else "--profile"
+            raise click.UsageError(f"{given} is for Snakemake, which trains experiments.")
         _single.run(workspace, name, data, own, settings, device, threads)
         return
-    if own or settings:
-        flags = ", ".join(f"--{key}" for key in (*own, *(["set"] if settings else [])))
+    own_flags = [*own, *(["set"] if settings else []), *(key for key in typed if key != "profile")]
+    if own_flags:
+        flags = ", ".join(f"--{key}" for key in own_flags)
         raise click.UsageError(f"{flags}: of one run of a METHOD, which needs --data, too.")
     _known(workspace, name)
     os.chdir(workspace.root)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import click
 
-from fedshift.analysis import tables
-from fedshift.analysis.collection.uses import planned
-from fedshift.analysis.report import scorecard
-from fedshift.cli._collected import any_archived, collected_or_archived
 from fedshift.cli.plan import read_request
+from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
+from fedshift.identity import Identity, digest, run_name
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
@@ -29,6 +29,10 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     of experiments that lack theirs, those are made first which need no run or have archived ones
     (docs/archive.md).
     """
+    from fedshift.analysis import tables
+    from fedshift.analysis.report import scorecard
+    from fedshift.cli._collected import collected_or_archived
+
     for name in [] if written_alone else _archived(workspace):
         click.echo(tables.write(workspace, collected_or_archived(workspace, name)).with_suffix(".html"))
     click.echo(scorecard.write(workspace))
@@ -42,8 +46,26 @@ def _archived(workspace: Workspace) -> Iterator[str]:
         experiment = load(workspace, name)
         if workspace.tables(name).exists() or not experiment.tables:
             continue
-        rerun = read_request(workspace, (name,)).rerun
-        if not experiment.train or any_archived(
-            workspace, (use.directory for use in planned(workspace, experiment, None, rerun))
-        ):
+        if not experiment.train or _any_archived(workspace, experiment):
             yield name
+
+
+def _any_archived(workspace: Workspace, experiment: Experiment) -> bool:
+    """Whether a run of an experiment is in the archive, by any code; of a tuned one, of those that its search
+    has chosen. Only runs in whose folder the archive has something are looked for.
+    """
+    from fedshift.analysis.collection.uses import choice_now
+    from fedshift.archive import store
+
+    name, choice = experiment.name, None
+    if experiment.tune:
+        if workspace.choices(name).is_dir() or workspace.archived_choices(name).is_dir():
+            choice = choice_now(workspace, experiment, read_request(workspace, (name,)).rerun)
+        if choice is None:
+            return False
+
+    def has_folder(spec: RunSpec) -> bool:
+        return workspace.archived(run_name(spec, Identity("", ""))).is_dir()
+
+    runs = specs(workspace, experiment, choice, has_folder)
+    return any(store.paths(workspace, run_name(spec, Identity(digest(spec), ""))) for spec in runs)

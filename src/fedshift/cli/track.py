@@ -64,11 +64,15 @@ def command(
 ) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
-    \b Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder. fedshift track
-    everything that is there, again as often as you like fedshift track --follow demo       and go on while
-    its runs are trained (Ctrl-C ends it; nothing is lost) make ui                            look at it in a
-    browser snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it writes logs/track.log. No run
-    waits for MLflow, and each point is published once, whatever is restarted.
+    Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder.
+
+    \b
+    fedshift track                  what is there, again as often as you like
+    fedshift track --follow demo    and go on while its runs are trained
+    make ui                         look at it in a browser
+
+    Ctrl-C ends it, and nothing is lost. snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it
+    writes logs/track.log. No run waits for MLflow, and each point is published once, whatever is restarted.
     """
     from fedshift.tracking.followed import followed
     from fedshift.tracking.publish import Follower, address, shown_address
@@ -144,7 +148,7 @@ def _waits(follower: Follower, beside: int | None) -> bool:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # another user's process: the number was given anew
         return False
     return True
 

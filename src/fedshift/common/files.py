@@ -113,8 +113,8 @@ def built_once(folder: Path) -> Iterator[Path | None]:
                 if not error.retry:
                     shutil.rmtree(part)
                 raise
-            (part / "lock").unlink()
             part.rename(folder)
+            (folder / "lock").unlink(missing_ok=True)  # not before: who asks meanwhile would build there, too
             return
     yield None
 
@@ -123,7 +123,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
 def locked(lock: Path) -> Iterator[bool]:
     """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
     try:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:  # and its folder
         yield False
         return

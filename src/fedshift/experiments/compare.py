@@ -95,8 +95,7 @@ def rows(workspace: Workspace, methods: Sequence[str]) -> dict[str, Partial | No
     known = dict(load(workspace, EVERYBODY).methods)
     has = {(value or {}).get("method", {}).get("name", row) for row, value in known.items()}
     known |= dict.fromkeys(name for name in names("methods") if name not in has)
-    wanted = [*known] if "all" in methods else methods
-    for name in wanted:
-        if name not in known:
+    for name in methods:
+        if name != "all" and name not in known:
             module("methods", name, "--methods")
-    return {name: known.get(name) for name in wanted}
+    return {name: known.get(name) for name in ([*known] if "all" in methods else methods)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,6 +67,18 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
     return cells
 
 
+def specs(
+    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Callable[[RunSpec], bool]
+) -> Iterator[RunSpec]:
+    """The specs of those runs of an experiment that are `wanted`, each resolved when it is asked for. Tables,
+    claims and evaluations of the file are not checked.
+
+    choice: as `expand` has it
+    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
+    """
+    return (cell.spec for cell in _cells(workspace, experiment, choice, wanted))
+
+
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
     """What is computed of all runs of an experiment, by the name of its files, in the round that tables show.
 
@@ -115,8 +127,15 @@ def _adapted(
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(workspace: Workspace, experiment: Experiment, choice: Choice | None) -> Iterator[Cell]:
-    """All cells of an experiment: rows by the points on its axes, each with its resolved spec."""
+def _cells(
+    workspace: Workspace,
+    experiment: Experiment,
+    choice: Choice | None,
+    wanted: Callable[[RunSpec], bool] | None = None,
+) -> Iterator[Cell]:
+    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes, each with its
+    resolved spec.
+    """
     where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
     values = {
         name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
@@ -139,8 +158,10 @@ def _cells(workspace: Workspace, experiment: Experiment, choice: Choice | None) 
         point = [nested(*item) for item in overrides.items()]
         chosen = choice.of(experiment, label, columns) if choice else {}
         parts = [settled(dataset, method, variant), {"method": {"name": method}}, own, chosen, *point]
-        spec = functools.reduce(merge, parts)
-        run = resolve(parse(spec, place), place)
+        declared = parse(functools.reduce(merge, parts), place)
+        if wanted and not wanted(declared):
+            continue
+        run = resolve(declared, place)
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
             check_weights(run, place)
         yield Cell(label, columns, run)

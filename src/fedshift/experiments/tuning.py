@@ -133,8 +133,8 @@ def _where(experiment: Experiment) -> str:
 
 
 def _checked(experiment: Experiment, known: Protocol) -> Tune:
-    """What the file says of the tuning. Raises FedshiftError for names that do not exist and for a seed of
-    the search that is one of the final runs, too.
+    """What the file says of the tuning. Raises FedshiftError for names that do not exist, for an axis without
+    values and for a seed of the search that is one of the final runs, too.
     """
     tune, where = experiment.tune, _where(experiment)
     if tune is None:
@@ -147,6 +147,8 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
         if axis == SEED or axis not in experiment.axes:
             others = [name for name in experiment.axes if name != SEED]
             raise unknown(f"{where}.axes", "axis that may be tuned together", axis, others)
+        if not tune.axes[axis]:
+            raise FedshiftError(f"{where}.axes.{axis}", "has no value", "List values of the axis.")
     for row in [*tune.like, *tune.like.values(), *(row for row in tune.space if row != "*")]:
         if row not in experiment.methods:
             raise unknown(where, "row of this experiment", row, experiment.methods)

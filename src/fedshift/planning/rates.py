@@ -17,9 +17,12 @@ from __future__ import annotations
 import csv
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from fedshift.common.errors import FedshiftError
 from fedshift.planning.hashes import COSTS, FACTORS
 from fedshift.planning.network import plain_macs, plain_step
 from fedshift.planning.roofline import devices, seconds
@@ -31,6 +34,7 @@ ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "H200"}
 UNCALIBRATED = 4.0  # about what the rows of costs.csv took over their estimates (benchmarks/README.md)
 BATCH = 64  # of the rows of costs.csv, which do not tell
 MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -74,28 +78,24 @@ class Factor:
 
 @functools.cache
 def measured(workspace: Workspace) -> tuple[Row, ...]:
-    """The rows of benchmarks/costs.csv."""
-    return tuple(
-        Row(
-            row["model"],
-            int(row["input_px"]),
-            row["device"],
-            row["precision"],
-            float(row["images_per_second"]),
-        )
-        for row in _rows(workspace.root / COSTS)
-    )
+    """The rows of benchmarks/costs.csv. Raises FedshiftError for one that cannot be read."""
+
+    def read(row: dict[str, str]) -> Row:
+        px, images_per_second = int(row["input_px"]), float(row["images_per_second"])
+        return Row(row["model"], px, row["device"], row["precision"], images_per_second)
+
+    return tuple(_rows(workspace.root / COSTS, read))
 
 
 @functools.cache
 def factors(workspace: Workspace) -> dict[str, Factor]:
-    """The rows of benchmarks/methods.csv by method."""
-    return {
-        row["method"]: Factor(
-            float(row["factor"]), float(row.get("passes") or 1), float(row.get("outside") or 0)
-        )
-        for row in _rows(workspace.root / FACTORS)
-    }
+    """The rows of benchmarks/methods.csv by method. Raises FedshiftError for one that cannot be read."""
+
+    def read(row: dict[str, str]) -> tuple[str, Factor]:
+        passes, outside = float(row.get("passes") or 1), float(row.get("outside") or 0)
+        return row["method"], Factor(float(row["factor"]), passes, outside)
+
+    return dict(_rows(workspace.root / FACTORS, read))
 
 
 def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
@@ -138,9 +138,17 @@ def factor(workspace: Workspace, spec: RunSpec) -> float:
     return max(1.0, row.passes + row.outside / spec.local.epochs + share * rest)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, none where it is absent."""
+def _rows(path: Path, read: Callable[[dict[str, str]], Read]) -> list[Read]:
+    """What `read` makes of each row of a CSV file; nothing where it is absent. Raises FedshiftError that
+    names the line of a row that lacks a column, or has a word for a number.
+    """
     if not path.is_file():
         return []
     with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        try:
+            return [read(row) for row in rows]
+        except (KeyError, TypeError, ValueError) as error:  # TypeError: the row ends before the column
+            told = f"no column {error}" if isinstance(error, KeyError) else str(error)
+            where, cure = f"{path}, line {rows.line_num}", "Mend the file: benchmarks/README.md."
+            raise FedshiftError(where, f"cannot be read: {told}", cure) from None

@@ -80,11 +80,14 @@ def _are_names(members: object) -> bool:
 
 def _experiments(root: Path, name: str) -> list[str]:
     """The experiment of this name, else those in the folder of this name or that fit the pattern; one that is
-    neither is refused by who reads it.
+    neither is refused by who reads it. Raises FedshiftError for a pattern that no file can fit.
     """
     folder = root / "experiments"
     if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
         return [name]
+    if any("**" in part and part != "**" for part in f"{name}.yaml".split("/")):
+        cure = "`**` stands between slashes: `**/table*`. All in a folder: the folder's name alone."
+        raise FedshiftError(folder, f"'{name}' is no pattern", cure)
     if {*"*?["} & {*name}:
         return [
             path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{name}.yaml")

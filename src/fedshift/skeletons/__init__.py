@@ -4,6 +4,7 @@ tested as it is written.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from fedshift.storage.workspace import Workspace
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 PATH = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")  # of an experiment
+RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is no plug-in
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,8 @@ def write(workspace: Workspace, kind: str, name: str) -> list[Path]:
 
 def _check(workspace: Workspace, skeleton: Skeleton, kind: str, name: str) -> None:
     """Raise FedshiftError for a name or a folder that will not do."""
-    if not (NAME if skeleton.kind else PATH).fullmatch(name):
-        cure = "Begin with a letter; then small letters, digits and _."
+    if not (NAME if skeleton.kind else PATH).fullmatch(name) or (skeleton.kind and name in RESERVED):
+        cure = "Begin with a letter; then small letters, digits and _. No keyword of Python, and not `base`."
         raise FedshiftError(f"fedshift new {kind}", f"'{name}' cannot be a name", cure)
     if skeleton.kind and name in names(skeleton.kind):
         raise FedshiftError(f"fedshift new {kind}", f"'{name}' is there already", "Choose another name.")

@@ -69,9 +69,12 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
         raise unknown(
             f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
         )
-    for domain in spec.data.held_out if dataset.domains else ():
-        if domain not in dataset.domains or spec.data.held_out.count(domain) > 1:
+    for domain in spec.data.held_out:
+        if dataset.domains and domain not in dataset.domains:
             raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
+        if spec.data.held_out.count(domain) > 1:
+            what = f"names '{domain}' twice"
+            raise FedshiftError(f"{where}: data.target", what, "Name two domains, or one.")
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
     modify = {
@@ -184,11 +187,18 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
     kind = get("methods", changed.name)
+    place = "model.params"
+    built: Model | Method = network
     try:
         with shapes_only():
-            kind(params(kind, changed.params)).model(get("models", network.name)(2, px, **network.params))
+            net = get("models", network.name)(2, px, **network.params)
+            place, built = "method.params", changed
+            kind(params(kind, changed.params)).model(net)
     except FedshiftError as error:
         return error
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        what = f"'{built.name}' cannot be built with {built.params}: {error}"
+        return FedshiftError(place, what, "Choose other values: docs/settings.md.")
     return None
 
 

@@ -13,10 +13,15 @@ PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster
 
 
 def device(name: str) -> torch.device:
-    """The device of "cpu", "cuda" or "auto", which is a GPU where there is one."""
+    """The device of "cpu", "cuda" or "auto", which is a GPU where there is one. Raises FedshiftError for a
+    word that names none.
+    """
     if name == "auto" or PRETEND in os.environ:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise FedshiftError("device", f"unknown device '{name}'", "Valid: auto, cpu, cuda.") from None
 
 
 def gpus() -> int:
