@@ -62,6 +62,7 @@ RUN = {
     "precision": "`fp32`, `tf32` or `bf16`",
     "hardware": "the accelerator, or the CPU's instruction set and threads",
     "pooled": "whether one client trains on everybody's images",
+    "rounds": "rounds that it trained: fewer than declared where it stopped early",
     "classes": "their names",
     "clients": "of each client: `client`, `domains`, and its images by split, `train`, `val`, `test`",
     "bytes_up": "bytes that all clients sent in the whole run",

@@ -4,6 +4,7 @@ bear out.
 
 from __future__ import annotations
 
+import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from printed_numbers import every_number
 
 from fedshift.analysis.claims.comparison import KINDS
+from fedshift.analysis.claims.groups import needed
 from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
@@ -36,12 +38,17 @@ says of its rounds (a certain one, their mean, the fluctuation, how many up to a
 """
 PRINT = """## On the papers' own numbers
 
-Whether the printed numbers bear the claim out. *within the spread*: nearer to 0 (of ~: to the margin) than the standard deviation of a
-difference of single runs, by the printed spreads; *confirmed*, *contradicted*: farther, or without printed spreads. "~" is read as: within 1 of
-the best, in the unit that the paper prints.
+Not a test: *holds* and *fails* go by the sign of the printed difference (of ~: by the margin). *within the spread*: where the paper prints
+spreads, the difference (of ~: its distance from the margin) is smaller than the standard deviation of a difference of two single runs. The
+margin is the paper's in `reference/published.yaml`, as for [verdicts](verdicts.md), or what an experiment declares for the claim; of costs a
+tenth.
 
 """
 AGAINST = """## What the papers' own numbers speak against
+
+Each row is one comparison, read strictly; many come from sentences that say most or almost all, which need not hold everywhere: the next table
+counts by group. A loss counts against "gain only marginally" (SF-C05), too. Of "almost all" as many are needed as hold on print where all
+comparisons are printed, so that such a group holds by definition.
 
 """
 WITHOUT = """## Without a place
@@ -105,7 +112,25 @@ def claims() -> str:
         + on_print
         + AGAINST
         + _table(("claim", "data set", "says", "printed difference", "on print", "in words"), against)
+        + _by_group(joined, {claim.rpartition(".")[0] for claim, *_ in against})
     ).rstrip("\n") + "\n"
+
+
+def _by_group(joined: list[Joined], listed: set[str]) -> str:
+    """The groups `listed` of reference/claims_groups.csv, with how many of their comparisons hold on print."""
+    rows = []
+    with (ROOT / "reference" / "claims_groups.csv").open(newline="") as file:
+        groups = [row for row in csv.DictReader(file) if row["claim"] in listed]
+    for group in groups:
+        members = [one.on_print for one in joined if one.claim.rpartition(".")[0] == group["claim"]]
+        printed = [one for one in members if one.word != "not printed"]
+        hold, least = sum(one.holds for one in printed), needed(group)
+        out_of_reach = hold + len(members) - len(printed) < least
+        word = "holds" if hold >= least else "fails" if out_of_reach else "not all printed"
+        numbers = map(str, (len(printed), hold, least))
+        rows.append((group["claim"], group["quantifier"], *numbers, word))
+    heads = ("group", "quantifier", "comparisons printed", "hold on print", "needed", "the group on print")
+    return _table(heads, rows)
 
 
 def _beyond(joined: list[Joined]) -> str:

@@ -50,4 +50,8 @@ def _row(paper: str, table: str, members: list[Number]) -> str:
 def _slip(number: Number) -> list[str]:
     """Why a printed number is compared with none, where it is a slip."""
     printed = by_uid(Workspace(ROOT)).get(number.uid)
-    return ["a slip whose right value nobody knows"] if printed and printed.remark and math.isnan(printed.judged) else []
+    return (
+        ["a slip whose right value nobody knows"]
+        if printed and printed.remark and math.isnan(printed.judged)
+        else []
+    )

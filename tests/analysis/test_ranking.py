@@ -109,6 +109,21 @@ def test_too_little_to_rank_is_refused(project: Project) -> None:
         ranking.ranking([project.collect()], "ood")
 
 
+def test_methods_that_all_lack_a_seed_are_refused(project: Project) -> None:
+    project.declare(
+        methods={"fedavg": None, "fedbn": None},
+        axes={"target": ["a", "b"], "d": [1, 2], "seed": [0, 1]},
+        tables={"t": {}},
+    )
+    for method in ("fedavg", "fedbn"):
+        for target in "ab":
+            for d in (1, 2):
+                project.add(method, {1: accuracy((0.5, 0.5), ood=0.5)}, target=target, d=d, seed=0)
+                project.add(method, None, target=target, d=d, seed=1)
+    with pytest.raises(FedshiftError, match="0 methods share 0 blocks"):
+        ranking.ranking([project.collect()], "ood")
+
+
 def test_the_command_writes_table_and_numbers(project: Project) -> None:
     declared(project)
     project.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import fedshift
 from fedshift.analysis.collection.collect import collect
 from fedshift.common.errors import FedshiftError
 from fedshift.identity import partition_name, prepared_name
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
+from fedshift.training.device import PRETEND
 from tests.conftest import ROOT, clone
 from tests.once import once
 
@@ -115,6 +119,29 @@ def test_mistakes_are_named(home: Path) -> None:
         fedshift.run("fedvag", root=home)
     with pytest.raises(FedshiftError, match="Did you mean 'toy'"):
         fedshift.results("tooy", root=home)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_missed_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PRETEND, raising=False)
+    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
+    with pytest.raises(FedshiftError, match="no working CUDA on"):
+        fedshift.evaluate(run, "confusion", device="cuda")
+    with pytest.raises(FedshiftError, match="unknown device 'gpu'"):
+        fedshift.evaluate(run, "confusion", device="gpu")
+
+
+@pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
+def test_the_last_round_is_the_one_that_was_trained(
+    tmp_path: Path, trained: dict[str, int], last: int
+) -> None:
+    """Of five that are declared; a summary of before runs stopped early does not say."""
+    summary = {"spec": {"federation": {"rounds": 5}}, "best_round": {"first": 3}, **trained}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
+    assert (run.round(), run.round("best_first"), run.round("best_later")) == (last, 3, last)
 
 
 def test_types_are_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

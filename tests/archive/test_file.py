@@ -130,6 +130,17 @@ def test_of_large_statistics_the_rounds_that_tables_show_are_kept(
     assert pack.pack(here, run).content[name] == result.read_bytes()
 
 
+def test_of_a_run_that_stopped_early_the_last_round_is_the_one_that_it_trained(
+    here: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "LARGE", 100)
+    run = next(here.runs())
+    early = {**(run.summary() or {}), "rounds": 1, "best_round": {"first": 0, "later": 0}}
+    run.summary_file.write_text(json.dumps(early))
+    kept = pq.read_table(io.BytesIO(pack.pack(here, run).content[STATISTICS]))
+    assert {*kept["round"].to_pylist()} == {0, 1}
+
+
 def file_schema(archived: Archived) -> object:
     return pq.read_schema(io.BytesIO(archived.content[file.STATISTICS]))
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
 import pytest
 import yaml
 
 from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.uses import planned
 from fedshift.archive import listing, store
+from fedshift.archive.file import METRICS, Archived
+from fedshift.cli._collected import any_archived
+from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
+from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
-from tests.archive.conftest import TINY, later, with_table
+from tests.archive.conftest import TINY, later, with_summary, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
 from tests.conftest import ROOT
@@ -57,6 +64,27 @@ def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> 
     assert done(fedshift(clone.root, "scorecard")).split() == [made, page]
     assert {*pd.read_csv(clone.tables("tiny") / "table.csv")["archived"]} == {1}
     assert done(fedshift(clone.root, "scorecard")).split() == [page]
+
+
+def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -> None:
+    """As it does that names every run of every experiment."""
+    others: dict[str, dict[str, Any]] = {
+        "declared": {"train": False, "tables": {"main": {"metrics": ["setting.local.lr"]}}},
+        "longer": {"spec": {"federation": {"rounds": 3}, "local": {"epochs": 1}}},  # in the same folder
+        "plain_and_ink": {"methods": {"local": None, "fedbn": None}, "axes": {"target": ["ink", "plain"], "seed": [1, 0]}},
+        "seeds": {"axes": {"target": ["plain"], "seed": [1]}},
+        "tuned": {"tune": {"budget": 2, "seeds": [100]}},
+        "without_tables": {"tables": {}},
+    }  # fmt: skip
+    for name, changes in others.items():
+        (clone.experiments / f"{name}.yaml").write_text(yaml.safe_dump({**TINY, **changes}, sort_keys=False))
+    found = []
+    for name in available(clone):
+        experiment = load(clone, name)
+        directories = [use.directory for use in planned(clone, experiment, None)]
+        if experiment.tables and (not experiment.train or any_archived(clone, directories)):
+            found.append(name)
+    assert [*_archived(clone)] == found == ["declared", "plain_and_ink", "tiny"]
 
 
 def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path: Path) -> None:
@@ -161,6 +189,17 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     damaged = store.files(here)[0].path
     damaged.write_bytes(damaged.read_bytes()[:-9])
     refused(fedshift(here.root, "archive", "tiny", "--list"), str(damaged), "is not a whole ZIP file")
+
+
+def test_the_list_has_the_rounds_that_were_trained(archived: Archived) -> None:
+    early = with_summary(archived, lambda summary: summary.update(rounds=1))
+    assert listing.rows([early])[0][1] == "1"
+
+
+def test_a_run_of_no_rounds_took_no_hours(archived: Archived) -> None:
+    untimed = with_table(archived, METRICS, lambda table: table.filter(pc.field("metric") != "seconds"))
+    line, total = listing.rows([untimed])
+    assert (line[-2], total[-2]) == ("0.00", "0.0")
 
 
 def test_compare_fails_where_the_same_machine_gave_other_bits(here: Workspace) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.doctor import cluster, data, machine, services
+from fedshift.doctor.finding import words
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
@@ -191,6 +192,16 @@ def test_cores_that_share_one_are_found(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     (found,) = machine.cores(Workspace(project), Request(("demo",)))
     assert said in found.text
+
+
+def test_without_affinity_and_proc_as_on_macos_all_cores_are_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(machine, "words", lambda path: words(f"/nowhere{path}"))
+    (found,) = machine.cores(Workspace(project), Request(("demo",)))
+    assert found.text.startswith("1 of 1 cores, memory not known here; load ")
 
 
 def test_one_core_is_not_compared_with_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

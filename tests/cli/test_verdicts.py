@@ -66,7 +66,7 @@ def test_a_table_in_miniature(project: Path, tmp_path_factory: Any) -> None:
     columns = pd.read_csv(reference / "published.csv", nrows=0).columns
     pd.DataFrame(rows).reindex(columns=columns).to_csv(reference / "published.csv", index=False)
     known = yaml.safe_load((reference / "published.yaml").read_text())
-    known["margins"] = {"Toy": {"points": MARGIN, "percent": 25.0, "why": "a toy's"}}
+    known["margins"]["Toy"] = {"points": MARGIN, "percent": 25.0, "why": "a toy's"}
     known["protocols"] = {"Toy": {"lodo/domain_per_client": {"protocol": "digits", "spec": SHORT}}}
     known["backbones"] = {"digits_cnn": "digits_cnn"}
     (reference / "published.yaml").write_text(yaml.safe_dump(known))

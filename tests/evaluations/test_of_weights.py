@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations.activations import divergences
 from fedshift.evaluations.base import Kept, Trained
@@ -277,6 +278,16 @@ def test_shuffled_labels_are_noticed(of_clients: Trained) -> None:
 
 def relabelled(samples: Samples, labels: Tensor) -> Samples:
     return Samples(samples.pixels, labels, samples.augment, samples.evaluate)
+
+
+@pytest.mark.parametrize("name", ["distances", "tsne"])
+def test_clients_without_an_image_are_refused(name: str, of_clients: Trained) -> None:
+    empty = [
+        kept._replace(sets=[(client, split, index[:0]) for client, split, index in kept.sets])
+        for kept in of_clients.models()
+    ]
+    with pytest.raises(FedshiftError, match="no client has an image in test or validation"):
+        table(name, replace(of_clients, models=lambda: iter(empty)))
 
 
 def test_a_map_has_every_image_once_and_keeps_neighbours(of_clients: Trained) -> None:

@@ -46,12 +46,15 @@ def changed(**row: Any) -> dict[str, Any]:
     return {"adapt": {"fdse-adapted": {**TINY["adapt"]["fdse-adapted"], **row}}}
 
 
+OF_CLIENTS = ("activations", "cka", "distances", "filters", "tsne")  # which look at clients' own images
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (changed(nmae=1), ("experiments/tiny.yaml", "'adapt.fdse-adapted.nmae'", "Did you mean 'name'?")),
     (changed(run="fdsee"), (f"{ROW}.run", "unknown method of this experiment 'fdsee'", "mean 'fdse'?")),
     (changed(name="fedbm"), (ROW, "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?")),
     (changed(params={"epoch": 2}), (ROW, "unknown key 'epoch' of fdse", "Did you mean 'epochs'?")),
     (changed(params={"epochs": "few"}), (ROW, "'epochs' of fdse", "Got 'few'")),
+    (changed(params={"batch": 1}), (ROW, "'batch' of fdse", "greater than or equal to 2", "Got 1")),
+    (changed(run="fedbn", name="fedbn", params={"batch": 0}), (ROW, "'batch' of fedbn", "Got 0")),
     (changed(run="fedbn"), (ROW, "the model has no DSE module to adapt", "Choose a run of the method fdse")),
     ({"adapt": {"fdse": {"run": "fdse", "name": "fdse"}}}, ("adapt.fdse", "is the name of a method, too")),
     ({"adapt": {"more": {"run": "fdse"}}}, ("'adapt.more.name' is missing",)),
@@ -66,6 +69,14 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         (f"{ASKED}.features-3", "unknown key 'image'", "'images'"),
     ),
     ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "images must be 1 or more")),
+    *(
+        ({"evaluations": [{name: {"images": 0}}]}, (ASKED, f"'images' of {name}", "Got 0"))
+        for name in OF_CLIENTS
+    ),
+    *(
+        ({"evaluations": [{name: {"splits": ["target"]}}]}, (ASKED, f"'splits.0' of {name}", "Got 'target'"))
+        for name in OF_CLIENTS
+    ),
     ({"evaluations": ["confusion", "confusion"]}, (ASKED, "lists 'confusion' twice")),
     (
         {"evaluations": ["confusion"], "adapt": {}, "spec": {"evaluation": {"keep": "none"}}},

@@ -35,6 +35,8 @@ def test_columns(text: str, expected: Column) -> None:
         ("layer.model.x", "names no layer"),
         ("rounds_to.ood", "names no value to reach"),
         ("rounds_to.ood=much", "names no value to reach"),
+        ("rounds_to.ood=nan", "names no value to reach"),
+        ("bytes_to.ood=inf", "names no value to reach"),
         ("rounds_to.odo=60", "Did you mean 'ood'"),
         ("gain.gain.ood", "is relative to nothing"),
         ("ratio.setting.local.lr", "is relative to nothing"),

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors, write_tensors
@@ -26,6 +26,8 @@ from fedshift.identity import identify, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
+from fedshift.testing import toys
+from fedshift.training import weights
 from fedshift.training.run import Machine, train
 from tests import killed
 from tests.conftest import ROOT
@@ -259,6 +261,20 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
         ]
         merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
+
+
+def test_weights_that_are_there_already_are_written_anew(tmp_path: Path) -> None:
+    """As of a run that is trained again because its summary was torn."""
+    ended = toys.finish(toys.small(toys.spec(federation={"rounds": 1}), toys.method("fdse")))
+    files = weights.write(ended, tmp_path)
+    written = {path: load(path.read_bytes()) for path in tmp_path.iterdir()}
+    for path in written:
+        path.write_bytes(b"stale")
+    assert weights.write(ended, tmp_path) == files
+    for path, tensors in written.items():
+        again = load_file(path)
+        assert again.keys() == tensors.keys()
+        assert all(torch.equal(again[name], tensors[name]) for name in tensors)
 
 
 @pytest.mark.slow

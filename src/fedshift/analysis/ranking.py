@@ -87,8 +87,9 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
         frame = selected(collected, quantities=[metric]).dropna(subset=metric)
         seeds = frame.groupby(["method", *axes], dropna=False)[metric].apply(list)
         whole = seeds[seeds.map(len) == planned.reindex(seeds.index)].reset_index()
-        block = whole[axes].astype(str).agg(", ".join, axis=1) if axes else ""
-        parts.append(whole.assign(block=collected.experiment.name + ": " + block))
+        places = whole[["method", *axes]].itertuples(index=False, name=None)
+        blocks = [f"{collected.experiment.name}: {', '.join(map(str, at))}" for _, *at in places]
+        parts.append(whole.assign(block=blocks))
     together = pd.concat(parts)
     scores = together.pivot(index="method", columns="block", values=metric)
     rows = dict.fromkeys(name for collected in collections for name in collected.experiment.rows)

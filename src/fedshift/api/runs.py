@@ -23,6 +23,7 @@ from fedshift.training import run as training
 from fedshift.training.bar import watched
 from fedshift.training.device import device as device_of
 from fedshift.training.provide import provide
+from fedshift.training.weights import round_of
 
 Select = Literal["last", "best_first", "best_later"]
 
@@ -77,8 +78,7 @@ class Run:
 
     def round(self, select: Select = "last") -> int:
         """The last round, or that of the best validation accuracy: of equal ones the first or the later."""
-        best = self.summary["best_round"].get(select.removeprefix("best_"))
-        return int(self.summary["rounds"] if select == "last" or best is None else best)
+        return round_of(self.summary, select)
 
     def accuracy(self, select: Select = "last") -> dict[str, float]:
         """Percent after a round: `id`, the mean over clients on their own test images by the models that

@@ -17,8 +17,9 @@ COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "
 def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
     """COLUMNS of each run in their order, then the sum.
 
-    finished: the day, in UTC. commit: of the project whose code trained it, `-` where it was no clone. hours:
-    of all rounds, evaluation apart, times the cores that the run had (core-hours), or of the accelerator.
+    rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `-` where it was
+    no clone. hours: of all rounds, evaluation apart, times the cores that the run had (core-hours), or of the
+    accelerator.
     """
     every = list(archived)
     lines = [_row(one) for one in every]
@@ -32,7 +33,7 @@ def _row(one: Archived) -> tuple[str, ...]:
     spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
     return (
         one.index.run.rpartition("/")[0],
-        str(spec["federation"]["rounds"]),
+        str(summary.get("rounds", spec["federation"]["rounds"])),
         str(spec["data"]["input_px"]),
         spec["local"]["precision"],
         one.digest,
@@ -45,7 +46,9 @@ def _row(one: Archived) -> tuple[str, ...]:
 
 
 def _hours(one: Archived) -> float:
-    """By the records: a summary of before `seconds` was in checkpoints knows the last process alone."""
+    """By the records, 0 of a run of 0 rounds: a summary of before `seconds` was in checkpoints knows the last
+    process alone.
+    """
     records = pq.read_table(io.BytesIO(one.content[METRICS]), filters=pc.field("metric") == "seconds")
-    hours: float = pc.sum(records["value"]).as_py() / 3600
+    hours: float = (pc.sum(records["value"]).as_py() or 0) / 3600
     return hours * one.machine.threads if one.machine.device == "cpu" else hours

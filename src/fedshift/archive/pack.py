@@ -57,7 +57,8 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
     if len(data) <= LARGE:
         return data, ""
     table = pq.read_table(run.statistics)
-    rounds = sorted({*summary["best_round"].values(), summary["spec"]["federation"]["rounds"]})
+    last = summary.get("rounds", summary["spec"]["federation"]["rounds"])  # fewer where it stopped early
+    rounds = sorted({*summary["best_round"].values(), last})
     part = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
     sink = io.BytesIO()
     pq.write_table(part.combine_chunks(), sink, compression="zstd")

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from fedshift.doctor.finding import Finding, words
 from fedshift.experiments.load import load, protocol
@@ -26,21 +25,24 @@ SPARE_GB = 5.0  # free beside what runs need
 
 def cores(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """Always "ok"; the load of other processes is reported, and how much more all usable cores compute than
-    one of them: virtual cores may share one.
+    one of them: virtual cores may share one. Where there is no /proc (macOS), memory is not known.
     """
-    usable, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+    present = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else present
     quota = words("/sys/fs/cgroup/cpu.max")
     limited = quota[:1] not in ([], ["max"])
     allowed = f", of which a quota gives {int(quota[0]) / int(quota[1]):.1f}" if limited else ""
-    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    free, total = (int(memory[name].split()[0]) / 1024**2 for name in ("MemAvailable", "MemTotal"))
+    memory, known = "memory not known here", words("/proc/meminfo")
+    if known:
+        free, total = (int(known[known.index(name) + 1]) / 1024**2 for name in ("MemAvailable:", "MemTotal:"))
+        memory = f"{free:.0f} of {total:.0f} GiB free"
     average = os.getloadavg()[0]
     busy = f"; load {average:.1f}" + (
         ": others are busy here, times will be long" if average > usable else ""
     )
     at_once = min(usable, AT_ONCE)
     gain = f"; {at_once} at once do the work of {_together(at_once):.1f}" if at_once > 1 else ""
-    text = f"{usable} of {present} cores{allowed}{gain}, {free:.0f} of {total:.0f} GiB free{busy}"
+    text = f"{usable} of {present} cores{allowed}{gain}, {memory}{busy}"
     yield Finding("cores", "ok", text)
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
+from pydantic import Field
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
@@ -19,8 +21,10 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.samples import Samples
+from fedshift.spec.block import MOST
 
 Batches = Callable[[int], Iterator[Tensor]]
+BatchSize = Annotated[int, Field(ge=2, le=MOST)]  # a batch of a single image is left out
 BEFORE, AFTER = "post_agg", "adapted"  # stages
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedshift.common.errors import FedshiftError
-from fedshift.evaluations.base import Kept, Split, Stage, Trained
+from fedshift.evaluations.base import Kept, Stage, Trained
 from fedshift.federation.rng import generator
+from fedshift.spec.block import MOST
+
+Count = Annotated[int, Field(ge=1, le=MOST)]  # of images
+ClientSplit = Literal["val", "test"]  # a client's splits that models are tested on
 
 
 @dataclass(frozen=True)
@@ -21,9 +26,9 @@ class OfClients:
     that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
     """
 
-    images: int = 100
+    images: Count = 100
     seed: int = 0
-    splits: tuple[Split, ...] = ()
+    splits: tuple[ClientSplit, ...] = ()
     stage: Stage = "reported"
 
 
@@ -77,7 +82,7 @@ def pooled(run: Trained, models: dict[int, Kept], splits: Sequence[str], images:
             labels.append(y.cpu())
         clients.append(torch.full((len(index),), client))
         samples.append(index.cpu())
-    if not features:
+    if not sum(map(len, samples)):
         what = f"no client has an image in {', '.join(splits) or 'test or validation'}"
         raise FedshiftError("evaluation", what, "Name other splits: splits=[val].")
     sample = torch.cat(samples)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedshift.common.errors import unknown
-from fedshift.evaluations._images import of_client
-from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+from fedshift.evaluations._images import ClientSplit, Count, of_client
+from fedshift.evaluations.base import Evaluation, Row, Stage, Trained
 from fedshift.federation.evaluate import BATCH
 from fedshift.models.base import Model
 
@@ -36,9 +36,9 @@ class Params:
     """
 
     stages: tuple[str, ...] = ()
-    images: int = 100
+    images: Count = 100
     seed: int = 0
-    splits: tuple[Split, ...] = ("val", "test")
+    splits: tuple[ClientSplit, ...] = ("val", "test")
     stage: Stage = "reported"
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from fedshift.evaluations._images import OfClients, pooled
+from fedshift.evaluations._images import Count, OfClients, pooled
 from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
@@ -25,7 +25,7 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 class Params(OfClients):
     """More images than others look at: a pair costs little."""
 
-    images: int = 200
+    images: Count = 200
 
 
 class Distances(NamedTuple):

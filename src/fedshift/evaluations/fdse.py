@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
-from fedshift.evaluations._adaptation import Adaptation, Batches
+from fedshift.evaluations._adaptation import Adaptation, Batches, BatchSize
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.methods._fdse_consistency import Alignment
@@ -27,11 +27,11 @@ from fedshift.models.layers.dse import DSEBlock
 
 @dataclass(frozen=True)
 class Params:
-    """epochs: passes over the images; lr: step size; batch: images at once."""
+    """epochs: passes over the images; lr: step size; batch: images at once, at least 2 for statistics."""
 
     epochs: int = 5
     lr: float = 0.01
-    batch: int = 50
+    batch: BatchSize = 50
 
 
 @equation("FDSE", "Alg. 3, line 7")

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedshift.common.errors import FedshiftError
-from fedshift.evaluations._adaptation import Adaptation, Batches
+from fedshift.evaluations._adaptation import Adaptation, Batches, BatchSize
 from fedshift.federation.layout import Layout
 from fedshift.federation.network import Network
 from fedshift.models.base import Model
@@ -20,10 +20,10 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params:
-    """epochs: passes over the images; batch: images at once."""
+    """epochs: passes over the images; batch: images at once, at least 2 for statistics."""
 
     epochs: int = 1
-    batch: int = 50
+    batch: BatchSize = 50
 
 
 class FedBNAdaption(Adaptation):

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedshift.common.errors import FedshiftError
-from fedshift.evaluations._images import of_client
+from fedshift.evaluations._images import ClientSplit, Count, of_client
 from fedshift.evaluations.activations import named, responses
 from fedshift.evaluations.attention import thumbnail
-from fedshift.evaluations.base import Evaluation, Row, Split, Stage, Trained
+from fedshift.evaluations.base import Evaluation, Row, Stage, Trained
 from fedshift.federation.rng import generator
 from fedshift.models.base import Model
 
@@ -37,9 +37,9 @@ class Params:
     stages: tuple[str, ...] = ()
     filters: int = 4
     top: int = 3
-    images: int = 100
+    images: Count = 100
     seed: int = 0
-    splits: tuple[Split, ...] = ("val", "test")
+    splits: tuple[ClientSplit, ...] = ("val", "test")
     stage: Stage = "reported"
     px: int = 32
 

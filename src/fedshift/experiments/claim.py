@@ -10,7 +10,6 @@ from fedshift.spec import Closed
 
 SELECTED = "selected"  # of a claim: the round that tables show
 ROUNDS = r"selected|mean|fluctuation|round \d+"
-MARGIN = 1.0  # percentage points
 COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
 
 
@@ -20,7 +19,9 @@ class Compared(Closed):
     row: str = Field(description="The row.")
     where: dict[str, Any] = Field({}, description="Axis -> value, beside those of the claim.")
     metric: str = Field("", description="Its metric, where it is not the claim's.")
-    rounds: str = Field("", pattern=f"|{ROUNDS}", description="Its rounds, where they are not the claim's.")
+    rounds: str = Field(
+        "", pattern=f"^({ROUNDS})?$", description="Its rounds, where they are not the claim's."
+    )
     experiment: str = Field("", description="The experiment that the row is of, where it is another.")
     range: list[str] = Field(
         [],
@@ -58,7 +59,7 @@ class Claim(Closed):
     )
     rounds: str = Field(
         SELECTED,
-        pattern=ROUNDS,
+        pattern=f"^({ROUNDS})$",
         description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; `mean` "
         "over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
     )
@@ -67,4 +68,8 @@ class Claim(Closed):
         description="Settings of this file (dotted keys) that the claim is about: that they are not the "
         "paper's usual ones makes it no other experiment.",
     )
-    margin: float = Field(MARGIN, description='Percentage points within which "~" calls two rows equal.')
+    margin: float | None = Field(
+        None,
+        description='Within how much "~" calls two rows equal, in the unit of the metric; left out: the '
+        "margin of the claim's paper in reference/published.yaml, in percentage points.",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple, get_args
 
 from fedshift.common.errors import FedshiftError, unknown
@@ -123,7 +124,10 @@ def _check(found: Column, where: object) -> None:
             raise unknown(where, f"number of the evaluation '{evaluation}'", number, known)
     if kind in REACHED:
         try:
-            quantity(found.threshold[0], where)
+            wanted = found.threshold[1]
         except ValueError:
+            wanted = math.nan
+        if not math.isfinite(wanted):
             cure = f"Write {kind}.ood=60: percent, as tables show it."
-            raise FedshiftError(where, f"'{kind}.{name}' names no value to reach", cure) from None
+            raise FedshiftError(where, f"'{kind}.{name}' names no value to reach", cure)
+        quantity(found.threshold[0], where)

@@ -28,7 +28,7 @@ SPLITS = ("val", "test")  # of clients, on which models are tested
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """Write a finished run's weights: one file for each round that a selection names, entries in logical
-    order.
+    order. A file of that name that is there already is replaced.
 
     Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256
     of its entries}.
@@ -42,9 +42,10 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
         if not entries:
             continue
         path = folder / f"round{finished}.safetensors"
-        if not path.exists():
+        file = f"weights/{path.name}"
+        if file not in {one["file"] for one in written.values()}:
             write_tensors(path, entries, {"round": str(finished), "layout": federation.layout.hash})
-        written[selection] = {"file": f"weights/{path.name}", "sha256": _hash(entries)}
+        written[selection] = {"file": file, "sha256": _hash(entries)}
     return written
 
 
@@ -52,7 +53,7 @@ def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Te
     """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]; a slot
     that is no model, whole: `slot/<name>`.
     """
-    layout, state = federation.layout, federation.state
+    layout, mask = federation.layout, federation.state.private.mask
     whole = {slot.name for slot in federation.method.slots if slot.saved}
     named = {}
     for name, tensor in tensors.items():
@@ -62,10 +63,10 @@ def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Te
         rows = tensor if tensor.dim() == 2 else tensor[None]
         if name == "own":
             rows = rows.new_full((len(rows), layout.size), torch.nan).index_copy(
-                1, state.private.mask.nonzero().flatten().to(rows.device), rows
+                1, mask.nonzero().flatten().to(rows.device), rows
             )
         for entry in layout.entries:
-            private = bool(state.private.mask[entry.offset])
+            private = bool(mask[entry.offset])
             if (name == "row" and private) or (name == "own" and not private):
                 continue
             logical = torch.stack([entry.view(row) for row in rows]).contiguous().cpu()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claims.comparison import KINDS
+from fedshift.analysis.claims.comparison import KINDS, Cell, Sum, _margin
 from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.verdicts.coverage import LOST, Number
@@ -16,7 +16,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import paper_claims
-from fedshift.experiments.sides import sides
+from fedshift.experiments.sides import Side, sides
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -117,6 +117,35 @@ def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
         assert best(values[1:]) == pytest.approx(float(row["published_right"]), abs=0.006), row["id"]
         compared += 1
     assert compared >= 330
+
+
+@pytest.mark.parametrize(
+    ("claim", "difference", "margin", "word"),
+    [
+        ("FDSE-C09.2", -1.70, 2.0, "holds"),  # the paper's, reference/published.yaml
+        ("FDSE-C17.6", 1.25, 2.0, "holds"),
+        ("SF-C05.1", 1.50, 1.0, "fails"),
+        ("SF-C05.2", 0.50, 1.0, "holds"),
+        ("HF-C38.1", -1.20, 1.0, "fails"),  # its own
+        ("HF-C39.1", -1.20, 1.0, "fails"),
+        ("FDSE-C23.1", 0.24, 0.1, "holds"),  # of a ratio of times; on print a tenth of 4.03 s
+        ("SF-C23.1", 0.02, 4.498, "holds"),  # a tenth of 44.98 MB
+    ],
+)
+def test_equal_on_print_is_within_the_margin_by_which_runs_are_judged(
+    joined: list[Joined], claim: str, difference: float, margin: float, word: str
+) -> None:
+    (one,) = (one for one in joined if one.claim == claim)
+    assert one.places[0][1].margin == pytest.approx(margin)
+    assert (one.on_print.difference, one.on_print.word) == (pytest.approx(difference), word)
+
+
+def test_the_margin_of_a_difference_of_costs_is_a_share_of_the_difference() -> None:
+    """Ditto's state less FedBN's, 49.52 MiB each, and 30 more: a tenth of 30."""
+    uid = "FDSE|T4||alexnet_bn|domain_per_client|{}|default||comm_MiB_per_round"
+    terms = ((1.0, uid.format("ditto")), (-1.0, uid.format("fedbn")))
+    left = Sum(((1.0, Cell("fdse/table4", "fdse", "cost.state_dict", {})),))
+    assert _margin(WORKSPACE, "FDSE", left, Side("", terms, 30.0)) == pytest.approx(3.0)
 
 
 def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: list[Joined]) -> None:

@@ -28,7 +28,7 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
     assert against.needed == 10
     assert (
         told(one)
-        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; 3 see differences from {detectable(1, 3):.1f} on, this one takes 10"
+        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; at power 0.8: 3 seeds detect {detectable(1, 3):.1f} or more, ours would take 10"
     )
     row = claim_lines.table([one]).iloc[0]
     assert (row["detectable"], row["needed"]) == (against.detectable, 10)
@@ -37,6 +37,21 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
 def test_a_claim_whose_sides_are_alike_in_each_seed_asks_for_no_more_seeds(project: Project) -> None:
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(0, 0, 0)})
     assert (one.verdict, told(one)) == ("undecided", "fedavg +0.0 [+0.0, +0.0], 3 seeds: the same in each")
+
+
+def test_a_claim_of_which_no_pair_has_runs_is_not_run(project: Project) -> None:
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": [None] * 6})
+    (line,) = claim_lines.lines([one])
+    assert line[4:6] == ("not run", "fedavg: no seed with all its runs")
+    assert claim_lines.table([one])["verdict"].tolist() == ["not run"]
+
+
+def test_a_claim_of_which_some_pairs_have_runs_says_how_many(project: Project) -> None:
+    ood = {"hfedf": HFEDF, "fedavg": less_by(3, 2, 4)}
+    missing = dict.fromkeys(("fedprox", "pfedhn", "fedsr", "fedgma"), [None] * 6)
+    one = judged(project, "HF-C01.2", {**ood, **missing})
+    assert told(one).startswith("1 of 5 compared: fedavg +3.0 [+0.5, +5.5], 3 seeds; ")
+    assert {*claim_lines.table([one])["verdict"]} == {"undecided"}
 
 
 def of_hfedf(project: Project, **changed: Any) -> Verdict:
@@ -86,7 +101,7 @@ def test_pages_and_files_show_them(project: Project) -> None:
     written = pd.read_csv(stem.with_name("claims.csv"))
     assert written.loc[0, ["claim", "right", "verdict"]].tolist() == ["HF-C04.1", "fedavg", "confirmed"]
     assert written.loc[0, ["seeds", "planned"]].tolist() == [3, 3]
-    line = "| HF-C04.1 | hfedf > fedavg, ood | orientation: +3.3 | confirmed | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
+    line = "| HF-C04.1 | hfedf > fedavg, ood | orientation: +3.3 | holds | confirmed | fedavg +3.0 [+0.5, +5.5], 3 seeds |"
     text = stem.with_suffix(".md").read_text()
     assert line in text
     assert f"- {RULE}" in text

@@ -171,6 +171,9 @@ def test_each_of_several_with_each_of_several(project: Project) -> None:
     ("claim", "said"),
     [
         ({"rounds": "last"}, "rounds"),
+        ({"rounds": "round 40x"}, "rounds"),
+        ({"rounds": "meaningless"}, "rounds"),
+        ({"rows": {"FedAvg": {"row": "fedavg", "rounds": "round 40x"}}}, "rounds"),
         ({"rows": {"FedAvg": {"row": "fedagv"}}}, "'fedagv'"),
         ({"rows": {"FedAvg": side(smples=0)}}, "'samples'"),
         ({"rows": {"FedAvg": {**side(), "minus": [side(samples=2)]}}}, "unknown value of this axis '2'"),

@@ -72,17 +72,18 @@ def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
     assert 0.9 not in table["value"].to_pylist()
 
 
-def test_what_older_code_collected_is_collected_anew(project: Project) -> None:
+@pytest.mark.parametrize("column", ["spec", "rounds"])
+def test_what_older_code_collected_is_collected_anew(project: Project, column: str) -> None:
     project.declare(**TWO)
     for method in ("fedavg", "local"):
         for seed in (0, 1):
             project.add(method, {0: accuracy((0.5, 0.5))}, target="a", seed=seed)
     project.collect()
     path = project.workspace.metrics("toy").with_suffix(".runs.parquet")
-    pq.write_table(pq.read_table(path).drop_columns(["spec"]).replace_schema_metadata(), path)
-    with pytest.raises(FedshiftError, match=r"no column 'spec'\s+Run `fedshift collect toy` again"):
+    pq.write_table(pq.read_table(path).drop_columns([column]).replace_schema_metadata(), path)
+    with pytest.raises(FedshiftError, match=rf"no column '{column}'\s+Run `fedshift collect toy` again"):
         read(project.workspace, "toy")
-    assert project.collect().runs["spec"].notna().all()
+    assert project.collect().runs[column].notna().all()
 
 
 def test_run_rows_carry_the_summary(project: Project) -> None:
@@ -95,6 +96,25 @@ def test_run_rows_carry_the_summary(project: Project) -> None:
     assert runs["hardware"].tolist() == ["H200", "H200"]
     assert [client["train"] for client in runs["clients"][0]] == [7, 9]
     assert runs["state_dict_bytes"].tolist() == [40, 40]
+
+
+@pytest.mark.parametrize("trained", [1, None])
+def test_rounds_are_those_that_a_run_trained(project: Project, trained: int | None) -> None:
+    """Of two that it declares; a summary of before runs stopped early does not say."""
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    path = project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0) / "summary.json"
+    stopped = {"rounds": trained} if trained else {}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **stopped}))
+    assert project.collect().runs["rounds"].tolist() == [trained or 2]
+
+
+def test_without_affinity_as_on_macos_runs_are_collected(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.sched_getaffinity")
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
+    assert project.collect().runs["state"].tolist() == ["finished"]
 
 
 def test_collecting_again_gives_the_same_bytes(project: Project) -> None:
@@ -178,19 +198,6 @@ def test_a_run_made_again_is_read_again(project: Project) -> None:
     summary["environment"]["device"] = "H200"
     (directory / "summary.json").write_text(json.dumps(summary))
     assert project.collect().runs["hardware"].tolist() == ["H200"]
-
-
-def test_records_of_before_a_column_was_renamed_are_read(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    directory = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0)
-    path = directory / "metrics.parquet"
-    table = pq.read_table(path)
-    pq.write_table(
-        table.rename_columns([{"member": "row"}.get(name, name) for name in table.column_names]), path
-    )
-    records = pq.read_table(project.collect().path, filters=[("metric", "==", "accuracy")])
-    assert records["member"].to_pylist() == [0] * 4
-    assert records["value"].to_pylist() == [0.5, 0.25, 0.5, 0.25]
 
 
 @pytest.mark.usefixtures("small_groups")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
@@ -110,6 +112,20 @@ def test_few_seeds_have_no_standard_deviation(
     assert [(min(band), max(band)) for band in filled] == [pytest.approx((low, high))] * (low is not None)
     thin = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_linewidth() < 1]
     assert thin == ([pytest.approx(60), pytest.approx(65)] if len(seeds) == 2 else [])
+
+
+@pytest.mark.parametrize(("x", "end"), [("bytes", 160e-6), ("seconds", 1.5), ("steps", 6.0)])
+def test_along_what_rounds_took_a_run_that_stopped_early_ends_at_its_total(
+    project: Project, x: Literal["bytes", "seconds", "steps"], end: float
+) -> None:
+    """One round of two declared: 80 bytes up and down; clients of 40 and 56 images in batches of 8."""
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    rounds = {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.8))}
+    path = project.add("fedavg", rounds, sizes=(40, 56), seed=0) / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rounds": 1}))
+    panels = Curves(Curves.Params(x=x)).panels(project.workspace, project.collect())
+    (line,) = panels.rows[0].panels[0].series
+    assert line.x == pytest.approx([0, end])
 
 
 LOSSES = {"fedavg": {1: 2.3, 2: 1.5, 3: 0.9}, "local": {1: 2.4, 2: 1.8, 3: 1.4}}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
-from fedshift.analysis.report.findings import of_numbers
+from fedshift.analysis.report.findings import of_claims, of_numbers
 from fedshift.analysis.report.scorecard import (
     CLAIMED,
     FILES,
@@ -101,7 +101,7 @@ def test_verdicts_are_those_of_the_tables(card: Scorecard) -> None:
     assert of(card.numbers, "FDSE", "A5").counts["not run"] == 9
     assert of(card.numbers, "hFedF", "13").counts["not comparable"] == 3  # lost
     assert of(card.numbers, "FedRD", "1").counts["not comparable"] == 10  # a row that is another's copy
-    assert of(card.numbers, "StableFDG", "12").counts["not comparable"] == 10
+    assert of(card.numbers, "StableFDG", "6").counts["not comparable"] == 1  # the row that ratios are to
 
 
 def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
@@ -139,6 +139,20 @@ def test_what_no_seed_changes_is_not_said_to_have_seeds() -> None:
     }
     (found,) = of_numbers({"fdse/tableA5": [row]})
     assert (found.word, found.text) == ("1 inside", "declared or counted, so without a test")
+
+
+def test_of_a_claim_about_several_it_is_said_how_many_were_compared() -> None:
+    row = {
+        "seeds": "3",
+        "words": "fedavg +2.0",
+        "printed": "",
+        "said": "hfedf > each of 2",
+        "experiment": "x",
+    }
+    none = {**row, "seeds": "0", "words": "fedprox: no seed with all its runs"}
+    items = {"HF-C01.1": ("hFedF", "2")}
+    (found,) = of_claims({"HF-C01.1": [row, none]}, {"HF-C01.1": "undecided"}, items)
+    assert found.text == "1 of 2 compared: fedavg +2.0"
 
 
 def test_the_opening_says_whether_anything_was_run(

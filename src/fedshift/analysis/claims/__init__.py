@@ -9,9 +9,11 @@ A side may be a sum: the mean over an axis, a gain, a constant. Its cells may be
 values of their own on the axes (fedshift.analysis.claims.comparison). "Less than the best of several" needs
 one of them.
 
-"~" says that a method is as good as the best on its right, within a margin: confirmed where it is worse than
-none of these by the margin and better than at least one of them by less, refuted where it is worse than one
-of them, or better than all of them, by more.
+"~" says that a method is as good as the best on its right, within a margin: that of the paper in
+reference/published.yaml, in points, by which printed numbers are judged, too; of costs a tenth of what is
+printed; or the one that the experiment declares. It is confirmed where the method is worse than none of these
+by the margin and better than at least one of them by less, refuted where it is worse than one of them, or
+better than all of them, by more.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         differs,
         differences,
         _judged(comparison, differences, joint),
-        on_print(workspace, row),
+        on_print(workspace, row, comparison),
     )
 
 
@@ -104,9 +106,7 @@ def _judged(comparison: Comparison, differences: list[Difference], joint: list[D
     """
     if comparison.relation == "~":
         margin = comparison.margin
-        confirmed = all(gap.low > -margin for gap in differences) and any(
-            gap.high < margin for gap in differences
-        )
+        confirmed = all(gap.low > -margin for gap in differences) and any(gap.high < margin for gap in joint)
         refuted = any(gap.high < -margin for gap in joint) or all(gap.low > margin for gap in joint)
     else:
         sign = SIGN[comparison.relation]

@@ -15,8 +15,9 @@ from typing import Any
 from fedshift.analysis.claims.settings import changes
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
+from fedshift.analysis.printed.spec import margin
 from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.experiments.claim import COST_MARGIN, MARGIN, SELECTED, Compared
+from fedshift.experiments.claim import COST_MARGIN, SELECTED, Compared
 from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
@@ -54,8 +55,8 @@ class Sum:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the points within
-    which "~" calls them equal, and in what the runs differ from the paper's.
+    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the margin within
+    which "~" calls them equal (in the unit of the metric), and in what the runs differ from the paper's.
     """
 
     claim: Mapping[str, str]
@@ -116,7 +117,7 @@ def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison
     """The claims that an experiment tests: those whose left side it prints, then those that it declares.
 
     Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
-    not train.
+    not train, and for a paper without a margin in reference/published.yaml.
     """
     derived = generated(workspace, [experiment])
     return [
@@ -143,12 +144,12 @@ def generated(
             )  # a claim may compare with the row that ratios are to: its own is 1
             first, *others = (_sum(workspace, side, cells) for side in (left, *right))
             pairs = [(first, other) for other in others]
-            margin = _margin(workspace, first, right[0])
-            yield Comparison(paper_claims(workspace)[name], pairs, margin, [*differs])
+            row = paper_claims(workspace)[name]
+            yield Comparison(row, pairs, _margin(workspace, row["paper"], first, right[0]), [*differs])
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
-    """Those of the file's `claims`."""
+    """Those of the file's `claims`; the margin is the paper's where a claim declares none."""
     for name, claim in experiment.claims.items():
         where = f"experiments/{experiment.name}.yaml: claims.{name}"
         row = paper_claim(workspace, name, where)
@@ -156,7 +157,8 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         labels = [side.row for side in (*left, *right) if isinstance(side, Compared)]
         differs = changes(workspace, experiment, row, claim, labels)
         pairs = [*itertools.product(map(_declared, left), map(_declared, right))]
-        yield Comparison(row, pairs, claim.margin, differs)
+        bound = margin(workspace, row["paper"]).points if claim.margin is None else claim.margin
+        yield Comparison(row, pairs, bound, differs)
 
 
 def _declared(side: Compared | float) -> Sum:
@@ -190,13 +192,16 @@ def _cells(workspace: Workspace, claims: Iterable[list[Side]]) -> dict[str, Numb
     return {number.uid: number for number in numbers(workspace, names)}
 
 
-def _margin(workspace: Workspace, left: Sum, printed: Side) -> float:
-    """Of accuracies MARGIN points, of costs a share of what is printed."""
+def _margin(workspace: Workspace, paper: str, left: Sum, printed: Side) -> float:
+    """Of costs a share of what is printed, else the paper's margin in points."""
     if column(left.terms[0][1].metric).kind != "cost":
-        return MARGIN
+        return margin(workspace, paper).points
     if column(left.terms[0][1].metric).relative:
         return COST_MARGIN
-    return COST_MARGIN * sum(abs(by_uid(workspace)[uid].value) for _, uid in printed.terms)
+    known = by_uid(workspace)
+    return COST_MARGIN * abs(
+        printed.constant + sum(factor * known[uid].value for factor, uid in printed.terms)
+    )
 
 
 def _printed(experiment: Experiment) -> list[tuple[str, str]]:

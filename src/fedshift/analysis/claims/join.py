@@ -43,13 +43,17 @@ class Joined:
 def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
     """Every claim, in the order of the reference; numbers: all of fedshift.analysis.verdicts.coverage.
 
-    Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS.
+    Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS, and for a paper without
+    a margin in reference/published.yaml.
     """
     known = {number.uid: number for number in numbers}
     experiments = [load(workspace, name) for name in available(workspace)]
+    own = {experiment.name: experiment.claims for experiment in experiments}
     places: dict[str, list[tuple[str, Comparison]]] = {}
     for comparison in generated(workspace, experiments, known):
-        places.setdefault(comparison.claim["id"], []).append((comparison.cells[0].experiment, comparison))
+        home, name = comparison.cells[0].experiment, comparison.claim["id"]
+        if name not in own[home]:  # it declares it, below
+            places.setdefault(name, []).append((home, comparison))
     for experiment in experiments:
         for comparison in declared(workspace, experiment):
             places.setdefault(comparison.claim["id"], []).append((experiment.name, comparison))
@@ -60,7 +64,7 @@ def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
             row["paper"],
             row["item"],
             row["text"],
-            on_print(workspace, row),
+            on_print(workspace, row, places[name][0][1] if name in places else None),
             "" if name in places else _reason(workspace, row, known, needs),
             places.get(name, []),
         )

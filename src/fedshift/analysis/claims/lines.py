@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import pandas as pd
 
@@ -16,11 +17,11 @@ RULE = (
     "one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, "
     "and its interval is over its pairs (the other axes), which says how much domains differ and judges "
     "nothing. Beside an undecided claim: the true difference (for ~, the distance from the margin) that "
-    "so many seeds see with probability 0.8, and how many seeds would see ours (noncentral t, our spread "
-    "over seeds). Groups: confirmed where as many of their comparisons are as the paper's word needs, "
-    "refuted where so many no longer can be. On print: whether the paper's own numbers bear the claim out "
-    "(within the spread: nearer to 0 than the standard deviation of a difference of single runs, by the "
-    "printed spreads)."
+    "is detected at power 0.8 with so many seeds, and how many seeds ours would take (noncentral t, our "
+    "spread over seeds). Groups: confirmed where as many of their comparisons are as the paper's word needs, "
+    "refuted where so many no longer can be. On print, without a test: holds where the printed difference is "
+    "on the claimed side of 0 (for ~, within the margin), else fails; within the spread: nearer to that "
+    "bound than the standard deviation of a difference of two single runs, by the printed spreads."
 )
 
 
@@ -44,7 +45,7 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
             "pairs_high": difference.pairs_high,
             "detectable": difference.detectable,
             "needed": difference.needed,
-            "verdict": verdict.verdict,
+            "verdict": word_of(verdict.verdict, _seeds(verdict)),
             "differs": "; ".join(verdict.differs),
             "words": _in_words(difference, verdict.verdict),
             "text": verdict.text,
@@ -63,12 +64,30 @@ def lines(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
             verdict.statement,
             _printed(verdict),
             verdict.on_print.word,
-            verdict.verdict,
-            "; ".join(_in_words(difference, verdict.verdict) for difference in verdict.differences),
+            word_of(verdict.verdict, _seeds(verdict)),
+            compared(_seeds(verdict))
+            + "; ".join(_in_words(difference, verdict.verdict) for difference in verdict.differences),
             verdict.text,
         )
         for verdict in verdicts
     ]
+
+
+def word_of(verdict: str, seeds: Collection[int]) -> str:
+    """What pages call a verdict; seeds: how many have all runs of each pair."""
+    return verdict if any(seeds) else "not run"
+
+
+def compared(seeds: Collection[int]) -> str:
+    """How many pairs have runs, to stand before their differences; "" where all have, or none; seeds: as of
+    `word_of`.
+    """
+    run = sum(map(bool, seeds))
+    return f"{run} of {len(seeds)} compared: " if 0 < run < len(seeds) else ""
+
+
+def _seeds(verdict: Verdict) -> list[int]:
+    return [difference.seeds for difference in verdict.differences]
 
 
 def footnotes(verdicts: list[Verdict]) -> list[str]:
@@ -99,7 +118,7 @@ def _printed(verdict: Verdict) -> str:
 
 
 def _in_words(difference: Difference, verdict: str) -> str:
-    """A difference in words: mean, interval, seeds, and what so many seeds can see."""
+    """A difference in words: mean, interval, seeds, and what so many seeds detect."""
     seeds, planned, pairs = difference.seeds, difference.planned, difference.pairs
     if not seeds:
         return f"{difference.right}: no seed with all its runs"
@@ -116,9 +135,8 @@ def _in_words(difference: Difference, verdict: str) -> str:
     needed = "more than 1000" if math.isinf(difference.needed) else f"{difference.needed:.0f}"
     if math.isclose(difference.low, difference.high, abs_tol=1e-9):
         return f"{over_seeds}: the same in each"
-    return (
-        f"{over_seeds}; {seeds} see differences from {difference.detectable:.1f} on, this one takes {needed}"
-    )
+    detected = f"{seeds} seeds detect {difference.detectable:.1f} or more, ours would take {needed}"
+    return f"{over_seeds}; at power 0.8: {detected}"
 
 
 def _listed(pairs: dict[str, float]) -> str:

@@ -6,21 +6,24 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from fedshift.analysis.claims.comparison import Comparison
 from fedshift.analysis.printed.published import by_uid
-from fedshift.experiments.claim import MARGIN
+from fedshift.analysis.printed.spec import margin
+from fedshift.experiments.claim import COST_MARGIN
+from fedshift.experiments.column import column
 from fedshift.experiments.sides import Side, sides
 from fedshift.storage.workspace import Workspace
 
-OnPrint = Literal["confirmed", "contradicted", "within the spread", "not printed"]
-WORDS: tuple[OnPrint, ...] = ("confirmed", "contradicted", "within the spread", "not printed")
+OnPrint = Literal["holds", "fails", "within the spread", "not printed"]
+WORDS: tuple[OnPrint, ...] = ("holds", "fails", "within the spread", "not printed")
 
 
 class Printed(NamedTuple):
-    """A claim judged on printed numbers: left less right (NaN where one is not printed), whether that is on
-    the claim's side, and the word.
+    """A claim on printed numbers, without a test: left less right (NaN where one is not printed), whether
+    that is on the claim's side of the bound (0; of "~": within the margin), and the word.
 
     "within the spread": nearer to the bound than the standard deviation of the difference of one run of each
-    side, by the printed spreads; confirmed and contradicted: farther, or without printed spreads.
+    side, by the printed spreads; "holds" and "fails": farther, or without printed spreads.
     """
 
     difference: float
@@ -31,22 +34,35 @@ class Printed(NamedTuple):
 NOT_PRINTED = Printed(math.nan, False, "not printed")
 
 
-def on_print(workspace: Workspace, row: Mapping[str, str]) -> Printed:
-    """The judgement of a row of reference/claims.csv; "~" is within MARGIN of what the paper prints."""
+def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Comparison | None) -> Printed:
+    """How a row of reference/claims.csv stands on what the paper prints; comparison: how an experiment judges
+    it, None where none does. Raises FedshiftError where "~" needs the margin of a paper that has none.
+    """
     difference = printed_difference(row)
     if math.isnan(difference):
         return NOT_PRINTED
+    bound = _margin(workspace, row, comparison) if row["relation"] == "~" else 0.0
     holds = {
         ">": difference > 0,
         ">=": difference >= 0,
         "<": difference < 0,
         "<=": difference <= 0,
-        "~": abs(difference) <= MARGIN,
+        "~": abs(difference) <= bound,
     }[row["relation"]]
-    beyond = abs(abs(difference) - MARGIN) if row["relation"] == "~" else abs(difference)
-    if beyond <= _spread(workspace, row):
+    if abs(abs(difference) - bound) <= _spread(workspace, row):
         return Printed(difference, holds, "within the spread")
-    return Printed(difference, holds, "confirmed" if holds else "contradicted")
+    return Printed(difference, holds, "holds" if holds else "fails")
+
+
+def _margin(workspace: Workspace, row: Mapping[str, str], comparison: Comparison | None) -> float:
+    """That of "~" in the unit of the printed numbers: of costs a share of the right side, else the
+    comparison's; the paper's where there is no comparison.
+    """
+    if comparison is None:
+        return margin(workspace, row["paper"]).points
+    if column(comparison.cells[0].metric).kind == "cost":
+        return COST_MARGIN * abs(_number(row["published_right"]))
+    return comparison.margin
 
 
 def printed_difference(row: Mapping[str, str]) -> float:

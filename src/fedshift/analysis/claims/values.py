@@ -116,7 +116,7 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
 
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
-    """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
+    """Every planned run; rounds: as a claim declares them (fedshift.experiments.claim.Claim)."""
     frame = _by_round(workspace, collected, metrics)
     if at := re.fullmatch(r"round (\d+)", rounds):
         chosen = frame[frame["round"] == int(at[1])]

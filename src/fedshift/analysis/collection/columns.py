@@ -33,6 +33,7 @@ RUNS = pa.schema(
         "precision": pa.string(),
         "hardware": pa.string(),
         "pooled": pa.bool_(),
+        "rounds": pa.int64(),
         "classes": pa.list_(pa.string()),
         "clients": pa.list_(pa.struct(CLIENT)),
         **COSTS,

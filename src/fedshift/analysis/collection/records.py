@@ -24,15 +24,12 @@ from fedshift.storage.rundir import RunDirectory
 
 ROWS_A_GROUP = 1 << 16
 READERS = 4  # threads at most; ahead of the writer they read twice as many runs
-FORMER = {"row": "member"}  # column of files that were written before it was renamed -> its name
 Source = Callable[[], pa.Table]
 
 
 def of_run(run: RunDirectory) -> pa.Table:
     """The records that a finished run left."""
-    table = _whole(run.metrics)
-    names = [FORMER.get(name, name) for name in table.column_names]
-    return table.rename_columns(names).select(SCHEMA.names).cast(SCHEMA)
+    return _whole(run.metrics).select(SCHEMA.names).cast(SCHEMA)
 
 
 def statistics_of_run(run: RunDirectory) -> pa.Table:
@@ -74,7 +71,9 @@ def write(
 
 def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
     """What sources give, in their order; threads read a few of them ahead."""
-    readers = min(READERS, len(os.sched_getaffinity(0)))
+    # macOS has no affinity
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    readers = min(READERS, cores)
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(readers) as pool:
         for source in sources:

@@ -48,7 +48,8 @@ def _each(way: str) -> Callable[[pd.DataFrame], pd.Series[float]]:
 
     def each(runs: pd.DataFrame) -> pd.Series[float]:
         pairs = zip(runs["spec"], runs["clients"], strict=True)
-        return sent(runs, way) / pd.Series([_turns(*pair) for pair in pairs], runs.index, dtype=float)
+        takers = pd.Series([_takers(*pair) for pair in pairs], runs.index, dtype=float)
+        return sent(runs, way) / (runs["rounds"] * takers)
 
     return each
 
@@ -61,12 +62,11 @@ MEASURED: dict[str, Callable[[pd.DataFrame], pd.Series[float]]] = {
 }
 
 
-def _turns(text: str, clients: list[object] | None) -> float:
-    """How often clients take part in a run: rounds by those of a round; NaN of a run that is not finished."""
-    federation = RunSpec.model_validate_json(text).federation
+def _takers(text: str, clients: list[object] | None) -> float:
+    """How many clients take part in a round of a run; NaN of a run that is not finished."""
     if clients is None:
         return float("nan")
-    return federation.rounds * max(1, round(federation.participation * len(clients)))
+    return max(1, round(RunSpec.model_validate_json(text).federation.participation * len(clients)))
 
 
 @functools.cache

@@ -77,7 +77,7 @@ def setting(text: str, key: str) -> float:
 
 def _reached(collected: Collected, own: Column, rounds: pd.DataFrame) -> pd.Series[float]:
     """Rounds, MB sent and got by all clients, or seconds, until a quantity first reaches a value: of bytes
-    and seconds the share of all rounds.
+    and seconds the share of all rounds that the run trained.
     """
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
@@ -87,9 +87,8 @@ def _reached(collected: Collected, own: Column, rounds: pd.DataFrame) -> pd.Seri
     reached = runs[keys].merge(first, on=keys, how="left").set_axis(runs.index)["first"].astype(float)
     if own.kind == "rounds_to":
         return reached
-    every = runs["spec"].map(lambda text: RunSpec.model_validate_json(text).federation.rounds)
     sent = (runs["bytes_up"] + runs["bytes_down"]) / costs.MEGA
-    return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / every
+    return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / runs["rounds"]
 
 
 def _relative(collected: Collected, own: Column, values: pd.Series[float], against: str) -> pd.Series[float]:

@@ -53,9 +53,7 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
     colour = DARK if dark else colour
     hollow = "-open" * (series.style in ("ring", "diamond", "around"))
     usual = SYMBOLS[place % len(SYMBOLS)]
-    symbol = {"square": "square", "diamond": "diamond", "around": "circle", "ring": "circle"}.get(
-        series.style, usual
-    )
+    symbol = SHAPES.get(series.style, usual)
     trace = go.Scatter(
         x=series.places,
         y=[_short(y) for y in series.y],

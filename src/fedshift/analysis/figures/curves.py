@@ -125,7 +125,7 @@ class Curves(Figure):
         if self.params.x == ROUNDS:
             return pd.Series(1, frame.index)
         runs = collected.runs[collected.runs["state"] == "finished"]
-        rounds = runs["spec"].map(lambda text: RunSpec.model_validate_json(text).federation.rounds)
+        rounds = runs["rounds"]
         total = {
             "bytes": sent(runs, "up") + sent(runs, "down"),
             "seconds": runs["seconds"],

@@ -44,8 +44,8 @@ def differences(
     """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
     none: they are comparable.
 
-    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; shown: the protocol whose rule
-        chose the round.
+    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; own_protocol: the one
+        whose rule chose the round.
     """
     wanted = setting(workspace, printed.row)
     if wanted is None:

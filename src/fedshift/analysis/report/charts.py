@@ -45,7 +45,7 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
     """Accuracy of every method against what a run of it sends, where anything travels, and against its
-    seconds; `costs` of report_facts.
+    seconds; `costs` of fedshift.analysis.report.facts.
     """
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     y = Axis(f"{name}\naccuracy (%)")

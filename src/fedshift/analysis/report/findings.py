@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedshift.analysis.claims.lines import compared
 from fedshift.analysis.verdicts.judge import WORDS
 
 Row = Mapping[str, str]
@@ -89,8 +90,9 @@ def of_claims(
     """
     findings = []
     for claim, own in rows.items():
-        if any(int(row["seeds"]) for row in own):
-            text = "; ".join(row["words"] for row in own if int(row["seeds"]))
+        seeds = [int(row["seeds"]) for row in own]
+        if any(seeds):
+            text = compared(seeds) + "; ".join(row["words"] for row in own if int(row["seeds"]))
             printed = f"printed {float(own[0]['printed']):+.1f}; " if own[0]["printed"] else ""
             text_of, experiment = own[0]["said"], own[0]["experiment"]
             findings.append(Finding(*items[claim], claim, text_of, words[claim], printed + text, experiment))

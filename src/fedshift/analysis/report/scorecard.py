@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.analysis.claims.join import join
+from fedshift.analysis.claims.lines import word_of
 from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
 from fedshift.analysis.layout.page import piped, template
 from fedshift.analysis.report.findings import Finding, of_claims, of_numbers, place
@@ -203,8 +204,9 @@ def _rank(rows: list[dict[str, str]]) -> tuple[bool, int]:
 
 
 def _word(rows: list[dict[str, str]]) -> str:
-    comparable, seeds = _rank(rows)
-    return "not comparable" if not comparable else rows[0]["verdict"] if seeds else "not run"
+    comparable, _ = _rank(rows)
+    seeds = [int(row["seeds"]) for row in rows]
+    return word_of(rows[0]["verdict"], seeds) if comparable else "not comparable"
 
 
 def _lines(
