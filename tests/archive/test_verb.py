@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.uses import planned
 from fedshift.archive import listing, store
 from fedshift.archive.file import METRICS, Archived
@@ -107,6 +109,15 @@ def test_an_experiment_that_has_grown_is_collected_again(clone: Workspace) -> No
     assert {*table_of(clone)["method"]} == {"fedavg"}
     file.write_text(grown)
     assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
+
+
+def test_what_other_code_collected_is_collected_again(clone: Workspace) -> None:
+    """As after an upgrade: the file of runs lacks a column that this code reads."""
+    expected = table_of(clone)
+    runs = beside(clone.metrics("tiny"), "runs")
+    pq.write_table(pq.read_table(runs).drop_columns(["rounds"]), runs)
+    assert table_of(clone).equals(expected)
+    assert "rounds" in pq.read_schema(runs).names
 
 
 def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import Collected, read
+from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
 from fedshift.archive import store
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
@@ -13,9 +13,9 @@ from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
-    """What `fedshift collect` wrote of an experiment. Where the archive has more, or the experiment's file is
-    newer, as in a clone that has not collected yet or pulled since, it is collected first: nothing is
-    trained. Raises FedshiftError where there is nothing to show.
+    """What `fedshift collect` wrote of an experiment. Where the archive has more, the experiment's file is
+    newer or other code collected it, as in a clone that has not collected yet or pulled since, it is
+    collected first: nothing is trained. Raises FedshiftError where there is nothing to show.
     """
     if not workspace.archive.is_dir() or _is_current(workspace, name):
         collected = read(workspace, name)
@@ -31,9 +31,11 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether an experiment was collected, and since its file was written."""
+    """Whether an experiment was collected by this code, and since its file was written."""
     collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
-    return collected.exists() and (not file.exists() or collected.stat().st_mtime >= file.stat().st_mtime)
+    if not is_there(workspace, name) or lacking(workspace, name):
+        return False
+    return not file.exists() or collected.stat().st_mtime >= file.stat().st_mtime
 
 
 def any_archived(workspace: Workspace, directories: Iterable[str]) -> bool:

@@ -97,10 +97,10 @@ def read(workspace: Workspace, name: str) -> Collected:
         raise FedshiftError(
             path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
         )
-    runs = pd.DataFrame(pq.read_table(beside(path, "runs")).to_pandas())
-    if lacking := [column for column in RUNS.names if column not in runs]:
-        what = f"was collected by other code: it has no column '{lacking[0]}'"
+    if missing := lacking(workspace, name):
+        what = f"was collected by other code: it has no column '{missing[0]}'"
         raise FedshiftError(beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
+    runs = pd.DataFrame(pq.read_table(beside(path, "runs")).to_pandas())
     keys = list(runs.columns[: list(runs.columns).index("digest")])
     return Collected(experiment, protocol(workspace, experiment.protocol), path, keys, runs)
 
@@ -109,6 +109,12 @@ def is_there(workspace: Workspace, name: str) -> bool:
     """Whether an experiment was collected."""
     path = workspace.metrics(name)
     return all(file.exists() for file in (path, beside(path, "statistics"), beside(path, "runs")))
+
+
+def lacking(workspace: Workspace, name: str) -> list[str]:
+    """The columns of runs that an experiment which other code collected does not have."""
+    present = pq.read_schema(beside(workspace.metrics(name), "runs")).names
+    return [column for column in RUNS.names if column not in present]
 
 
 def beside(path: Path, kind: str) -> Path:
