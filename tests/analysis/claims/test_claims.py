@@ -86,7 +86,7 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) 
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg})
     (against,) = one.differences
     assert (against.mean, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
-    said = "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run; at power 0.8: 2 seeds detect 8.2 or more, ours would take 3"
+    said = "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run; at power 0.8: 2 seeds detect 8.2 or more; this difference would take 3"
     assert told(one) == said
     assert one.verdict == "undecided"
 

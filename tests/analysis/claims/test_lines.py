@@ -28,7 +28,7 @@ def test_an_undecided_claim_says_what_its_seeds_see_and_how_many_it_needs(projec
     assert against.needed == 10
     assert (
         told(one)
-        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; at power 0.8: 3 seeds detect {detectable(1, 3):.1f} or more, ours would take 10"
+        == f"fedavg +1.0 [-1.5, +3.5], 3 seeds; at power 0.8: 3 seeds detect {detectable(1, 3):.1f} or more; this difference would take 10"
     )
     row = claim_lines.table([one]).iloc[0]
     assert (row["detectable"], row["needed"]) == (against.detectable, 10)

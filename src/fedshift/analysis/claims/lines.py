@@ -17,7 +17,7 @@ RULE = (
     "one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, "
     "and its interval is over its pairs (the other axes), which says how much domains differ and judges "
     "nothing. Beside an undecided claim: the true difference (for ~, the distance from the margin) that "
-    "is detected at power 0.8 with so many seeds, and how many seeds ours would take (noncentral t, our "
+    "is detected at power 0.8 with so many seeds, and how many would detect ours (noncentral t, our "
     "spread over seeds). Groups: confirmed where as many of their comparisons are as the paper's word needs, "
     "refuted where so many no longer can be. On print, without a test: holds where the printed difference is "
     "on the claimed side of 0 (for ~, within the margin), else fails; within the spread: nearer to that "
@@ -135,7 +135,9 @@ def _in_words(difference: Difference, verdict: str) -> str:
     needed = "more than 1000" if math.isinf(difference.needed) else f"{difference.needed:.0f}"
     if math.isclose(difference.low, difference.high, abs_tol=1e-9):
         return f"{over_seeds}: the same in each"
-    detected = f"{seeds} seeds detect {difference.detectable:.1f} or more, ours would take {needed}"
+    detected = (
+        f"{seeds} seeds detect {difference.detectable:.1f} or more; this difference would take {needed}"
+    )
     return f"{over_seeds}; at power 0.8: {detected}"
 
 
