@@ -29,7 +29,7 @@ PAGES = [
 ]
 COMMIT = re.compile(r"`([0-9a-f]{7})`")
 MADE = re.compile(rf"\bMade by {COMMIT.pattern}.*?\bon \w+", re.DOTALL)
-NOT_MEASURED = re.compile(r"no number here was measured|Reckoned, not measured")
+NOT_MEASURED = re.compile(r"no number here was measured|Computed, not measured")
 MEASURED = re.compile(r"\d\.\d")  # a table with a decimal fraction
 
 
