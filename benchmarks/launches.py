@@ -96,7 +96,7 @@ def against() -> None:
         ratios.setdefault(row.device, []).append(ratio)
         print(f"| {row.device}: {row.name} | {row.images_per_second:.0f} | {1 / least:.0f} | {ratio:.2f} |")
     for device, of in ratios.items():
-        print(f"\n{device}: median {median(of):.2f}, most over least {max(of) / min(of):.2f}.")
+        print(f"\n{device}: median {median(of):.2f}, largest over smallest {max(of) / min(of):.2f}.")
 
 
 def main() -> None:

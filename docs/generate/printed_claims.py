@@ -4,7 +4,6 @@ bear out.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from printed_numbers import every_number
 
 from fedshift.analysis.claims.comparison import KINDS
-from fedshift.analysis.claims.groups import needed
+from fedshift.analysis.claims.groups import listed, needed
 from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
@@ -116,19 +115,19 @@ def claims() -> str:
     ).rstrip("\n") + "\n"
 
 
-def _by_group(joined: list[Joined], listed: set[str]) -> str:
-    """The groups `listed` of reference/claims_groups.csv, with how many of their comparisons hold on print."""
+def _by_group(joined: list[Joined], against: set[str]) -> str:
+    """The groups that a comparison speaks `against`, with how many of their comparisons hold on print."""
     rows = []
-    with (ROOT / "reference" / "claims_groups.csv").open(newline="") as file:
-        groups = [row for row in csv.DictReader(file) if row["claim"] in listed]
-    for group in groups:
-        members = [one.on_print for one in joined if one.claim.rpartition(".")[0] == group["claim"]]
+    for name, group in listed(Workspace(ROOT)).items():
+        if name not in against:
+            continue
+        members = [one.on_print for one in joined if one.claim.rpartition(".")[0] == name]
         printed = [one for one in members if one.word != "not printed"]
         hold, least = sum(one.holds for one in printed), needed(group)
         out_of_reach = hold + len(members) - len(printed) < least
         word = "holds" if hold >= least else "fails" if out_of_reach else "not all printed"
         numbers = map(str, (len(printed), hold, least))
-        rows.append((group["claim"], group["quantifier"], *numbers, word))
+        rows.append((name, group["quantifier"], *numbers, word))
     heads = ("group", "quantifier", "comparisons printed", "hold on print", "needed", "the group on print")
     return _table(heads, rows)
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedshift.archive.file import METRICS, Archived
+from fedshift.storage.rundir import rounds_trained
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
 
@@ -33,7 +34,7 @@ def _row(one: Archived) -> tuple[str, ...]:
     spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
     return (
         one.index.run.rpartition("/")[0],
-        str(summary.get("rounds", spec["federation"]["rounds"])),
+        str(rounds_trained(summary)),
         str(spec["data"]["input_px"]),
         spec["local"]["precision"],
         one.digest,

@@ -13,7 +13,7 @@ from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
 from fedshift.identity import Identity, digest_under, run_name, versions
 from fedshift.spec import parse
-from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
 LARGE = 100_000  # bytes; docs/archive.md says what runs have
@@ -57,8 +57,7 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
     if len(data) <= LARGE:
         return data, ""
     table = pq.read_table(run.statistics)
-    last = summary.get("rounds", summary["spec"]["federation"]["rounds"])  # fewer where it stopped early
-    rounds = sorted({*summary["best_round"].values(), last})
+    rounds = sorted({*summary["best_round"].values(), rounds_trained(summary)})
     part = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
     sink = io.BytesIO()
     pq.write_table(part.combine_chunks(), sink, compression="zstd")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from fedshift.common.cores import usable_cores
 from fedshift.doctor.finding import Finding, words
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import merge
@@ -27,8 +28,7 @@ def cores(workspace: Workspace, request: Request) -> Iterator[Finding]:
     """Always "ok"; the load of other processes is reported, and how much more all usable cores compute than
     one of them: virtual cores may share one. Where there is no /proc (macOS), memory is not known.
     """
-    present = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else present
+    usable, present = usable_cores(), os.cpu_count() or 1
     quota = words("/sys/fs/cgroup/cpu.max")
     limited = quota[:1] not in ([], ["max"])
     allowed = f", of which a quota gives {int(quota[0]) / int(quota[1]):.1f}" if limited else ""

@@ -17,6 +17,13 @@ Summary = dict[str, Any]
 Failure = dict[str, Any]
 
 
+def rounds_trained(summary: Summary) -> int:
+    """The rounds that a finished run trained: fewer than declared where it stopped early. Summaries of before
+    runs could do so lack the number.
+    """
+    return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
+
+
 class State(StrEnum):
     """How far a run is. INTERRUPTED: it goes on from its checkpoint; as an outcome it is MISSING."""
 

@@ -21,7 +21,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED
 from fedshift.federation.slots import TRAINED
-from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory, rounds_trained
 
 SPLITS = ("val", "test")  # of clients, on which models are tested
 
@@ -106,8 +106,7 @@ def restore(
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
     """The round of the weights of a selection."""
-    last = summary.get("rounds", summary["spec"]["federation"]["rounds"])  # fewer where it stopped early
-    return int(summary["best_round"].get(selection.removeprefix("best_"), last))
+    return int(summary["best_round"].get(selection.removeprefix("best_"), rounds_trained(summary)))
 
 
 def unseen(federation: Federation, restored: dict[str, Tensor]) -> Tensor:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 
 from fedshift.analysis.claims import Outcome, Verdict
 from fedshift.storage.workspace import Workspace
@@ -47,7 +46,7 @@ def groups(workspace: Workspace, verdicts: list[Verdict]) -> list[Group]:
     members: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         members.setdefault(verdict.claim.rpartition(".")[0], []).append(verdict)
-    known = _read(workspace.reference / "claims_groups.csv")
+    known = listed(workspace)
     return [_group(known[name], tested) for name, tested in members.items()]
 
 
@@ -100,6 +99,7 @@ def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:
 
 
 @functools.cache
-def _read(path: Path) -> dict[str, dict[str, str]]:
-    with path.open(newline="") as file:
+def listed(workspace: Workspace) -> dict[str, dict[str, str]]:
+    """Group -> its row of reference/claims_groups.csv, in the order of the file."""
+    with (workspace.reference / "claims_groups.csv").open(newline="") as file:
         return {row["claim"]: row for row in csv.DictReader(file)}

@@ -24,7 +24,7 @@ from fedshift.common.registry import names
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.storage.rundir import RunDirectory, State, Summary
+from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
 Row = dict[str, Any]
@@ -93,7 +93,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         "bn": summary["policy"]["bn"],
         "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
         "hardware": _hardware(measured),
-        "rounds": summary.get("rounds", summary["spec"]["federation"]["rounds"]),
+        "rounds": rounds_trained(summary),
     }
 
 

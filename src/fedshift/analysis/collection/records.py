@@ -5,7 +5,6 @@ with its keys in front.
 from __future__ import annotations
 
 import itertools
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedshift.common.cores import usable_cores
 from fedshift.common.files import atomic_path
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.storage.rundir import RunDirectory
@@ -71,9 +71,7 @@ def write(
 
 def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
     """What sources give, in their order; threads read a few of them ahead."""
-    # macOS has no affinity
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    readers = min(READERS, cores)
+    readers = min(READERS, usable_cores())
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(readers) as pool:
         for source in sources:
