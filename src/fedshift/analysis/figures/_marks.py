@@ -82,6 +82,21 @@ def several(axis: str, values: Sequence[Any]) -> str:
     return f"{len(values)} {word}" if len(values) > NAMED else f"{word} {', '.join(map(str, values))}"
 
 
+def by_further_axes(
+    frame: pd.DataFrame, further: Sequence[str], order: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The values of the further axes in the order of the file, as a title, each with its rows."""
+    if not further:
+        yield "", frame
+        return
+    axis, *rest = further
+    for value in order[axis]:
+        part = frame[frame[axis] == value]
+        name = str(value) if axis == "data.dataset" else f"{axis} = {value}"
+        for title, rows in by_further_axes(part, rest, order) if len(part) else ():
+            yield ", ".join(filter(None, [name, title])), rows
+
+
 def held_out(collected: Collected, frame: pd.DataFrame) -> str:
     """What the runs of `frame` hold out, in words, in the order of the file; "" for nothing."""
     known = collected.order["target"] if "target" in frame else []

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import around, aside, note
+from fedshift.analysis.figures._marks import around, aside, by_further_axes, note
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS, by_client
 from fedshift.common.errors import FedshiftError, unknown
@@ -64,7 +64,8 @@ class Clients(Figure):
             frame[DOMAINS] = frame["client"].map("client {}".format)
         further = [key for key in collected.keys if key not in ("method", "target", "seed")]
         panels = [
-            self._panel(collected, part, title) for title, part in _points(frame, further, collected.order)
+            self._panel(collected, part, title)
+            for title, part in by_further_axes(frame, further, collected.order)
         ]
         row = [Row(panels)]
         about = [note(row, {"target": collected.order["target"]} if "target" in frame else {})]
@@ -131,18 +132,3 @@ def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
     )
     whole = finished.all().rename("whole").reset_index()
     return frame[frame[by].merge(whole, on=by, how="left")["whole"].to_numpy(dtype=bool)]
-
-
-def _points(
-    frame: pd.DataFrame, further: Sequence[str], order: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The values of the further axes in the order of the file, as a title, each with its rows."""
-    if not further:
-        yield "", frame
-        return
-    axis, *rest = further
-    for value in order[axis]:
-        part = frame[frame[axis] == value]
-        name = str(value) if axis == "data.dataset" else f"{axis} = {value}"
-        for title, rows in _points(part, rest, order) if len(part) else ():
-            yield ", ".join(filter(None, [name, title])), rows

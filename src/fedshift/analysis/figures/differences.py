@@ -1,0 +1,123 @@
+"""Differences: how far each method lies above or below another one, on each held-out domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.drawing.panels import COLOURS, Axis, Panel, Panels, Row, Series, Spread
+from fedshift.analysis.figures._marks import axis_label, by_further_axes
+from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.quantities.aggregation import in_percent
+from fedshift.analysis.quantities.seeds import over_seeds
+from fedshift.analysis.quantities.select import selected
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.quantity import quantity
+from fedshift.experiments.schema import Experiment
+from fedshift.storage.workspace import Workspace
+
+LINE, BLANK, WIDTH = 0.21, 0.7, 3.6  # inches: a method, around all, a panel
+AROUND = 0.6  # of a line, over which the domains of a method are spread
+MEAN, GREY = "mean", "#8b949e"
+
+
+@dataclass(frozen=True)
+class Params:
+    """to: the row that the others are held against.
+    metric: as tables name it.
+    """
+
+    to: str = "fedavg"
+    metric: str = "ood"
+
+
+class Differences(Figure):
+    """A line per method, the largest mean on top; a panel per value of the axes beyond target and seed.
+
+    A dot is the mean over seeds of the difference on one held-out domain, paired by seed; its thin line goes
+    from the lower to the higher of two seeds, of three and more one standard deviation to each side. A grey
+    bar from 0 is the mean over domains, where none of them is missing.
+    """
+
+    name = "differences"
+    Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """Row and metric exist, and there is an axis of held-out domains."""
+        if self.params.to not in experiment.rows:
+            raise unknown(f"{where}.to", "row of this experiment", self.params.to, experiment.rows)
+        quantity(self.params.metric, f"{where}.metric")
+        if "target" not in axes:
+            raise FedshiftError(where, "draws held-out domains, and 'target' is no axis", "Add it to `axes`.")
+
+    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+        """Raises FedshiftError where no run has its counterpart."""
+        frame = self._differences(collected)
+        if frame.empty:
+            what = f"holds no run of another method beside one of {self.params.to}"
+            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
+        means = frame.groupby(["method", "target"])["value"].mean().groupby("method").mean()
+        methods = [str(name) for name in means.sort_values(ascending=False, kind="stable").index]
+        further = [key for key in collected.keys if key not in ("method", "target", "seed")]
+        domains = [name for name in collected.order["target"] if (frame["target"] == name).any()]
+        axis_y = Axis(
+            "", ticks={float(place): name for place, name in enumerate(methods)},
+            limits=(len(methods) - 0.4, -0.6), whole=True,
+        )  # fmt: skip
+        words = axis_label(self.params.metric).replace("\n", " ").replace(" (%)", "")
+        unit = " (points)" if in_percent(self.params.metric) else ""
+        axis_x = Axis(f"{words}\nminus that of {self.params.to}{unit}")
+        panels, colours = [], {MEAN: GREY}
+        for title, part in by_further_axes(frame, further, collected.order):
+            here = [name for name in domains if (part["target"] == name).any()]
+            colours |= {str(name): colour for name, colour in zip(here, cycle(COLOURS[:-1]), strict=False)}
+            series = [*_series(part, methods, here, collected.protocol.ddof)]
+            panels.append(Panel(series, axis_x, axis_y, title, rules=[("x", 0.0)]))
+        seeds = frame["seed"].nunique()
+        note = "grey: mean over held-out domains"
+        note += "; thin line: the lower to the higher of two seeds" * (seeds == 2)
+        note += "; thin line: ± one standard deviation over seeds" * (seeds > 2)
+        size = (WIDTH, BLANK + LINE * len(methods))
+        labels = [*map(str, domains), MEAN]
+        title = f"Differences from {self.params.to}"
+        return Panels(title, [Row(panels)], labels, note, size, colours, "beside")
+
+    def _differences(self, collected: Collected) -> pd.DataFrame:
+        """A row per run whose counterpart is there, too: keys, and the difference as `value`."""
+        frame = selected(collected, quantities=[self.params.metric])
+        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = frame[frame["target"] != NONE].dropna(subset=[self.params.metric])
+        by = [key for key in (*collected.keys, "seed") if key != "method"]
+        by = [*dict.fromkeys(by)]
+        own = frame["method"] == self.params.to
+        pairs = frame[~own].merge(frame.loc[own, [*by, self.params.metric]], on=by, suffixes=("", " to"))
+        return pairs.assign(value=pairs[self.params.metric] - pairs[f"{self.params.metric} to"])
+
+
+def _series(
+    frame: pd.DataFrame, methods: Sequence[str], domains: Sequence[Any], ddof: int
+) -> Iterator[Series]:
+    """The marks of a panel: the mean over domains, and on it those of each, beside each other.
+
+    frame: a row per run with `value`, the difference.
+    """
+    places = {name: float(place) for place, name in enumerate(methods)}
+    frame = frame.assign(place=frame["method"].map(places))
+    by_domain = frame.groupby(["place", "target"])["value"].mean().unstack()
+    whole = by_domain.dropna().mean(axis=1)
+    from_zero = Spread([*whole.clip(upper=0)], [*whole.clip(lower=0)], "bar", "x")
+    yield Series(MEAN, MEAN, [*whole], [float(place) for place in whole.index], "square", from_zero)
+    for index, domain in enumerate(domains):
+        line = over_seeds(frame[frame["target"] == domain], "place", "value", ddof)
+        if line is None:
+            continue
+        beside = AROUND * ((index + 0.5) / len(domains) - 0.5)
+        spread = Spread([*line.low], [*line.high], "thin", "x") if line.kind != "alone" else None
+        at = [float(place) + beside for place in line.mean.index]
+        yield Series(str(domain), MEAN, [*line.mean], at, "dot", spread)
