@@ -18,13 +18,22 @@ VALUES = {  # on the held-out domains near and far
 }
 
 
-def drawn(project: Project, seeds: int, without: tuple[str, str, int] | None = None) -> Panels:
-    """Each seed beyond the first adds 0.02 to `ditto` on `far` alone, and 0.1 to all methods."""
+def drawn(
+    project: Project,
+    seeds: int,
+    without: tuple[str, str, int] | None = None,
+    swapped: str = "",
+) -> Panels:
+    """Each seed beyond the first adds 0.02 to `ditto` on `far` alone, and 0.1 to all methods.
+
+    without: a run that is missing; swapped: a method whose seeds 0 and 1 have each other's accuracies.
+    """
     project.declare(methods=dict.fromkeys(VALUES), axes={"target": ["near", "far"], "seed": [*range(seeds)]})
     for seed in range(seeds):
         for method, values in VALUES.items():
             for target, value in zip(("near", "far"), values, strict=True):
-                own = value + 0.1 * seed + 0.02 * seed * (method == "ditto" and target == "far")
+                of = 1 - seed if method == swapped else seed
+                own = value + 0.1 * of + 0.02 * of * (method == "ditto" and target == "far")
                 found = None if without == (method, target, seed) else {1: accuracy((0.5, 0.5), ood=own)}
                 project.add(method, found, target=target, seed=seed)
     return Differences(Differences.Params()).panels(project.workspace, project.collect())
@@ -42,6 +51,13 @@ def test_a_difference_is_paired_by_seed_and_the_best_mean_is_on_top(project: Pro
     (axes,) = static.draw(panels, "A toy").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["ditto", "fedbn"]
     assert "thin line: the lower to the higher of two seeds" in panels.note
+
+
+def test_a_planted_error_is_noticed(project: Project) -> None:
+    """A method's seeds exchanged: the mean is the same, and what the two span is no longer 10 to 12 points."""
+    far = table(drawn(project, 2, swapped="ditto")).set_index(["label", "y"]).loc[("far", "ditto")].squeeze()
+    assert far["x"] == pytest.approx(11)
+    assert (far["low"], far["high"]) == (pytest.approx(0, abs=1e-9), pytest.approx(22))
 
 
 def test_three_seeds_have_a_standard_deviation(project: Project) -> None:
