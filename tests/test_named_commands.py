@@ -1,4 +1,4 @@
-"""Every `fedshift VERB --option` and `make TARGET` that a page names is there."""
+"""Every `fedshift VERB --option`, `make TARGET` and `file.py` that a page names is there."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 INNER = re.compile(r"\$\((.*?)\)")
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]+")
+FILE = re.compile(r"^[\w./{},-]+\.py(?=$|::)", re.MULTILINE)
+CHOICES = re.compile(r"(.*)\{(.*)\}(.*)")
+BELOW = [
+    ROOT,
+    ROOT / "src",
+    ROOT / "src" / "fedshift",
+    ROOT / "tests",
+    ROOT / "benchmarks",
+]  # where pages begin the name of a file
+NAMES = {
+    path.name
+    for folder in ("src", "tests", "docs", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+}
+OF_THE_READER = {"src/fedshift/methods/fedmine.py"}  # who writes it
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
@@ -28,10 +43,22 @@ def code(page: str) -> str:
     return "\n".join([INNER.sub("", lines), *INNER.findall(lines)])
 
 
+def files(text: str) -> list[str]:
+    """The Python files among spans; `a/{b,c}.py` are two."""
+    every = []
+    for name in FILE.findall(text):
+        parts = CHOICES.fullmatch(name)
+        every += [f"{parts[1]}{one}{parts[3]}" for one in parts[2].split(",")] if parts else [name]
+    return every
+
+
 def wrong(page: str) -> list[str]:
     """What a page names that is not there."""
     text = code(page)
     found = [f"make {target}" for target in TARGET.findall(text) if target not in TARGETS]
+    for name in files(text):
+        there = any((folder / name).exists() for folder in BELOW) if "/" in name else name in NAMES
+        found += [name] * (not there and name not in OF_THE_READER)
     for verb, words in VERB.findall(text):
         command = main.get_command(click.Context(main), verb)
         if command is None:
@@ -57,4 +84,10 @@ def test_what_is_not_there_is_noticed() -> None:
         "fedshift plan --prints"
     ]
     assert wrong("`SEED=1 make demos`") == ["make demos"]
+    assert wrong("`common/download.py`, `federation/{client,server}.py::Client` and `client.py`") == []
+    assert wrong("`data/download.py`, `federation/{client,sever}.py` and `clients.py`") == [
+        "data/download.py",
+        "federation/sever.py",
+    ]
+    assert wrong("`clientele.py`") == ["clientele.py"]
     assert wrong("fedshift trains\nmake things") == []

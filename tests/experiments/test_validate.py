@@ -64,6 +64,12 @@ def plan(root: Path, **keys: Any) -> Any:
                 "Its nearest key is 'pacs/cnn32/lodo/d1/fedavg/default/",
             ),
         ),
+        ({"paper": "hFedG"}, ("paper", "unknown paper of reference/published.csv 'hFedG'", "'hFedF'")),
+        (
+            {"paper": "hFedF", "tables": {"t": {"printed": ["2", "99"]}}},
+            ("tables.t.printed", "unknown table of hFedF '99'"),
+        ),
+        ({"tables": {"t": {"printed": ["2"]}}}, ("tables.t.printed", "is of no paper", "`paper:`")),
         ({"expect": {"ood": 2, "exempt": ["fedproxx"]}}, ("expect.exempt", "'fedproxx'", "'fedprox'")),
         ({"claims": {"HF-C04.111": {"metric": "ood"}}}, ("claims.HF-C04.111", "unknown claim", "'HF-C04.1")),
         (

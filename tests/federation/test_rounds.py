@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.federation import checkpoint, loop
+from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.loop import Federation
@@ -20,6 +20,7 @@ from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
+from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, images, method, quadratics, small, spec
 
 BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())
@@ -177,19 +178,10 @@ class Mixer(Method):
 
 
 def test_what_the_server_mixes_reaches_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    heads: list[Tensor] = []
-    trained = loop.train
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        before = self.received[federation.state.personal.at].clone()
-        result = trained(self, hooks)
-        heads.extend([before, self.row[federation.state.personal.at].clone()])
-        return result
-
-    monkeypatch.setattr(loop, "train", spy)
     federation = small(spec(federation={"rounds": 2}), Mixer())
-    finish(federation)
-    (_, a, _, b, _, c), received = heads[:6], heads[6::2]
+    seen, head = trained(federation, monkeypatch), federation.state.personal.at
+    a, b, c = (row[head] for _, row in seen[:3])
+    received = [row[head] for row, _ in seen[3:]]
     assert [one.equal(other) for one, other in zip(received, (c, a, b), strict=True)] == [True] * 3
 
 

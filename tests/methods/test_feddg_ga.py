@@ -8,13 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation import loop
-from fedshift.federation.client import Client
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Method
 from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
+from fedshift.testing.spies import recorded, trained
 from fedshift.testing.toys import finish, method, quadratics, small, spec
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
@@ -75,24 +73,9 @@ def test_the_step_starts_above_its_name_and_falls() -> None:
 
 def watched(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[Tensor]]:
     """Run to the end; (received, trained) of every turn, and (p, gap, step, weights) of every adjustment."""
-    turns: list[tuple[Tensor, Tensor]] = []
-    calls: list[Any] = []
-    train, function = loop.train, feddg_ga.adjusted
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        result = train(self, hooks)
-        turns.append((self.received.clone(), self.row.clone()))
-        return result
-
-    def spied(p: Tensor, gap: Tensor, step: float, center: bool) -> Tensor:
-        weights = function(p, gap, step, center)
-        calls.append((p.clone(), gap.clone(), step, weights.clone()))
-        return weights
-
-    monkeypatch.setattr(loop, "train", spy)
-    monkeypatch.setattr(feddg_ga, "adjusted", spied)
-    finish(federation)
-    return turns, calls
+    calls = recorded(feddg_ga, "adjusted", monkeypatch)
+    seen = trained(federation, monkeypatch)
+    return seen, [(p, gap, step, weights) for p, gap, step, _, weights in calls]
 
 
 def validation(federation: Federation, k: int, row: Tensor, fair: str) -> float:

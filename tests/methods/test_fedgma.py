@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from fedshift.experiments.load import preset
-from fedshift.federation import loop
-from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Method
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, method, small, spec
 from tests.conftest import ROOT
 from tests.reference import Reference
@@ -74,16 +72,8 @@ def test_step_by_hand() -> None:
 
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
     """Run one round: the row before it, and the clients' rows."""
-    before, rows, train = federation.server.row.clone(), [], loop.train
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        result = train(self, hooks)
-        rows.append(self.row.clone())
-        return result
-
-    monkeypatch.setattr(loop, "train", spy)
-    finish(federation)
-    return before, torch.stack(rows)
+    before = federation.server.row.clone()
+    return before, torch.stack([row for _, row in trained(federation, monkeypatch)])
 
 
 @pytest.mark.parametrize("bench_bug", [False, True])

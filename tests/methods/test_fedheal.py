@@ -8,11 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation import loop
-from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Method
 from fedshift.methods.fedheal import aggregated, consistent, distance, history, momentum
+from fedshift.testing.spies import turns
 from fedshift.testing.toys import finish, method, quadratics, small, spec
 
 
@@ -69,21 +67,13 @@ def test_aggregation_by_hand() -> None:
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor, list[int]]]:
     """Run to the end; the row before, the clients' rows and their numbers, of every round; last the final row."""
     rounds: list[tuple[Tensor, Tensor, list[int]]] = []
-    turns: list[Tensor] = []
-    train = loop.train
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        result = train(self, hooks)
-        turns.append(self.row.clone())
-        return result
-
-    monkeypatch.setattr(loop, "train", spy)
+    seen = turns(monkeypatch)
     before = federation.server.row.clone()
     for event in federation.run():
         if event == "round":
-            rounds.append((before, torch.stack(turns), list(federation.server.active)))
+            rounds.append((before, torch.stack([row for _, row in seen]), list(federation.server.active)))
             before = federation.server.row.clone()
-            turns.clear()
+            seen.clear()
     rounds.append((before, torch.empty(0), []))
     return rounds
 

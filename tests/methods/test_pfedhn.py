@@ -16,7 +16,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods import _generated
 from fedshift.models.layers.hypernet import Pullback, generate
-from fedshift.testing.spies import recorded
+from fedshift.testing.spies import recorded, trained
 from fedshift.testing.toys import finish, method, small, spec
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
@@ -91,20 +91,10 @@ def test_the_gradient_is_clipped_over_everything(monkeypatch: pytest.MonkeyPatch
 
 
 def test_statistics_move_towards_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained: list[Tensor] = []
-    train = loop.train
-
-    def spy(self: Client, hooks: Method) -> Tensor:
-        result = train(self, hooks)
-        trained.append(self.row.clone())
-        return result
-
-    monkeypatch.setattr(loop, "train", spy)
     federation = small(RUN, method("pfedhn"))
     B = federation.layout.B
     expected = federation.server.row[B].clone()
-    finish(federation)
-    for row in trained:
+    for _, row in trained(federation, monkeypatch):
         expected = expected + (row[B] - expected) / 3
     torch.testing.assert_close(federation.server.row[B], expected)
 

@@ -22,7 +22,9 @@ def test_a_page_shows_its_table_and_says_where_runs_are_compared(trained: Traine
     client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
     page = client.get_experiment_by_name("digits/seeds")
     assert page is not None
-    assert page.tags["mlflow.note.content"].startswith("**Seeds**\n\nNo table yet. To make its tables:")
+    assert page.tags["mlflow.note.content"].startswith(
+        "**Seeds**\n\nNo table yet. To make its tables: `fedshift run seeds`"
+    )
     assert f"http://127.0.0.1:5000/#/experiments/{page.experiment_id}/runs?" in before
     assert "tags.target%20%3D%20%27plain%27" in before and "make ui" in before
     done(fedshift(project, "collect", "seeds"))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected, is_there, read
-from fedshift.analysis.collection.uses import choice_now
 from fedshift.analysis.layout.page import piped
 from fedshift.analysis.quantities.select import aggregated, named
 from fedshift.analysis.quantities.select import choose as choose_round
@@ -116,15 +115,6 @@ def choose_again(workspace: Workspace, names: Iterable[str]) -> list[Path]:
         for experiment in tuned
         if is_there(workspace, stage_of(experiment.name))
     ]
-
-
-def chosen_values(workspace: Workspace, name: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the tuning of an experiment has chosen by the code installed now: (row, where as JSON) -> dotted
-    key -> value; empty where it has not chosen yet.
-    """
-    choice = choice_now(workspace, load(workspace, name))
-    entries = choice.chosen if choice else []
-    return {(entry.row, canonical_json(entry.where)): entry.values for entry in entries}
 
 
 def _name(keys: Iterable[Any]) -> str:

@@ -18,9 +18,9 @@ COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "
 def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
     """COLUMNS of each run in their order, then the sum.
 
-    rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `-` where it was
-    no clone. hours: of all rounds, evaluation apart, times the cores that the run had (core-hours), or of the
-    accelerator.
+    rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `+` where files
+        differed from it, `-` where it was no clone. hours: of all rounds, evaluation apart, times the cores
+        that the run had (core-hours), or of the accelerator.
     """
     every = list(archived)
     lines = [_row(one) for one in every]
@@ -38,7 +38,7 @@ def _row(one: Archived) -> tuple[str, ...]:
         str(spec["data"]["input_px"]),
         spec["local"]["precision"],
         one.digest,
-        commit[:7],
+        commit[:7] + "+" * (" " in commit),
         datetime.fromtimestamp(one.index.finished, UTC).date().isoformat(),
         str(one.machine),
         f"{_hours(one):.2f}",

@@ -1,4 +1,4 @@
-"""Printed: what a template of `published` meets in reference/published.csv."""
+"""Printed: the paper, the tables and the numbers of reference/published.csv that an experiment names."""
 
 from __future__ import annotations
 
@@ -9,17 +9,50 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.storage.workspace import Workspace
 
 
 @functools.cache
-def _keys(path: Path) -> frozenset[str]:
+def _rows(path: Path) -> list[dict[str, str]]:
     if not path.is_file():
-        return frozenset()
+        return []
     with path.open(newline="") as file:
-        return frozenset(row["run_key"] for row in csv.DictReader(file) if not row["same_as"])
+        return [*csv.DictReader(file)]
+
+
+@functools.cache
+def _keys(path: Path) -> frozenset[str]:
+    return frozenset(row["run_key"] for row in _rows(path) if not row["same_as"])
+
+
+@functools.cache
+def _tables(path: Path) -> dict[str, set[str]]:
+    """Paper -> its printed tables."""
+    tables: dict[str, set[str]] = {}
+    for row in _rows(path):
+        tables.setdefault(row["paper"], set()).add(row["table"])
+    return tables
+
+
+def check_names(workspace: Workspace, experiment: Experiment, where: str) -> None:
+    """Raises FedshiftError for a paper, or a table of it, of which nothing is printed: its numbers would be
+    missing from every verdict, without a word.
+    """
+    known = _tables(workspace.reference / "published.csv")
+    if not known:
+        return
+    if experiment.paper and experiment.paper not in known:
+        raise unknown(f"{where}: paper", "paper of reference/published.csv", experiment.paper, [*known])
+    for name, table in experiment.tables.items():
+        place = f"{where}: tables.{name}.printed"
+        if table.printed and not experiment.paper:
+            raise FedshiftError(place, "is of no paper", "Name it: `paper:` at the top of the file.")
+        for printed in table.printed:
+            if printed not in known[experiment.paper]:
+                every = sorted(known[experiment.paper])
+                raise unknown(place, f"table of {experiment.paper}", printed, every)
 
 
 def check_printed(

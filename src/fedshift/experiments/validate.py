@@ -17,7 +17,7 @@ from fedshift.experiments.claim import Compared
 from fedshift.experiments.column import column
 from fedshift.experiments.figures import asked_for, check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.printed import check_printed
+from fedshift.experiments.printed import check_names, check_printed
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.experiments.table import METRIC
 from fedshift.spec import RunSpec
@@ -88,6 +88,7 @@ def check(
     _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
     _published(experiment, list(values), where)
     check_figures(experiment, values, where)
+    check_names(workspace, experiment, where)
     check_printed(workspace, experiment, [(label, point) for label, point, _ in uses], where)
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"

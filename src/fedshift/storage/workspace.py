@@ -1,4 +1,4 @@
-"""Where everything lies, below one root: the only place that builds paths of data and results.
+"""Where data, results and reference lie, below one root.
 
 Standard library only: the Snakefile needs it. What a spec's data and results are called `fedshift.identity`
 says.
@@ -29,14 +29,15 @@ class Workspace:
 
     @property
     def commit(self) -> str:
-        """The commit of the checkout, and whether files differ from it; "" outside a repository."""
+        """The commit of the checkout, and whether its code (src) differs from it; "" outside a repository."""
 
         def git(*words: str) -> str:
             command = ["git", "-C", str(self.root), *words]
             return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
         name = git("rev-parse", "HEAD") if shutil.which("git") else ""
-        return f"{name} with uncommitted changes" if name and git("status", "--porcelain") else name
+        differs = name and git("status", "--porcelain", "--", "src")
+        return f"{name} with uncommitted changes" if differs else name
 
     @property
     def experiments(self) -> Path:

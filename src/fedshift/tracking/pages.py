@@ -22,7 +22,7 @@ LISTED = "workflowType=machine_learning&orderByKey=metrics.%60final%2Food_acc%60
 def note(workspace: Workspace, experiment: str) -> str:
     """The experiment's title, its tables as they lie in results/tables, and how to make them, in Markdown."""
     title = f"**{load(workspace, experiment).title}**"
-    again = f"To make its tables: `snakemake --config \"experiments=['{experiment}']\"`"
+    again = f"To make its tables: `fedshift run {experiment}`"
     path = workspace.tables(experiment) / "table.md"
     if not path.is_file():
         return "\n\n".join([title, f"No table yet. {again}"])
