@@ -56,7 +56,8 @@ def having(runs: list[Archived], first: list[str]) -> str:
 
 def rows(every: list[Archived]) -> Iterator[tuple[str, int, int, int]]:
     """Commit, its runs, those of them with `+`, and those of its code."""
-    named, unnamed = defaultdict(list), defaultdict(list)
+    named: dict[str, list[Archived]] = defaultdict(list)
+    unnamed: dict[str, list[Archived]] = defaultdict(list)
     for one in sorted(every, key=lambda one: one.index.finished):
         commit = one.summary["environment"].get("commit") or ""
         (named[commit.partition(" ")[0]] if commit else unnamed[one.code]).append(one)

@@ -87,7 +87,8 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
     suites = (
         "tests/contract",
         "tests/models",
-        "tests/federation/test_state.py",
+        "tests/federation/test_layout.py",
+        "tests/federation/test_network.py",
         "tests/evaluations/test_contract.py",
     )
     chosen = "-k", "fedavgm or convmixer or hardest"

@@ -15,7 +15,7 @@ from fedshift.federation.layout import ALIGNMENT, Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.network import Network
 from fedshift.testing.toys import finish, method, small, spec
-from tests.federation.test_state import build
+from tests.federation.test_layout import build
 
 FLOATS, BYTES = ALIGNMENT["cuda"], 16  # the three classes of `build` end the head at no multiple of them
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.registry import get, names
+from fedshift.federation.aggregate import mean
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
@@ -55,3 +56,10 @@ def test_the_state_is_that_of_a_mean_over_all_rows(name: str) -> None:
 def test_most_methods_are_held_to_it() -> None:
     assert {"fedavg", "fedbn", "fedprox", "moon", "ditto", "stablefdg"} <= set(AVERAGING)
     assert not {"fdse", "fedrd", "hfedf", "scaffold"} & set(AVERAGING)
+
+
+def test_mean() -> None:
+    rows = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+    assert mean(rows, torch.tensor([0.25, 0.75])).tolist() == [2.5, 5.0]
+    assert rows.tolist() == [[1.0, 2.0], [3.0, 6.0]]  # they are the clients'
+    assert mean(rows[:1], torch.tensor([1.0])).equal(rows[0])

@@ -151,3 +151,29 @@ def test_images_are_tested_once_however_many_sets_there_are() -> None:
     """The toy has what the tests above rely on: batches end inside sets."""
     _, held, _ = images(2, SIZES)
     assert sum(len(client.val) + len(client.test) for client in held) > 2 * BATCH
+
+
+def test_evaluation_is_the_mean_over_each_set() -> None:
+    federation = small(spec(), method("fedavg"))
+    samples, clients, target = images()
+    sets = [
+        (0, "val", clients[0].val),
+        (1, "test", clients[1].test),
+        (-1, "target", target),
+        (2, "val", torch.empty(0, dtype=torch.int64)),
+    ]
+    scored = evaluate(
+        federation.worker.network("model"), federation.state.row, samples, sets, federation.worker.precision
+    )
+    assert [(one.client, one.split, one.n) for one in scored] == [
+        (0, "val", 3),
+        (1, "test", 4),
+        (-1, "target", 12),
+    ]
+    model = federation.worker.network("model").bind(federation.state.row).model.eval()
+    for one, (_, _, positions) in zip(scored, sets, strict=False):
+        pixels, y = samples.take(positions)
+        with torch.no_grad():
+            logits = model(samples.evaluate(pixels)).logits
+        assert one.accuracy == pytest.approx((logits.argmax(1) == y).double().mean().item())
+        assert one.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, y).item(), rel=1e-5)

@@ -164,3 +164,13 @@ def without_time(federation: Federation) -> list[dict[str, Any]]:
         for row in federation.records.rows
         if row["stage"] != "machine"
     ]
+
+
+@pytest.mark.parametrize(
+    ("keep", "names"),
+    [("none", set()), ("post_agg", {"row", "own"})],
+)
+def test_kept_weights(keep: str, names: set[str]) -> None:
+    federation = finish(small(spec(evaluation={"keep": keep}), method("fedbn")))
+    assert set(federation.evaluator.weights()) == names
+    assert all(set(weights) == names for weights in federation.evaluator.selection.best_weights.values())

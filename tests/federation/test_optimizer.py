@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedshift.federation.optimizer import Optimizer, learning_rate
-from fedshift.testing.toys import spec
+from fedshift.testing.toys import finish, method, small, spec
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,17 @@ def test_clipping() -> None:
 def test_schedules(schedule: dict[str, Any], t: int, epoch: int, factor: float) -> None:
     local = spec(local={"lr": 0.2, "epochs": 5, "schedule": schedule}).local
     assert learning_rate(local, 100, t, epoch) == pytest.approx(0.2 * factor, rel=1e-12)
+
+
+def test_training_learns() -> None:
+    federation = finish(
+        small(
+            spec(local={"lr": 0.05, "momentum": 0.9, "epochs": 5}, federation={"rounds": 4}), method("fedavg")
+        )
+    )
+    accuracy = {
+        row["round"]: row["value"]
+        for row in federation.records.rows
+        if row["metric"] == "accuracy" and row["client"] == -1
+    }
+    assert accuracy[4] == 1.0
