@@ -30,6 +30,7 @@ def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
 
 
 def _row(one: Archived) -> tuple[str, ...]:
+    """COLUMNS of a run."""
     summary = one.summary
     spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
     return (
