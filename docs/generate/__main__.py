@@ -27,7 +27,10 @@ from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/all-methods.md": lambda: results.filled(ROOT / "docs" / "all-methods.md"),
+    **{
+        f"docs/{name}.md": functools.partial(results.filled, ROOT / "docs" / f"{name}.md")
+        for name in ("all-methods", "fedrd", "stablefdg")
+    },
     "docs/claims.md": claims,
     "docs/columns.md": columns,
     "docs/coverage.md": coverage,
