@@ -25,8 +25,8 @@ class NoParams:
 class Method:
     """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
 
-    An object serves one run. What outlives a round is a slot, which checkpoints hold; on itself a method keeps
-    at most what the layout and its parameters make again.
+    An object serves one run. What outlives a round is a slot, which checkpoints hold; on itself a method
+    keeps at most what the layout and its parameters make again.
 
     name: of the registry.
     version: counts up when results change.
