@@ -25,7 +25,7 @@ READ = """
 import json, sys
 from fedshift.identity import code
 from fedshift.spec import RunSpec
-print(json.dumps([code(RunSpec.model_validate(spec))[:8] for spec in json.load(sys.stdin)]))
+print(json.dumps([code(RunSpec.model_validate(spec)) for spec in json.load(sys.stdin)]))
 """  # by the code of the commit itself
 DEEP = 60  # commits before a run was finished, through which its code is looked for
 
@@ -35,7 +35,7 @@ def git(*words: str) -> bytes:
 
 
 def codes_at(commit: str, runs: list[Archived]) -> list[str]:
-    """What the code of a commit calls itself for each run, found by a process that imports it; nothing where it cannot read them."""
+    """What the code of a commit calls itself for each run, found by a process that imports it; "" where it cannot read them."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=BytesIO(git("archive", commit, "src"))) as source:
             source.extractall(folder, filter="data")
@@ -43,7 +43,7 @@ def codes_at(commit: str, runs: list[Archived]) -> list[str]:
             [sys.executable, "-c", READ], capture_output=True, check=False, cwd=folder,
             env={"PYTHONPATH": f"{folder}/src"}, input=json.dumps([one.summary["spec"] for one in runs]).encode(),
         )  # fmt: skip
-    found: list[str] = json.loads(done.stdout) if done.returncode == 0 else []
+    found: list[str] = json.loads(done.stdout) if done.returncode == 0 else [""] * len(runs)
     return found
 
 

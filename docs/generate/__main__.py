@@ -28,8 +28,9 @@ from schemas import schema
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
     **{
-        f"docs/{name}.md": functools.partial(results.filled, ROOT / "docs" / f"{name}.md")
-        for name in ("all-methods", "fedrd", "stablefdg")
+        page.relative_to(ROOT).as_posix(): functools.partial(results.filled, page)
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        if results.BLOCK.search(page.read_text())
     },
     "docs/claims.md": claims,
     "docs/columns.md": columns,

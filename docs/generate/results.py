@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -67,9 +66,9 @@ def keep(experiment: str) -> None:
         lines = [listing.COLUMNS, *listing.rows(archived)]
         text = piped(lines, ["---", *["---:"] * (len(listing.COLUMNS) - 1)])
         (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
+    commit, _, differs = Workspace(ROOT).commit.partition(" ")
     source = {
-        "commit": _git("rev-parse", "--short=7", "HEAD")
-        + (" with changes" if _git("status", "--porcelain", "src") else ""),
+        "commit": commit[:7] + " with changes" * bool(differs),
         "machine": f"{os.cpu_count()} threads of {_processor()}",
         "command": _command(experiment),
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
@@ -100,12 +99,6 @@ def _domains(experiment: str) -> dict[str, Path]:
     sources = [RunSpec.model_validate_json(spec).data for spec in runs]
     pictures = {data.dataset: workspace.prepared(prepared_name(data)).with_suffix(".png") for data in sources}
     return {dataset: picture for dataset, picture in pictures.items() if picture.exists()}
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def _processor() -> str:

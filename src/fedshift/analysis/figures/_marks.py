@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,16 @@ def axis_label(quantity: str) -> str:
         return f"accuracy {quantity.upper()} (%)\n{OVER_CLIENTS[quantity]}"
     unit = "%" if in_percent(quantity) else "nats" if quantity.startswith("loss.") else ""
     return heading(quantity) + (f" ({unit})" if unit else "")
+
+
+def in_words(quantity: str) -> str:
+    """A quantity without its unit, on one line."""
+    return axis_label(quantity).replace("\n", " ").replace(" (%)", "")
+
+
+def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same with a column `seed`, 0 where the experiment has no axis of seeds."""
+    return frame if "seed" in frame else frame.assign(seed=0)
 
 
 def axis_name(text: str) -> str:
@@ -82,19 +93,18 @@ def several(axis: str, values: Sequence[Any]) -> str:
     return f"{len(values)} {word}" if len(values) > NAMED else f"{word} {', '.join(map(str, values))}"
 
 
-def by_further_axes(
-    frame: pd.DataFrame, further: Sequence[str], order: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The values of the further axes in the order of the file, as a title, each with its rows."""
-    if not further:
-        yield "", frame
-        return
-    axis, *rest = further
-    for value in order[axis]:
-        part = frame[frame[axis] == value]
-        name = str(value) if axis == "data.dataset" else f"{axis} = {value}"
-        for title, rows in by_further_axes(part, rest, order) if len(part) else ():
-            yield ", ".join(filter(None, [name, title])), rows
+def by_further_axes(collected: Collected, frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The values of the axes beyond target and seed in the order of the file, as a title, each with its rows
+    of `frame`, where it has some.
+    """
+    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
+    for values in itertools.product(*(collected.order[axis] for axis in further)):
+        part, words = frame, []
+        for axis, value in zip(further, values, strict=True):
+            part = part[part[axis] == value]
+            words.append(str(value) if axis == "data.dataset" else f"{axis} = {value}")
+        if len(part):
+            yield ", ".join(words), part
 
 
 def held_out(collected: Collected, frame: pd.DataFrame) -> str:

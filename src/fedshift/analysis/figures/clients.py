@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import around, aside, by_further_axes, note
+from fedshift.analysis.figures._marks import around, aside, by_further_axes, note, with_seed
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS, by_client
 from fedshift.common.errors import FedshiftError, unknown
@@ -59,14 +59,10 @@ class Clients(Figure):
         if frame.empty:
             what = "holds no seed with all its runs"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         if self.params.by == "client":
             frame[DOMAINS] = frame["client"].map("client {}".format)
-        further = [key for key in collected.keys if key not in ("method", "target", "seed")]
-        panels = [
-            self._panel(collected, part, title)
-            for title, part in by_further_axes(frame, further, collected.order)
-        ]
+        panels = [self._panel(collected, part, title) for title, part in by_further_axes(collected, frame)]
         row = [Row(panels)]
         about = [note(row, {"target": collected.order["target"]} if "target" in frame else {})]
         about += ["100: the best method on this client"] if self.params.scaled else []

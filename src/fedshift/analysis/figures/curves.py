@@ -13,7 +13,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import around, axis_label, note
+from fedshift.analysis.figures._marks import around, axis_label, note, with_seed
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import curves
@@ -161,7 +161,7 @@ def _lines(
     """The lines of one panel, each method's mean and what lies around it, with its published level; of the
     grey ones, which come first, the mean alone.
     """
-    frame = frame if "seed" in frame else frame.assign(seed=0)
+    frame = with_seed(frame)
     for method in [*grey, *(name for name in collected.experiment.methods if name not in grey)]:
         own = frame[frame["method"] == method]
         line, drawn = around(method, own, "round", metric, collected.protocol.ddof, "line")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import COLOURS, Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import axis_label, by_further_axes
+from fedshift.analysis.figures._marks import aside, by_further_axes, in_words, with_seed
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.aggregation import in_percent
 from fedshift.analysis.quantities.seeds import over_seeds
@@ -23,7 +23,7 @@ from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE, BLANK, WIDTH = 0.21, 0.7, 3.6  # inches: a method, around all, a panel
-AROUND = 0.6  # of a line, over which the domains of a method are spread
+LANES = 0.8  # of what `aside` gives, for the domains of a method
 MEAN, GREY = "mean", "#8b949e"
 
 
@@ -64,17 +64,16 @@ class Differences(Figure):
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
         means = frame.groupby(["method", "target"])["value"].mean().groupby("method").mean()
         methods = [str(name) for name in means.sort_values(ascending=False, kind="stable").index]
-        further = [key for key in collected.keys if key not in ("method", "target", "seed")]
         domains = [name for name in collected.order["target"] if (frame["target"] == name).any()]
         axis_y = Axis(
             "", ticks={float(place): name for place, name in enumerate(methods)},
             limits=(len(methods) - 0.4, -0.6), whole=True,
         )  # fmt: skip
-        words = axis_label(self.params.metric).replace("\n", " ").replace(" (%)", "")
+        words = in_words(self.params.metric)
         unit = " (points)" if in_percent(self.params.metric) else ""
         axis_x = Axis(f"{words}\nminus that of {self.params.to}{unit}")
         panels, colours = [], {MEAN: GREY}
-        for title, part in by_further_axes(frame, further, collected.order):
+        for title, part in by_further_axes(collected, frame):
             here = [name for name in domains if (part["target"] == name).any()]
             colours |= {str(name): colour for name, colour in zip(here, cycle(COLOURS[:-1]), strict=False)}
             series = [*_series(part, methods, here, collected.protocol.ddof)]
@@ -91,10 +90,9 @@ class Differences(Figure):
     def _differences(self, collected: Collected) -> pd.DataFrame:
         """A row per run whose counterpart is there, too: keys, and the difference as `value`."""
         frame = selected(collected, quantities=[self.params.metric])
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         frame = frame[frame["target"] != NONE].dropna(subset=[self.params.metric])
-        by = [key for key in (*collected.keys, "seed") if key != "method"]
-        by = [*dict.fromkeys(by)]
+        by = sorted({*collected.keys, "seed"} - {"method"})
         own = frame["method"] == self.params.to
         pairs = frame[~own].merge(frame.loc[own, [*by, self.params.metric]], on=by, suffixes=("", " to"))
         return pairs.assign(value=pairs[self.params.metric] - pairs[f"{self.params.metric} to"])
@@ -117,7 +115,7 @@ def _series(
         line = over_seeds(frame[frame["target"] == domain], "place", "value", ddof)
         if line is None:
             continue
-        beside = AROUND * ((index + 0.5) / len(domains) - 0.5)
+        beside = LANES * aside(index, len(domains))
         spread = Spread([*line.low], [*line.high], "thin", "x") if line.kind != "alone" else None
         at = [float(place) + beside for place in line.mean.index]
         yield Series(str(domain), MEAN, [*line.mean], at, "dot", spread)

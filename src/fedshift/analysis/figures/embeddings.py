@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import aside
+from fedshift.analysis.figures._marks import aside, with_seed
 from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
@@ -46,7 +46,7 @@ class Embeddings(Figure):
         frame = of_clients(workspace, collected, self.params.diagnostic)
         if frame.empty:
             raise nothing(collected, self.params.diagnostic)
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         size = int(frame[PLACE].max()) + 1
         rows = []
         for row in points(collected, frame):

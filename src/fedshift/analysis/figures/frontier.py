@@ -12,7 +12,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import cost, sent
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import axis_label, note
+from fedshift.analysis.figures._marks import axis_label, note, with_seed
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
@@ -74,7 +74,7 @@ class Frontier(Figure):
         if frame.empty:
             what = f"no finished run has a value of {metric}"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         y = Axis(axis_label(metric))
         panels = [
             Panel(

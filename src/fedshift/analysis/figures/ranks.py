@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
-from fedshift.analysis.figures._marks import axis_label, several
+from fedshift.analysis.figures._marks import in_words, several
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.quantity import quantity
@@ -52,7 +52,7 @@ class Ranks(Figure):
                 Series(APART if apart else ALIKE, str(method), [rank], [float(place)], style, spread)
             )
         ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
-        words = axis_label(self.params.metric).replace("\n", " ").replace(" (%)", "")
+        words = in_words(self.params.metric)
         x = Axis(
             f"mean rank by {words} (1: the best)",
             ticks={float(rank): str(rank) for rank in range(1, len(table) + 1)},

@@ -25,6 +25,7 @@ from fedshift.analysis.figures._marks import (
     axis_label,
     axis_name,
     note,
+    with_seed,
 )  # fmt: skip
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
@@ -132,7 +133,7 @@ class Sweep(Figure):
         runs = collected.runs[[*collected.keys, "spec"]]
         chosen = selected(collected, quantities=self.params.metrics)
         frame = runs.merge(chosen, on=collected.keys, how="left").assign(row=runs["method"])
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         drawn = fnmatch.filter(collected.experiment.rows, self.params.rows)
         frame = frame[frame["row"].isin([*drawn, *self.params.levels])]
         if self.params.x.startswith(SETTING):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import around, aside, note
+from fedshift.analysis.figures._marks import around, aside, note, with_seed
 from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.clients import DOMAINS
@@ -48,7 +48,7 @@ class Weights(Figure):
         frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         if frame.empty:
             raise nothing(collected, " or ".join(names))
-        frame = frame if "seed" in frame else frame.assign(seed=0)
+        frame = with_seed(frame)
         ddof, labels = collected.protocol.ddof, holders(frame)
         if self.params.at == "rounds":
             rows = [
