@@ -68,7 +68,9 @@ def test_every_published_template_finds_a_number() -> None:
 
 
 def hfedf(project: Project) -> Collected:
-    keys = load(Workspace(ROOT), "hfedf/table2").model_dump(include={"tables", "title", "protocol", "spec"})
+    keys = load(Workspace(ROOT), "hfedf/table2").model_dump(
+        include={"paper", "tables", "title", "protocol", "spec"}
+    )
     project.declare(
         "hfedf/table2",
         methods={"fedavg": None},
