@@ -21,6 +21,8 @@ from fedshift.analysis.layout.page import piped
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
+from fedshift.experiments.figures import figures
+from fedshift.experiments.load import load
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -54,11 +56,12 @@ def stale() -> list[str]:
 
 def keep(experiment: str) -> None:
     """Copy the tables and figures of an experiment from results/ to docs/results/<experiment>, with where they come from."""
-    tables, figures = (ROOT / "results" / kind / experiment for kind in ("tables", "figures"))
+    tables, drawn = (ROOT / "results" / kind / experiment for kind in ("tables", "figures"))
+    listed = [drawn / f"{name}.png" for name in figures(load(Workspace(ROOT), experiment))]
     folder = KEPT / experiment
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path in [*tables.glob("*.md"), *tables.glob("*.csv"), *figures.glob("*.png")]:
+    for path in [*tables.glob("*.md"), *tables.glob("*.csv"), *filter(Path.exists, listed)]:
         shutil.copy(path, folder)
     for dataset, picture in _domains(experiment).items():
         shutil.copy(picture, folder / f"{dataset}.png")
