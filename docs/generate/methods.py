@@ -100,7 +100,7 @@ def _number(part: Fraction) -> str:
 
 def _section(name: str, played: Played, rounds: dict[str, Round]) -> str:
     kind = get("methods", name)
-    rest = _doc(name).partition("\n")[2]
+    rest = _doc(name).partition("\n\n")[2]
     lines = [f"## {name}\n", f"{_title(name)}\n", rest.strip(), ""]
     lines += [*_options(kind), *_presets(name), *_travels(played), *_records(played)]
     if name in rounds and name != "fedavg":
@@ -115,7 +115,7 @@ def _doc(name: str) -> str:
 
 
 def _title(name: str) -> str:
-    return _doc(name).partition("\n")[0]
+    return " ".join(_doc(name).partition("\n\n")[0].split())
 
 
 def _options(kind: Any) -> Iterator[str]:

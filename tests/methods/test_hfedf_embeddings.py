@@ -135,6 +135,21 @@ def test_parameters_out_of_range_are_refused(key: str) -> None:
         params(get("methods", "hfedf"), {key: -1}, "test")
 
 
+def test_the_deviation_of_embeddings_scales_their_draws_and_nothing_else() -> None:
+    for embedding in ("learned", "random"):
+        starts = [
+            small(RUN, method("hfedf", embedding=embedding, embedding_std=std)).server.slot.h
+            for std in (1.0, 0.01)
+        ]
+        federation = small(RUN, method("hfedf", embedding=embedding))
+        clients = federation.method.net(federation.layout, federation.server.N).embeddings(starts[0]).numel()
+        assert starts[1][:clients].tolist() == pytest.approx((0.01 * starts[0][:clients]).tolist())
+        assert starts[1][clients:].equal(starts[0][clients:])
+    federation = finish(small(RUN, method("hfedf", embedding="random", embedding_dim=40, embedding_std=0.01)))
+    drawn = federation.method.net(federation.layout, federation.server.N).embeddings(federation.server.slot.h)
+    assert drawn.std().item() == pytest.approx(0.01, rel=0.25)
+
+
 def test_fan_in_start_gives_generated_weights_the_models_own_deviation() -> None:
     federation = small(RUN, method("hfedf", head_init="fanin"))
     rows = federation.method.unseen(federation.server)

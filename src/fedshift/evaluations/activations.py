@@ -32,7 +32,8 @@ from fedshift.models.base import Model
 @dataclass(frozen=True)
 class Params:
     """stages: of the network, from low to high, all if none; images: at most so many of a client's split;
-    seed: which; splits: "val", "test"; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    seed: of the draw; splits: "val", "test"; stage: whose model
+    (fedshift.evaluations.base.Trained.of_clients).
     """
 
     stages: tuple[str, ...] = ()

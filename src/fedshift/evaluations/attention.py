@@ -25,9 +25,9 @@ from fedshift.models.layers.attention import Neck, itself
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of each class in a split of a client, and in the held-out domain; seed: which;
-    splits: "val", "test", "target"; classes: names of those that are wanted, all if none; px: side of the
-    images that are kept, if they are larger.
+    """images: at most so many of each class in a split of a client, and in the held-out domain; seed: of the
+    draw; splits: "val", "test", "target"; classes: names of those that are wanted, all if none; px: side of
+    the images that are kept, if they are larger.
     """
 
     images: int = 4

@@ -34,7 +34,7 @@ from fedshift.federation.slots import Message, Slot
 @dataclass(frozen=True)
 class Params:
     """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of
-    the inner step; clamp: its gradient;
+    the inner step; clamp: bound of the inner step's gradient;
     outer: whether L_out counts; amplitudes: those of other clients, or of all, the client itself included
         (CCST's port).
     """

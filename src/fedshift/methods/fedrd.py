@@ -10,7 +10,9 @@ local models; by its equations a client whose training lowered its loss *more* g
 are followed.
 
 A client's few-shot classes M_i are those that the partition made rare in its training part (modifier
-label_shift). Where there are none, Eq. 1-2 are plain cross entropy.
+label_shift). Where there are none, Eq. 1-2 are plain cross entropy. Eq. 4's distance is of the network's
+`indicator` (of ResNets layer1.1.conv2, as in the code; the paper does not name its "specific layer"). Eq. 3's
+validation split keeps its labels as they come.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ No code was released; what the paper leaves open or contradicts is settled thus:
   `gradalign_sign: -1` is Eq. 9.
 - The smoothed state replaces the live state (Algorithm 4), so the average of past states is the state itself,
   and Eq. 10 is the optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
-- Four hidden layers (Table 8; the text says three). Embeddings start from N(0, 1). Adam's weight decay is
+- Four hidden layers (Table 8; the text says three). How embeddings start is not given: from N(0, 1), as in
+  pFedHN's code, times `embedding_std`. Adam's weight decay is
   coupled and acts on the embeddings too; Adam also moves the embedding of a client that did not take part.
 - Statistics of batch normalisation, which the paper's network has not, are averaged by the protocol's
   weights.
@@ -44,12 +45,12 @@ IMAGES = 100  # that a client's autoencoder is trained on
 
 @dataclass(frozen=True)
 class Params:
-    """lr, weight_decay: of the server's Adam; ema: alpha of Eq. 10, 1 is without; warmup: rounds before it;
-    gradalign: weights by Eq. 8 and 9, else uniform; gradalign_sign: +1 favours gradients near the mean, -1
-    those far from it; literal_sign: Algorithm 1's sign of the update; embedding: learned, drawn anew after
-    every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4);
-    hidden: layers of 50; head_init: "fanin" gives generated entries the deviation that torch gives the
-        model's own.
+    """lr, weight_decay: of the server's Adam; ema: alpha of Eq. 10, 1 is without; warmup: rounds before
+    EMA begins; gradalign: weights by Eq. 8 and 9, else uniform; gradalign_sign: +1 favours gradients near the
+    mean, -1 those far from it; literal_sign: Algorithm 1's sign of the update; embedding: learned, drawn anew
+    after every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4); embedding_std:
+    of the draws (head_init is as for 1); hidden: layers of 50; head_init: "fanin" gives generated entries the
+        deviation that torch gives the model's own.
     """
 
     lr: float = 1e-3
@@ -61,6 +62,7 @@ class Params:
     literal_sign: bool = False
     embedding: Literal["learned", "random", "pre_learned"] = "learned"
     embedding_dim: Annotated[int, Field(ge=1)] | None = None
+    embedding_std: float = 1.0
     hidden: Annotated[int, Field(ge=0)] = 4
     head_init: Literal["default", "fanin"] = "default"
 
@@ -113,6 +115,11 @@ class HFedF(Generated):
             size = lambda L, N: (Autoencoder.size(self.net(L, N).dim),)  # noqa: E731
             self.slots += (Slot("autoencoder", size, "client", init=self._autoencoders),)
 
+    def _start(self, L: Layout, N: int, rng: torch.Generator) -> Tensor:
+        h = super()._start(L, N, rng)
+        self.net(L, N).embeddings(h).mul_(self.hp.embedding_std)
+        return h
+
     def _autoencoders(self, L: Layout, N: int, rng: torch.Generator) -> Tensor:
         return Autoencoder.draw(self.net(L, N).dim, rng).repeat(N, 1)
 
@@ -155,7 +162,7 @@ class HFedF(Generated):
         lr = hp.lr * ema_step(S.t, hp.warmup, hp.ema)
         S.descend("h", g, Rule("adam", lr, weight_decay=hp.weight_decay))
         if hp.embedding == "random":
-            nu.copy_(torch.randn(nu.shape, generator=S.rng))
+            nu.copy_(torch.randn(nu.shape, generator=S.rng).mul_(hp.embedding_std))
         if hp.embedding == "pre_learned":
             nu.copy_(before)
         S.record("embeddings", nu)

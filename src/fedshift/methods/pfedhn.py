@@ -2,7 +2,7 @@
 Algorithm 1).
 
 As hFedF compares with it: in every round all clients come in random order (the original draws one client a
-step), with hFedF's hypernetwork (four hidden layers of 50 instead of three of 100), hFedF's local training,
+step), with hFedF's hypernetwork (hidden layers of 50 instead of 100), hFedF's local training,
 and rates by its Table 10. The server's optimiser is the released code's: SGD with momentum .9, its gradient
 clipped to norm 50. Statistics of batch normalisation, which the paper's network has not, move towards each
 client's by 1 / N.

@@ -67,12 +67,12 @@ class Params:
     """p: of the coin of Step 2 and of each position of Steps 3-5; sigma, shift, similarity, singletons,
     share_from_round: see above.
 
-    styles: how many a client receives (0: no Step 2); sharing: from whom; shift: who takes it (random: Table
-    11); size: samples added (default: as many as the batch; 0: Step 5 alone); oversampling: how chosen (Table
-    12); alpha: exploration level; beta: of Step 5;
-    positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions, or none; d:
-    embedding size; dead_v: the released code's unused parameters; centralized: one model on all data, without
-    Steps 1-2.
+    styles: how many a client receives (0: no Step 2); sharing: whose style a client receives; shift: who
+    takes it (random: Table 11); size: samples added (default: as many as the batch; 0: Step 5
+    alone); oversampling: how chosen (Table 12); alpha: exploration level; beta: of Step 5's Beta
+    distribution; positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions,
+    or none; d: embedding size; dead_v: the released code's unused parameters; centralized: one model on all
+    data, without Steps 1-2.
     """
 
     p: float = 0.5

@@ -35,7 +35,7 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     if few := _by_text(cells, "fewer"):
         lines.append(f"{FEWER} A mean over fewer values than others in its column: {few}.")
     if remarks := _by_text(cells, "remark"):
-        lines.append(f"{REMARK} Not taken as printed: {remarks}.")
+        lines.append(f"{REMARK} On the printed number: {remarks}.")
     if spread := _by_text(cells, "spread"):
         lines.append(f"Printed spread: {spread}.")
     return lines

@@ -26,6 +26,9 @@ SPREADS = {
     "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
 }
 
+# Kinds of printed numbers that something speaks against, and nothing says what is right.
+DOUBTED = ("label_suspect", "copy_suspect", "avg_disagrees_with_cells")
+
 
 class Row(NamedTuple):
     """What reference/published.csv says of an experiment, but for its held-out domain."""
@@ -179,9 +182,9 @@ def _remark(row: dict[str, str]) -> str:
     if row["metric_id"].startswith(printed_names.DECLARED):
         return ""
     mean, judged = float(row["mean"]), float(row["value_judge"] or "nan")
-    if judged == mean:
-        return ""
     why = row["note"] or row["audit_note"]
+    if judged == mean:
+        return f"judged as printed, but in doubt: {why}" if row["value_kind"] in DOUBTED else ""
     taken = f"is taken for {judged:g}, which the difference is from"
     slip = "is a slip, and no difference is shown"
     return f"the printed {mean:g} {slip if math.isnan(judged) else taken} ({why})"
