@@ -41,7 +41,8 @@ COLUMNS = {
     "_to.": "To reach a value: by the first evaluated round with it; a run that never has it counts as "
     "missing.",
     "setting.": "Settings are those of the runs' resolved specifications. Where no search of ours chose them "
-    "(`tune`), they are the paper's own, taken as printed (reference/presets): equal by declaration.",
+    "(`tune`), they are the paper's own, taken as printed (reference/presets): equal by declaration. "
+    "Ours beside an empty place is a guess.",
     "layer.": "Layers: what the declared network is made of, nothing trained; the paper's in the same words "
     "(reference/architectures.yaml).",
 }

@@ -119,3 +119,22 @@ def test_comparisons_without_runs_are_counted_beside_those_that_have_some(projec
     (panel,) = figure.axes
     assert [label.get_text() for label in panel.get_yticklabels()] == ["HF-C04.1: hfedf > fedavg, ood"]
     assert "not shown: 1 without runs" in figure.get_supxlabel()
+
+
+def test_a_long_name_is_broken_and_leaves_room_for_the_axis(project: Project) -> None:
+    """A name of some 150 letters takes three lines: at half a page of name no axis would be left."""
+    long = "a-method-of-which-the-name-alone-fills-most-of-a-line-of-a-picture"
+    project.declare(
+        methods={"hfedf": None, long: {"method": {"name": "fedavg"}}},
+        axes={"seed": [0, 1]},
+        claims={"HF-C04.1": {"metric": "ood", "rows": {"FedAvg": long}}},
+    )
+    for seed in (0, 1):
+        for method, value in (("hfedf", 0.6), (long, 0.5)):
+            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
+    figure = drawn(project, project.collect())
+    (panel,) = figure.axes
+    (name,) = (label.get_text() for label in panel.get_yticklabels())
+    assert name.replace("\n", " ").startswith("HF-C04.1: hfedf > a-method") and "\n" in name
+    figure.canvas.draw()
+    assert panel.get_position().width > 0.4

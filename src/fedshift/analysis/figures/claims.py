@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,6 +20,8 @@ from fedshift.storage.workspace import Workspace
 PRINTED = "printed"
 COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}
 LINE = 0.27  # inches a difference
+LETTERS = 60  # of its name in a line; a longer one is broken
+TALL = 0.16  # inches more for each further line of a name
 ROOM = 1.6  # the axis ends at so many times the largest value; a longer interval is cut there, with an arrow
 
 
@@ -51,7 +54,7 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
     series = [mark for place, line in enumerate(lines) for mark in _marks(float(place), *line)]
     first = {id(verdict): place for place, (verdict, _) in reversed([*enumerate(lines)])}
     ticks = {
-        float(place): _line(verdict, difference, first[id(verdict)] == place)
+        float(place): textwrap.fill(_line(verdict, difference, first[id(verdict)] == place), LETTERS)
         for place, (verdict, difference) in enumerate(lines)
     }
     notes: list[tuple[float, str, str]] = [
@@ -64,7 +67,8 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
     rules: list[tuple[Literal["x", "y"], float]] = [("x", 0.0)]
     rules += [("y", place - 0.5) for place in sorted(first.values())[1:]]
     panel = Panel(series, x, y, notes=notes, rules=rules)
-    size = (7.0, 0.6 + LINE * len(lines))
+    broken = max((name.count("\n") for name in ticks.values()), default=0)
+    size = (7.0, 0.6 + (LINE + TALL * broken) * len(lines))
     return Panels("Claims", [Row([panel])], [*COLOURS], _note(series, len(every) - len(lines)), size, COLOURS)
 
 
