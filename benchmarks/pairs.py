@@ -48,8 +48,12 @@ def main() -> None:
         for method, runs in compared:
             for metric in options.metrics:
                 means, of = difference(runs, options.axis, axes, sides, metric)
-                shown = f"{of.mean:+.1f}", f"{of.low:+.1f} to {of.high:+.1f}", f"{of.seeds}"
-                rows.append((str(method), rule, metric, *means, *shown, f"{of.detectable:.1f}"))
+                several = of.seeds > 1  # one seed has no interval
+                interval = f"{of.low:+.1f} to {of.high:+.1f}" if several else ""
+                seen = f"{of.detectable:.1f}" if several else ""
+                rows.append(
+                    (str(method), rule, metric, *means, f"{of.mean:+.1f}", interval, f"{of.seeds}", seen)
+                )
     print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
