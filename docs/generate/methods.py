@@ -15,7 +15,7 @@ from play import FIRST, LAST, Pair, Played, play
 from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, round_line
 
-from fedshift.common.registry import get, own
+from fedshift.common.registry import get, own, title
 from fedshift.experiments.load import read
 from fedshift.experiments.space import Space
 from fedshift.federation.cost import state_dict_bytes
@@ -74,8 +74,8 @@ def _row(name: str, played: Played, rounds: dict[str, Round]) -> str:
     up, down = (_bytes(played, way) for way in ("up", "down"))
     outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in played.outside.items())
     factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
-    title = _title(name).rstrip(".").replace("|", "\\|")
-    return f"| [{name}](#{name}) | {title} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
+    words = title("methods", name).rstrip(".").replace("|", "\\|")
+    return f"| [{name}](#{name}) | {words} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
 
 
 def _state(played: Played) -> str:
@@ -101,7 +101,7 @@ def _number(part: Fraction) -> str:
 def _section(name: str, played: Played, rounds: dict[str, Round]) -> str:
     kind = get("methods", name)
     rest = _doc(name).partition("\n\n")[2]
-    lines = [f"## {name}\n", f"{_title(name)}\n", rest.strip(), ""]
+    lines = [f"## {name}\n", f"{title('methods', name)}\n", rest.strip(), ""]
     lines += [*_options(kind), *_presets(name), *_travels(played), *_records(played)]
     if name in rounds and name != "fedavg":
         lines += [round_line(name, rounds), ""]
@@ -112,10 +112,6 @@ def _section(name: str, played: Played, rounds: dict[str, Round]) -> str:
 
 def _doc(name: str) -> str:
     return inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
-
-
-def _title(name: str) -> str:
-    return " ".join(_doc(name).partition("\n\n")[0].split())
 
 
 def _options(kind: Any) -> Iterator[str]:
@@ -140,9 +136,9 @@ def _presets(name: str) -> Iterator[str]:
     named, grid = known.pop("presets", {}), known.pop("grid", {})
     yield f"From `reference/presets/{name}.yaml`:\n"
     for kind, parts in (("protocol", known), ("preset", named)):
-        for title, places in parts.items():
+        for label, places in parts.items():
             for place, values in places.items():
-                yield f"- {kind} `{title}`{'' if place == '*' else f' on `{place}`'}: {flat(values)}"
+                yield f"- {kind} `{label}`{'' if place == '*' else f' on `{place}`'}: {flat(values)}"
     for protocol, spaces in grid.items():
         where = "other protocols" if protocol == "*" else f"protocol `{protocol}`"
         listed = (f"`{key}` in {_space(Space.model_validate(space))}" for key, space in spaces.items())

@@ -49,8 +49,8 @@ class Params:
     EMA begins; gradalign: weights by Eq. 8 and 9, else uniform; gradalign_sign: +1 favours gradients near the
     mean, -1 those far from it; literal_sign: Algorithm 1's sign of the update; embedding: learned, drawn anew
     after every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4); embedding_std:
-    of the draws (head_init is as for 1); hidden: layers of 50; head_init: "fanin" gives generated entries the
-        deviation that torch gives the model's own.
+    deviation of embeddings when they are drawn; hidden: layers of 50; head_init: "fanin" gives generated
+        entries the deviation that torch gives the model's own, at embeddings of deviation 1.
     """
 
     lr: float = 1e-3

@@ -122,7 +122,7 @@ def test_comparisons_without_runs_are_counted_beside_those_that_have_some(projec
 
 
 def test_a_long_name_is_broken_and_leaves_room_for_the_axis(project: Project) -> None:
-    """A name of some 150 letters takes three lines: at half a page of name no axis would be left."""
+    """A name of some ninety letters takes two lines, which leaves room for the axis."""
     long = "a-method-of-which-the-name-alone-fills-most-of-a-line-of-a-picture"
     project.declare(
         methods={"hfedf": None, long: {"method": {"name": "fedavg"}}},
