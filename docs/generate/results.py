@@ -21,6 +21,7 @@ from fedshift.analysis.layout.page import piped
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
+from fedshift.common.registry import get
 from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
 from fedshift.identity import prepared_name
@@ -96,12 +97,15 @@ def _command(experiment: str) -> str:
 
 
 def _domains(experiment: str) -> dict[str, Path]:
-    """Data set -> the picture of its domains that lies beside the images of the experiment's runs."""
+    """Data set -> the picture of its domains that lies beside the images of the experiment's runs. Embedded data sets alone: the images of
+    others may not be passed on.
+    """
     workspace = Workspace(ROOT)
     runs = pq.read_table(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
     sources = [RunSpec.model_validate_json(spec).data for spec in runs]
     pictures = {data.dataset: workspace.prepared(prepared_name(data)).with_suffix(".png") for data in sources}
-    return {dataset: picture for dataset, picture in pictures.items() if picture.exists()}
+    embedded = {name: picture for name, picture in pictures.items() if get("datasets", name).embedded}
+    return {name: picture for name, picture in embedded.items() if picture.exists()}
 
 
 def _processor() -> str:

@@ -158,7 +158,7 @@ def test_of_a_claim_about_several_it_is_said_how_many_were_compared() -> None:
 def test_the_opening_says_whether_anything_was_run(
     card: Scorecard, printed: list[Number], tmp_path: Path
 ) -> None:
-    assert card.opening.startswith("Of 2,079 printed numbers 1 are inside, 1 are outside, 1 are undecided,")
+    assert card.opening.startswith("Of 2,079 printed numbers 1 is inside, 1 is outside, 1 is undecided,")
     nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES, printed)
     assert nothing.opening.startswith("No printed number has runs here yet. Of 2,079 printed numbers ")
     assert nothing.findings == [] and FOUND not in markdown(nothing)

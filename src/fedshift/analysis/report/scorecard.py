@@ -232,5 +232,5 @@ def _lines(
 
 
 def _listed(line: Line) -> str:
-    parts = [f"{line.counts[word]:,} are {word}" for word in line.counts if line.counts[word]]
+    parts = [f"{n:,} {'is' if n == 1 else 'are'} {word}" for word, n in line.counts.items() if n]
     return ", ".join(parts)
