@@ -13,14 +13,13 @@ import re
 import shutil
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.layout.page import piped
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
@@ -82,7 +81,7 @@ def keep(experiment: str) -> None:
 
 def _archived(experiment: str) -> list[Archived]:
     """The archived runs that its tables were made from."""
-    table = pq.read_table(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["digest", "source"])
+    table = read_parquet(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["digest", "source"])
     digests = {row["digest"] for row in table.to_pylist() if row["source"] == ARCHIVE}
     return [one for one in store.files(Workspace(ROOT)) if one.digest in digests]
 
@@ -91,7 +90,7 @@ def _command(experiment: str) -> str:
     """What made the tables: from the archive alone where nothing was trained here."""
     if experiment == "demo":
         return "make demo"
-    table = pq.read_table(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["state", "source"])
+    table = read_parquet(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["state", "source"])
     sources = {row["source"] for row in table.to_pylist() if row["state"] == "finished"}
     return f"fedshift table {experiment}" if sources == {ARCHIVE} else f"fedshift run {experiment}"
 
@@ -101,7 +100,7 @@ def _domains(experiment: str) -> dict[str, Path]:
     others may not be passed on.
     """
     workspace = Workspace(ROOT)
-    runs = pq.read_table(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
+    runs = read_parquet(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
     sources = [RunSpec.model_validate_json(spec).data for spec in runs]
     pictures = {data.dataset: workspace.prepared(prepared_name(data)).with_suffix(".png") for data in sources}
     embedded = {name: picture for name, picture in pictures.items() if get("datasets", name).embedded}

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import pandas as pd
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.parquet import read_parquet
 from fedshift.data.address import address
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.identity import identify, run_name
@@ -61,12 +61,12 @@ class Run:
     @property
     def metrics(self) -> pd.DataFrame:
         """Every recorded value, by round, model, client and split."""
-        return pd.DataFrame(pq.read_table(self.directory.metrics).to_pandas())
+        return pd.DataFrame(read_parquet(self.directory.metrics).to_pandas())
 
     @property
     def statistics(self) -> pd.DataFrame:
         """Counts by class and confidence of every evaluated set, from which other metrics are computed."""
-        return pd.DataFrame(pq.read_table(self.directory.statistics).to_pandas())
+        return pd.DataFrame(read_parquet(self.directory.statistics).to_pandas())
 
     @property
     def diagnostics(self) -> pd.DataFrame:
@@ -74,7 +74,7 @@ class Run:
         if not self.directory.diagnostics.is_file():
             what = f"{self.summary['method']} records no diagnostics"
             raise FedshiftError(self.path, what, "See: fedshift list methods.")
-        return pd.DataFrame(pq.read_table(self.directory.diagnostics).to_pandas())
+        return pd.DataFrame(read_parquet(self.directory.diagnostics).to_pandas())
 
     def round(self, select: Select = "last") -> int:
         """The last round, or that of the best validation accuracy: of equal ones the first or the later."""
@@ -84,7 +84,7 @@ class Run:
         """Percent after a round: `id`, the mean over clients on their own test images by the models that
         tables show; `ood`, on the held-out domain, where there is one.
         """
-        records = pq.read_table(self.directory.metrics)
+        records = read_parquet(self.directory.metrics)
         at_end = points(records.filter(pc.equal(records["round"], self.round(select))))
         named = {"id/acc": "id", "ood/acc": "ood"}
         return {named[point.name]: 100 * point.value for point in at_end if point.name in named}

@@ -4,7 +4,6 @@ and what its parts say of each other.
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def _table(archived: Archived, name: str) -> pa.Table:
     run records.
     """
     try:
-        table = pq.ParquetFile(io.BytesIO(archived.content[name])).read()
+        table = pq.ParquetFile(pa.BufferReader(archived.content[name])).read()
     except (pa.ArrowException, OSError) as error:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.machine import MachineClass
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import MEASURED
 from fedshift.storage.rundir import RunDirectory
 
@@ -50,7 +49,7 @@ class Comparison:
 def compare(run: RunDirectory, archived: Archived) -> Comparison:
     """A finished run with an archived one of its digest."""
     summary, other = run.summary() or {}, archived.summary
-    ours, theirs = pq.read_table(run.metrics), pq.read_table(io.BytesIO(archived.content[METRICS]))
+    ours, theirs = read_parquet(run.metrics), read_parquet(archived.content[METRICS])
     return Comparison(
         equal=_of_weights(summary["hashes"]) == _of_weights(other["hashes"])
         and _exact(ours).equals(_exact(theirs)),

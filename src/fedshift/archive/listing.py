@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.archive.file import METRICS, Archived
+from fedshift.common.parquet import read_parquet
 from fedshift.storage.rundir import rounds_trained
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
@@ -51,6 +50,6 @@ def _hours(one: Archived) -> float:
     """By the records, 0 of a run of 0 rounds: a summary of before `seconds` was in checkpoints knows the last
     process alone.
     """
-    records = pq.read_table(io.BytesIO(one.content[METRICS]), filters=pc.field("metric") == "seconds")
+    records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
     hours: float = (pc.sum(records["value"]).as_py() or 0) / 3600
     return hours * one.machine.threads if one.machine.device == "cpu" else hours

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from fedshift.archive import file
 from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
+from fedshift.common.parquet import read_parquet
 from fedshift.identity import Identity, digest_under, run_name, versions
 from fedshift.spec import parse
 from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
@@ -46,7 +47,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
             content[name] = path.read_bytes()
         else:
             left_out[name] = f"{size / 1e6:.1f} MB"
-    times = pq.read_table(run.metrics, columns=["time"])["time"]
+    times = read_parquet(run.metrics, columns=["time"])["time"]
     name = run_name(spec, Identity(summary["digest"], summary["code"]))
     return file.create(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
 
@@ -56,7 +57,7 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
     data = run.statistics.read_bytes()
     if len(data) <= LARGE:
         return data, ""
-    table = pq.read_table(run.statistics)
+    table = read_parquet(run.statistics)
     rounds = sorted({*summary["best_round"].values(), rounds_trained(summary)})
     part = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
     sink = io.BytesIO()

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.evaluate import BATCH, Set
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method, NoParams
@@ -208,5 +209,5 @@ def write(path: Path, table: pa.Table, origin: Row) -> None:
 
 def read(path: Path) -> tuple[pa.Table, Row]:
     """What `write` wrote."""
-    table = pq.read_table(path)
+    table = read_parquet(path)
     return table.replace_schema_metadata(), json.loads(table.schema.metadata[b"made"])

@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256, write_json
+from fedshift.common.parquet import read_parquet
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 from fedshift.tracking.followed import Followed
@@ -261,7 +261,7 @@ def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table 
     columns = COLUMNS if kind == "metrics" else None
     if whole:
         path = run.metrics if kind == "metrics" else run.statistics
-        return pq.read_table(path, columns=columns) if kind == "metrics" or path.is_file() else None
+        return read_parquet(path, columns=columns) if kind == "metrics" or path.is_file() else None
     folder = run.segments if kind == "metrics" else run.statistics_segments
     paths = [path for path in sorted(folder.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after]
-    return pa.concat_tables([pq.read_table(path, columns=columns) for path in paths]) if paths else None
+    return pa.concat_tables([read_parquet(path, columns=columns) for path in paths]) if paths else None

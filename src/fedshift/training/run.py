@@ -23,6 +23,7 @@ import torch
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, sha256, write_json
 from fedshift.common.lock import locked
+from fedshift.common.parquet import read_parquet
 from fedshift.data.load import load
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
@@ -110,7 +111,7 @@ def _train(
     if federation.method.diagnostics:
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
-    metrics = pq.read_table(run.metrics)
+    metrics = read_parquet(run.metrics)
     summary = summarize(federation, identity, hashes, data.classes, files, metrics, spent())
     summary = {**summary, "environment": machine_facts}
     run.finish(summary)
@@ -159,7 +160,7 @@ def _merge(segments: Path, path: Path) -> None:
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         rows = schema.empty_table()
         for segment in paths:
-            rows = pa.concat_tables([rows, pq.read_table(segment)])
+            rows = pa.concat_tables([rows, read_parquet(segment)])
             while len(rows) >= GROUP:
                 writer.write_table(rows.slice(0, GROUP).combine_chunks(), GROUP)
                 rows = rows.slice(GROUP)

@@ -30,6 +30,14 @@ def test_a_claim_may_be_of_any_metric(project: Project) -> None:
     assert verdict.statement.endswith(", loss.ood")
 
 
+@pytest.mark.parametrize("name", ["hfedf/figure7", "hfedf/table5"])
+def test_sides_on_data_sets_of_their_own_are_the_papers_settings(name: str) -> None:
+    """HF-C20 compares Office-Home with PACS, as the paper does; the reference names one of them."""
+    workspace = Workspace(REFERENCE.parent)
+    found = {of.claim["id"]: of.differs for of in declared(workspace, load(workspace, name))}
+    assert found and not any(found.values()), found
+
+
 def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(project: Project) -> None:
     """Domains are fixed: +6, -2, -2 and +2 in every seed are +1, and only what seeds add makes it uncertain."""
     of = [0.5] * 12

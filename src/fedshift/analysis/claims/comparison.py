@@ -154,8 +154,8 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         where = f"experiments/{experiment.name}.yaml: claims.{name}"
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
-        labels = [side.row for side in (*left, *right) if isinstance(side, Compared)]
-        differs = changes(workspace, experiment, row, claim, labels)
+        sides = [side for side in (*left, *right) if isinstance(side, Compared)]
+        differs = changes(workspace, experiment, row, claim, sides)
         pairs = [*itertools.product(map(_declared, left), map(_declared, right))]
         bound = margin(workspace, row["paper"]).points if claim.margin is None else claim.margin
         yield Comparison(row, pairs, bound, differs)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fedshift.analysis.printed.comparable import FREE, compare
 from fedshift.analysis.printed.published import data_sets, targets
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.claim import Claim
+from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
@@ -22,16 +22,17 @@ def changes(
     experiment: Experiment,
     row: Mapping[str, str],
     claim: Claim,
-    compared: Iterable[str],
+    compared: Iterable[Compared],
 ) -> list[str]:
     """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
 
-    row: the claim's row of reference/claims.csv; compared: the labels of its methods. What a method's own
-    entry and the axes set is the claim's subject, and no difference.
+    row: the claim's row of reference/claims.csv; compared: the runs of both sides. What a method's own entry
+    and the axes set is the claim's subject, and no difference; so are data sets, where a side names its own.
     """
     if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
-    labels = {experiment.adapt[label].run if label in experiment.adapt else label for label in compared}
+    sides = [*compared]
+    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in sides}
     try:
         pairs = [
             pair
@@ -45,8 +46,8 @@ def changes(
         for cell, plain in pairs
         for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
     }
-    if not pairs:
-        return []
+    if not pairs or any("data.dataset" in of.where for of in sides):
+        return [*reasons]
     used = sorted({cell.spec.data.dataset for cell, _ in pairs})
     known = data_sets(workspace).get(row["dataset"], used[0])
     if used != [known]:

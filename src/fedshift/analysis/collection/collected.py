@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.columns import RUNS
 from fedshift.common.errors import FedshiftError
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.axes import axes
 from fedshift.experiments.load import load, protocol
@@ -100,7 +101,7 @@ def read(workspace: Workspace, name: str) -> Collected:
     if missing := lacking(workspace, name):
         what = f"was collected by other code: it has no column '{missing[0]}'"
         raise FedshiftError(beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
-    runs = pd.DataFrame(pq.read_table(beside(path, "runs")).to_pandas())
+    runs = pd.DataFrame(read_parquet(beside(path, "runs")).to_pandas())
     keys = list(runs.columns[: list(runs.columns).index("digest")])
     return Collected(experiment, protocol(workspace, experiment.protocol), path, keys, runs)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import read
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import DIAGNOSTICS
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -35,7 +35,7 @@ def _of_run(run: RunDirectory, names: tuple[str, ...]) -> pd.DataFrame:
     if not run.diagnostics.is_file():
         return _nothing()
     filters = [("name", "in", names)] if names else None
-    return pd.DataFrame(pq.read_table(run.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
+    return pd.DataFrame(read_parquet(run.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
 
 
 def _nothing() -> pd.DataFrame:

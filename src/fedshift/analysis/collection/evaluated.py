@@ -26,6 +26,7 @@ from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
@@ -61,7 +62,7 @@ def gather(
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
     if results and kind.pooled is not Evaluation.pooled:
         with atomic_path(path.with_suffix(".csv")) as temporary:
-            kind.pooled(pq.read_table(path).to_pandas()).to_csv(temporary, index=False)
+            kind.pooled(read_parquet(path).to_pandas()).to_csv(temporary, index=False)
     return path
 
 
@@ -87,7 +88,7 @@ def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
     if not path.is_file():
         what = "is not there: its runs have not been evaluated so"
         raise FedshiftError(path, what, f"Run `fedshift evaluate {experiment} {label.partition('-')[0]}`.")
-    return pq.read_table(path).replace_schema_metadata()
+    return read_parquet(path).replace_schema_metadata()
 
 
 def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> pd.DataFrame:

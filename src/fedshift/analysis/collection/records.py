@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedshift.common.cores import usable_cores
 from fedshift.common.files import atomic_path
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.storage.rundir import RunDirectory
 
@@ -38,7 +39,7 @@ def statistics_of_run(run: RunDirectory) -> pa.Table:
         return STATISTICS.empty_table()
     table = _whole(run.statistics)
     if table.column_names != STATISTICS.names:  # of an earlier version: what it has not is null
-        return pq.read_table(run.statistics, schema=STATISTICS)
+        return read_parquet(run.statistics, schema=STATISTICS)
     return table.cast(STATISTICS)
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from fedshift.analysis.collection import evaluated
 from fedshift.analysis.collection.records import by_run
 from fedshift.common.files import atomic_path
+from fedshift.common.parquet import read_parquet
 from fedshift.evaluations._adaptation import AFTER
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
@@ -27,7 +28,7 @@ def restore(workspace: Workspace) -> int:
     summaries = {name: summary for stamp in workspace.packs() for name, summary in stamp.finished().items()}
     restored = 0
     for path in sorted((workspace.results / "metrics").rglob("*.runs.parquet")):
-        rows = pq.read_table(path, filters=[("state", "==", "finished")]).to_pylist()
+        rows = read_parquet(path, filters=[("state", "==", "finished")]).to_pylist()
         runs = {
             run.name: run
             for row in rows

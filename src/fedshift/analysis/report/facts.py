@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
 from fedshift.analysis.quantities.select import selected
+from fedshift.common.parquet import read_parquet
 from fedshift.data.partition import partition_hash
 from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
@@ -103,7 +103,7 @@ def _held(path: Path, summary: Summary) -> pd.DataFrame:
     """How many samples each client of a partition, and the held-out domain, holds of each class: a row for
     each client and class, clients in the order of the run's.
     """
-    table = pd.DataFrame(pq.read_table(path, columns=["client", "class", "label", "split"]).to_pandas())
+    table = pd.DataFrame(read_parquet(path, columns=["client", "class", "label", "split"]).to_pandas())
     table = table[table["split"] != "unused"]
     names = {
         client["client"]: f"{client['client']}: {', '.join(client['domains'])}"
