@@ -53,7 +53,7 @@ test: $(INSTALLED) ## run the tests that need no Slurm, Chromium, Snakemake or s
 	@$(PYTEST) -m 'not mutants and not ($(LONG))'
 
 test-all: $(INSTALLED) ## run the other tests; what this machine lacks (Slurm, Chromium) is skipped with a reason
-	@$(PYTEST) -m '$(LONG)'
+	@$(PYTEST) $(SAMPLE) -m '$(LONG)'
 
 test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, by AVX2 and by no vector unit (SHARE=1: all)
 	@export SAMPLE_KEY=$$(git rev-parse HEAD 2>/dev/null || date +%F) SAMPLE_SHARE=$${SHARE:-0.1}
