@@ -1,8 +1,8 @@
 """All that only a GPU can tell, in one command: python benchmarks/gpu_check.py (make gpu-check), some 40 minutes.
 
 equality: every method, trained for 3 rounds on the CPU and on the device in fp32 (without TF32): how far the weights are apart, and the
-    accuracies of a stage over the images of all clients. Accuracies further apart than --tolerance fail the check, but not of methods that
-    draw noise on the device (docs/runs.md), where other random numbers are compared.
+    accuracies of a stage over the images of all clients. Accuracies further apart than --tolerance fail the check; of methods that draw
+    noise on the device (docs/runs.md), where other random numbers are compared, those further apart than four times as much.
 steps: of each work size and precision, milliseconds of a bare step (no federation) and of a step in a round of FedAvg, the least that the device
     could take by its roofline, images/s; the last as rows for costs.csv.
 packing: the same round in several processes on the device at once.
@@ -45,6 +45,7 @@ ROOT = Path(__file__).parents[1]
 PRECISIONS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32",)}
 Scores = dict[tuple[str, int, str], tuple[float, int]]  # by stage, client and split: accuracy and images
 DRAW_THERE = {"dsu", "feddg", "fedfa", "fedsr", "mixstyle", "stablefdg"}  # noise, on the device
+FURTHER = 4  # times the tolerance, for these: a broken method is at chance, which is further away
 TOLERANCE = 0.05  # of accuracy: one of the 30 images that are tested, three of the 60 that validate
 WARM, TIMED = 2, 5  # rounds, and as many tens of bare steps
 
@@ -239,7 +240,7 @@ def main() -> None:
     for method, distance, difference in equality(options.methods, device):
         draws = method in DRAW_THERE
         tell(f"| {method} | {distance:.1e} | {difference:.3f}{' (draws there)' * draws} |")
-        failed += [method] if difference > options.tolerance and not draws else []
+        failed += [method] if difference > options.tolerance * (FURTHER if draws else 1) else []
     if options.work:
         tell("\n## Steps\n")
         for line in steps(options.work, device):
@@ -249,7 +250,9 @@ def main() -> None:
             tell(line)
     if options.methods:
         verdict = f"Failed: {', '.join(failed)}" if failed else "Passed"
-        tell(f"\n{verdict}: accuracies within {options.tolerance} of the CPU's.")
+        tell(
+            f"\n{verdict}: accuracies within {options.tolerance} of the CPU's ({FURTHER} times that: draws there)."
+        )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.out, "\n".join(lines) + "\n")
     print(f"report: {options.out}")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
+from fedshift.common.parquet import read_parquet
 from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA
@@ -65,7 +65,7 @@ def _table(archived: Archived, name: str) -> pa.Table:
     run records.
     """
     try:
-        table = pq.ParquetFile(pa.BufferReader(archived.content[name])).read()
+        table = read_parquet(archived.content[name])
     except (pa.ArrowException, OSError) as error:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from fedshift.analysis.printed.comparable import FREE, compare
 from fedshift.analysis.printed.published import data_sets, targets
@@ -22,7 +22,7 @@ def changes(
     experiment: Experiment,
     row: Mapping[str, str],
     claim: Claim,
-    compared: Iterable[Compared],
+    compared: Sequence[Compared],
 ) -> list[str]:
     """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
 
@@ -31,8 +31,7 @@ def changes(
     """
     if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
-    sides = [*compared]
-    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in sides}
+    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
     try:
         pairs = [
             pair
@@ -46,7 +45,7 @@ def changes(
         for cell, plain in pairs
         for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
     }
-    if not pairs or any("data.dataset" in of.where for of in sides):
+    if not pairs or any("data.dataset" in of.where for of in compared):
         return [*reasons]
     used = sorted({cell.spec.data.dataset for cell, _ in pairs})
     known = data_sets(workspace).get(row["dataset"], used[0])
