@@ -94,7 +94,7 @@ site: $(INSTALLED) ## the documentation as a site that needs no network: build/s
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
 	echo "site: build/site/index.html"
 
-lint: $(INSTALLED) ## ruff, mypy, snakefmt and the order of the rooms, all in check mode
+lint: $(INSTALLED) ## ruff, mypy, snakefmt and the order of the packages, all in check mode
 	@$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy

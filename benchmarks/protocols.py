@@ -125,7 +125,7 @@ def _known() -> dict[str, dict[str, Any]]:
 
 def _write(rows: list[dict[str, Any]]) -> None:
     with OUT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -20,7 +20,7 @@ FILES = {
 HEAD = """# Results
 
 Made by `make docs` from the tables that are kept in `docs/results` (`python docs/generate --keep EXPERIMENT`): what has come of every printed
-number and every claim. Of your own tables `fedshift scorecard` writes the same page to `results/scorecard.html`. What the words mean and how
+number and every claim. Of your own tables `fedshift scorecard` writes the same page to `results/scorecard.html`. What the verdicts mean and how
 often they are wrong: [verdicts.md](verdicts.md); why a number has no cell: [coverage.md](coverage.md). *source*: the commit and the machine that
 made a table. *runs*: the archived runs in it, each with machine, hours and size. *not tested*: a claim that no experiment tests yet, and why:
 [claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) and searched settings (hFedF 10) are compared as they are declared, with no run; hFedF's

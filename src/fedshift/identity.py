@@ -204,7 +204,7 @@ def _source(name: str) -> Path | None:
 def _tree_hash(name: str) -> str:
     path = _source(name)
     assert path is not None
-    return sha256(canonical_dump(ast.parse(path.read_text())))
+    return sha256(canonical_dump(ast.parse(path.read_bytes())))
 
 
 @functools.cache
@@ -212,7 +212,7 @@ def _imports(name: str) -> frozenset[str]:
     path, packages = _source(name), {name.partition(".")[0], "fedshift"}
     assert path is not None
     imports = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_bytes())):
         for target in _targets(node, name, path.name == "__init__.py"):
             if target.partition(".")[0] in packages and _source(target):
                 imports.add(target)

@@ -102,6 +102,12 @@ def test_blocks_and_methods_that_lack_seeds_are_left_out_and_named(project: Proj
     assert "Left out: toy: b" in markdown(result, "ood")
 
 
+def test_two_methods_have_no_friedman_test(project: Project) -> None:
+    result = of(np.array([[60.0, 55.0], [70.0, 66.0], [50.0, 51.0]]).T, ["a", "b"])
+    assert math.isnan(result.p)
+    assert "Friedman" not in markdown(result, "ood") and "nan" not in markdown(result, "ood")
+
+
 def test_too_little_to_rank_is_refused(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"target": ["a"], "seed": [0]}, tables={"t": {}})
     project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)

@@ -208,3 +208,13 @@ def test_one_core_is_not_compared_with_itself(project: Path, monkeypatch: pytest
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (found,) = machine.cores(Workspace(project), Request(("demo",)))
     assert "at once" not in found.text and machine._products() > 0
+
+
+def test_a_remote_whose_folder_has_a_space_is_found(project: Path) -> None:
+    workspace, asked = Workspace(project), Request(("demo",))
+    (project / ".dvc").mkdir()
+    (project / "my disk").mkdir()
+    text = "[core]\nno_scm = true\nremote = store\n['remote \"store\"']\nurl = ../my disk\n"
+    (project / ".dvc" / "config").write_text(text)
+    (there,) = services.dvc(workspace, asked)
+    assert there.state == "ok" and there.text.endswith("my disk")

@@ -125,3 +125,13 @@ def test_a_torn_lock_is_waited_for_and_then_taken_over(tmp_path: Path) -> None:
     with locked(path):
         assert (holder(path) or {})["pid"] == os.getpid()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_slurm_that_hangs_leaves_a_lock_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\nexec sleep 30\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(lock, "PATIENCE", 0.5)
+    began = time.monotonic()
+    assert alive({"host": "another", "pid": 1, "born": None, "job": "7"})
+    assert time.monotonic() - began < 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -99,4 +100,12 @@ def test_a_zip_that_python_cannot_read_is_told(tmp_path: Path, field: str, said:
     data[local + offset] = data[central + offset + 2] = value
     (tmp_path / "archive").write_bytes(data)
     with pytest.raises(FedshiftError, match=f"cannot be unpacked: .*{said}"):
+        unpack(tmp_path / "archive", tmp_path / "raw")
+
+
+def test_a_damaged_xz_is_told(tmp_path: Path) -> None:
+    whole = lzma.compress(tarred({"tree/A/x/0.png": bytes(range(256)) * 40}))
+    middle = len(whole) // 2
+    (tmp_path / "archive").write_bytes(whole[:middle] + bytes(16) + whole[middle + 16 :])
+    with pytest.raises(FedshiftError, match="cannot be unpacked: "):
         unpack(tmp_path / "archive", tmp_path / "raw")

@@ -12,6 +12,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
+from fedshift.data.left_out import LeftOut, left_out
 from fedshift.data.verify import verify
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
@@ -161,3 +162,26 @@ def test_archives_stay_until_all_are_there(
 def test_lists_of_the_project_are_not_replaced(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="its lists are part of the project"):
         fetch(workspace, "pacs", source=tmp_path, lists=tmp_path, say=lambda _: None)
+
+
+def test_a_folder_of_the_users_own_is_never_removed(workspace: Workspace, tmp_path: Path) -> None:
+    """It lies where a link would, and a second look at it finds a link that leads nowhere."""
+    raw = plant(workspace.raw("folder", "mine"), "AB", "xy")
+    assert fetch(workspace, "folder", "mine", raw, say=lambda _: None) == raw
+    (raw / "A" / "x" / "gone.png").symlink_to(tmp_path / "nothing")
+    with pytest.raises(FedshiftError, match=r"link to nothing: A/x/gone\.png"):
+        fetch(workspace, "folder", "mine", raw, say=lambda _: None)
+    assert raw.is_dir() and len(list(raw.rglob("*.png"))) > 4
+
+
+def test_what_is_left_out_stays_as_it_was_where_a_fetch_fails(workspace: Workspace, tmp_path: Path) -> None:
+    tree, other = plant(tmp_path / "tree", "AB", "xy"), plant(tmp_path / "other", "AB", "xy")
+    (tree / "A" / "x" / "note.txt").write_text("a note")
+    raw = workspace.raw("folder", "mine")
+    with pytest.raises(FedshiftError, match="not an image"):
+        fetch(workspace, "folder", "mine", tree, ignore=["*.md"], say=lambda _: None)
+    assert left_out(raw) == LeftOut() and not raw.exists()
+    fetch(workspace, "folder", "mine", tree, ignore=["*.txt"], say=lambda _: None)
+    with pytest.raises(FedshiftError, match="exists already"):
+        fetch(workspace, "folder", "mine", other, ignore=["*.md"], say=lambda _: None)
+    assert left_out(raw).ignored == ("*.txt",)

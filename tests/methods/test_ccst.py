@@ -210,6 +210,20 @@ def test_declared_weights_are_used(weights: dict[str, str]) -> None:
         assert sum(image.equal(expected[sample]) for image in images) == 1
 
 
+@pytest.mark.parametrize("px", [16, 20, 29])
+def test_a_rendered_image_has_its_contents_size(weights: dict[str, str], px: int) -> None:
+    """The decoder's image is a multiple of 8 wide, FedRD's PACS is 227."""
+    samples, clients, _ = toys.images(2, [(3, 1, 1), (5, 1, 1)])
+    pixels = samples.pixels[:, :px, :px].contiguous().numpy()
+    rows = [
+        pd.DataFrame({"sample": one.train, "client": k, "split": "train"}) for k, one in enumerate(clients)
+    ]
+    rendering = rendering_of(spec(space="vgg", styles=2, **weights))
+    assert rendering is not None
+    shapes = {image.shape for _, image in rendering.render(pixels, pd.concat(rows), 0)}
+    assert shapes == {(px, px, 3)}
+
+
 def test_another_file_than_declared_is_refused(
     project: Path, weights: dict[str, str], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from fedshift.cli.status import describe
 from fedshift.common.files import sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
-from fedshift.planning.plan import plan, ready
+from fedshift.planning.plan import NEWEST, plan, ready
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
 from fedshift.storage.packstamp import forget_failures
@@ -245,3 +245,22 @@ def test_plan_prints_what_there_is_to_do(workspace: Workspace) -> None:
     )
     assert len(names) == 12
     assert names == sorted(names)
+
+
+def test_a_plan_that_is_used_does_not_age(project: Path) -> None:
+    workspace = Workspace(project)
+    used, old = plan(workspace, Request(("demo",))), plan(workspace, Request(("demo",), pack=3))
+    month = time.time() - 40 * 86400
+    for path in (used, old):
+        os.utime(path, (month, month))
+    assert planfile.last(workspace, Request(("demo",))) == used
+    for pack in range(11, 11 + NEWEST):
+        plan(workspace, Request(("demo",), pack=pack))
+    assert used.exists() and not old.exists()
+
+
+def test_a_changed_claim_makes_another_plan(workspace: Workspace) -> None:
+    """It says which experiments are compared with which."""
+    before = planfile.location(workspace, Request(("one",)))
+    (workspace.root / "reference" / "claims.csv").write_text("x")
+    assert planfile.location(workspace, Request(("one",))) != before

@@ -61,3 +61,8 @@ def test_what_is_no_pattern_is_refused(name: str) -> None:
 
 def test_two_stars_stand_for_folders() -> None:
     assert {"hfedf/table2", "fdse/table2"} <= set(asked("**/table2"))
+
+
+def test_a_set_without_members_is_refused() -> None:
+    with pytest.raises(FedshiftError, match="'experiments' names none: night has no member"):
+        Request.of({"experiments": ["night"], "sets": {"night": []}}, ROOT)

@@ -91,3 +91,17 @@ def test_a_run_that_another_process_trains_comes_last(
 
     pack.in_turn(Workspace(tmp_path), RUNS, train)
     assert order == ["b", "c", "d", "a"]
+
+
+def test_an_error_leaves_no_run_that_trains_on_unseen(tmp_path: Path) -> None:
+    def command(run: Run) -> list[str]:
+        if run.digest == "a":
+            return script(tmp_path, "(root / str(os.getpid())).touch(); time.sleep(60)")
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.02)
+        return [str(tmp_path / "no such program")]
+
+    with pytest.raises(FileNotFoundError):
+        pack.at_once(Workspace(tmp_path), RUNS[:2], 2, command)
+    (begun,) = tmp_path.iterdir()
+    assert not Path("/proc", begun.name).exists()

@@ -257,6 +257,7 @@ def tuned(experiment):
         checkpoints.choose.get(tuned=experiment, key=CHOICES[experiment].key)
         if not CHOICES[experiment].made:
             take(the_plan())
+            follow()
 
 
 def beside_choice(wildcards, suffix):

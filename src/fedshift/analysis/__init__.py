@@ -1,3 +1,3 @@
-"""What is computed from finished runs: collected records, tables, figures and checks. Nothing here trains or
-imports torch.
+"""What is computed from finished runs: collected records, tables, figures and checks. Nothing here trains;
+costs alone builds networks, to count them.
 """

@@ -9,6 +9,7 @@ they are no independent blocks: read p as a lower bound where a data set has sev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,7 +181,7 @@ def markdown(result: Ranking, metric: str) -> str:
     ]
     lines = [
         f"Ranked by {metric} over {result.blocks} blocks.",
-        f"Friedman: chi2 = {result.statistic:.2f}, p = {result.p:.3g}.",
+        *([] if math.isnan(result.p) else [f"Friedman: chi2 = {result.statistic:.2f}, p = {result.p:.3g}."]),
         f"Nemenyi: mean ranks that differ by less than {result.critical:.2f} are not told apart "
         f"(alpha = {result.alpha:g}); with the first: {', '.join(result.alike[1:]) or 'none'}.",
         *(f"Left out: {text}." for text in result.left),

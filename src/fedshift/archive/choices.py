@@ -57,7 +57,7 @@ def add(workspace: Workspace, experiment: str, names: Iterable[str]) -> tuple[Pa
     if (choice := read_choice(own)) is None:
         return None, []
     digests = sorted({name.partition("-")[0] for name in names})
-    searched = own.with_suffix(".csv").read_text()
+    searched = own.with_suffix(".csv").read_text(encoding="utf-8")
     content = ArchivedChoice(
         format=FORMAT,
         experiment=experiment,

@@ -34,12 +34,17 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     tables, figures and collected metrics.
     """
     request = read_request(workspace, tuple(available(workspace)), rerun=rerun)
-    leftovers = list(garbage(workspace, planfile.runs(plan(workspace, request))))
+    path = plan(workspace, request)
+    waiting = planfile.waiting(path)
+    of_waiting = [run for runs in waiting.values() for run in runs]
+    leftovers = list(garbage(workspace, planfile.runs(path), of_waiting))
+    for name in waiting:
+        click.echo(f"{name}: its tuning has not chosen yet; all runs that it may choose stay.")
     sums: dict[str, list[int]] = defaultdict(list)
     for directory in leftovers:
         sums[directory.why].append(directory.size)
-        path = directory.path.relative_to(workspace.root)
-        click.echo(f"{directory.size / 1e6:9.1f} MB  {directory.why:16}  {path}")
+        where = directory.path.relative_to(workspace.root)
+        click.echo(f"{directory.size / 1e6:9.1f} MB  {directory.why:16}  {where}")
     for why, sizes in sums.items():
         click.echo(f"{len(sizes)} {why}: {sum(sizes) / 1e9:.2f} GB")
     if not leftovers:

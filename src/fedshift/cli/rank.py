@@ -26,5 +26,5 @@ def command(workspace: Workspace, experiments: tuple[str, ...], metric: str, alp
     collections = [collected_or_archived(workspace, name) for name in experiments]
     result = ranking.ranking(collections, metric, alpha)
     stem = ranking.write(workspace.tables(experiments[0]), result, metric)
-    click.echo(stem.with_suffix(".md").read_text())
+    click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
     click.echo(stem.with_suffix(".csv"))

@@ -36,5 +36,5 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
         click.echo(tables.with_metrics(workspace, collected, list(metrics)))
         return
     stem = tables.write(workspace, collected)
-    click.echo(stem.with_suffix(".md").read_text())
+    click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
     click.echo(stem.with_suffix(".html"))

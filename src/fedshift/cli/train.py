@@ -131,8 +131,8 @@ def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
 def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
     """The plan's runs that are named, by pack or by digests."""
     every = planfile.runs(path, pack)
-    if not every:
-        raise unknown(path, "pack", str(pack), {run.pack for run in planfile.runs(path)})
+    if pack is not None and not every:
+        raise unknown(path, "pack", pack, {run.pack for run in planfile.runs(path)})
     if not pack and not digests:
         raise FedshiftError(
             "fedshift train", "nothing is named", "Give --pack, or digests (see: fedshift plan --print runs)."

@@ -25,5 +25,5 @@ def command(workspace: Workspace, experiment: str) -> None:
     declared = load(workspace, experiment)
     trials(workspace, declared)  # tuned, or refused
     path = tuning.write(workspace, declared, read(workspace, stage_of(experiment)))
-    click.echo(path.with_suffix(".md").read_text())
+    click.echo(path.with_suffix(".md").read_text(encoding="utf-8"))
     click.echo(path)

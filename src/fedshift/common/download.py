@@ -89,16 +89,16 @@ def download(url: str, path: Path, sha256: str | None = None, pause: float = 0.5
         with locked(lock) as mine:
             try:
                 if mine and not path.exists():
-                    _download(url, path, sha256, pause)
+                    with requests.Session() as session:
+                        _download(session, url, path, sha256, pause)
             finally:
                 if mine:
                     lock.unlink()
 
 
-def _download(url: str, path: Path, sha256: str | None, pause: float) -> None:
+def _download(session: requests.Session, url: str, path: Path, sha256: str | None, pause: float) -> None:
     """Download while nobody else downloads to `path`."""
     part, barren = Part.at(path), 0
-    session = requests.Session()
     retry = Retry(RETRIES, backoff_factor=pause, status_forcelist=RETRIED, retry_after_max=PATIENCE)
     session.mount("http://", HTTPAdapter(max_retries=retry))
     session.mount("https://", HTTPAdapter(max_retries=retry))

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     The data reach the disk before the name does; who may read the file the umask says, whatever library wrote
     it. Raises FedshiftError where the folder cannot be written or the disk is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary

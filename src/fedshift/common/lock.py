@@ -21,6 +21,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import fenced, remove_temporary
 
 Holder = dict[str, Any]
+PATIENCE = 15  # seconds for Slurm's answer
 PAUSE = 60  # seconds after which a lock file that cannot be read is nobody's
 
 
@@ -105,9 +106,13 @@ def alive(holder: Holder) -> bool:
         return False
     try:
         reply = subprocess.run(
-            ["squeue", "-h", "-o", "%T", "-j", holder["job"]], capture_output=True, text=True, check=False
+            ["squeue", "-h", "-o", "%T", "-j", holder["job"]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
-    except FileNotFoundError:
+    except (OSError, subprocess.TimeoutExpired):
         return True
     if reply.returncode != 0:
         return "Invalid job id" not in reply.stderr
@@ -133,6 +138,8 @@ def _born(pid: int) -> str | None:
             os.kill(pid, 0)
         except ProcessLookupError:
             return None
+        except PermissionError:  # another user's
+            return ""
         return ""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import lzma
 import shutil
 import stat
 import tarfile
@@ -43,6 +44,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     OSError,
     RuntimeError,

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
+from fedshift.common.parquet import read_parquet
 
 KEY = b"fedshift"
 
@@ -54,7 +55,7 @@ def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     if not path.is_file():
         raise FedshiftError(path, "no such file", cure)
     try:
-        table = pq.read_table(path)
+        table = read_parquet(path)
         facts = json.loads((table.schema.metadata or {})[KEY])
         frame = table.to_pandas()
         sound = columns_hash(frame) == facts["hash"]

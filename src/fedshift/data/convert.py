@@ -88,6 +88,7 @@ def _opened(h5py: Any, file: Path) -> Any:
     except OSError as error:
         raise FedshiftError(file, f"cannot be read: {error}", "Get this file again.") from error
     if missing := {"images", "labels"}.difference(opened):
+        opened.close()
         what = f"holds no dataset {' and '.join(sorted(missing))}"
         raise FedshiftError(file, what, "Give the authors' HDF5 files of PACS.")
     return opened

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fedshift.common.download import download
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
@@ -59,20 +60,21 @@ def fetch(
         return raw
     if raw.is_symlink() and not raw.exists():  # its tree is gone
         raw.unlink()
-    if lists is not None:
-        _own_lists(dataset, facts, lists, raw)
     present, other = raw.exists(), bool(ignore) or skip_broken
-    if other:
-        _leave_out(facts, raw, ignore)
-    if sources := [source] if isinstance(source, Path) else list(source):
-        _take(dataset, facts, sources, raw, skip_broken)
-    elif present:
-        say(f"present: {raw}")
-        _openable(raw)
-        if skip_broken:
-            _skip_broken(dataset, raw)
-    else:
-        _download(dataset, facts, raw, say, skip_broken)
+    with _undone_by_errors(raw):
+        if lists is not None:
+            _own_lists(dataset, facts, lists, raw)
+        if other:
+            _leave_out(facts, raw, ignore)
+        if sources := [source] if isinstance(source, Path) else list(source):
+            _take(dataset, facts, sources, raw, skip_broken)
+        elif present:
+            say(f"present: {raw}")
+            _openable(raw)
+            if skip_broken:
+                _skip_broken(dataset, raw)
+        else:
+            _download(dataset, facts, raw, say, skip_broken)
     for path, reason in left_out(raw).broken.items():
         say(f"left out: {path}: {reason}")
     if facts.manifest is None:
@@ -86,6 +88,21 @@ def fetch(
         for line in name_warnings({domain: dict.fromkeys(classes, 0) for domain in domains}):
             say(line)
     return raw
+
+
+@contextlib.contextmanager
+def _undone_by_errors(raw: Path) -> Iterator[None]:
+    """Let the user's lists, and what is left out, be as they were where the block ends with an error."""
+    lists, before = own_lists(raw), LeftOut()
+    held = lists.read_bytes() if lists.is_file() else None
+    with contextlib.suppress(FedshiftError):  # a torn note
+        before = left_out(raw)
+    try:
+        yield
+    except BaseException:
+        lists.unlink(missing_ok=True) if held is None else write_bytes(lists, held)
+        before.write(raw)
+        raise
 
 
 def _own_lists(dataset: Dataset, facts: Release, folder: Path, raw: Path) -> None:
@@ -125,14 +142,15 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, 
             cure = "Remove it first" + (", or choose another --release." if dataset.open_releases else ".")
             raise FedshiftError(raw, f"exists already and is not {origin}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
+        made = not raw.exists()
         if facts.make:
             _make(dataset, facts.make, tree, raw)
         elif sources[0].is_file():
             tree.rename(raw)
-        elif not raw.exists():
+        elif made:
             raw.symlink_to(tree, target_is_directory=True)
     with _naming(origin):
-        _checked(dataset, raw, skip_broken)
+        _checked(dataset, raw, skip_broken, made)
 
 
 @contextlib.contextmanager
@@ -152,15 +170,16 @@ def _make(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source:
         (Path(temporary) / raw.name).rename(raw)
 
 
-def _checked(dataset: Dataset, raw: Path, skip_broken: bool) -> None:
+def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) -> None:
+    """Look at a tree, which is removed where it is none, if it was made for that."""
     try:
         _openable(raw)
         if skip_broken:
             _skip_broken(dataset, raw)
         dataset.index(raw)
     except FedshiftError:
-        LeftOut().write(raw)
-        raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
+        if made:
+            raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
         raise
 
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fedshift.doctor.finding import Finding, output_of
+from fedshift.common.answer import answer_of
+from fedshift.doctor.finding import Finding
 from fedshift.planning import job, planfile
 from fedshift.planning.cluster import PATH, Cluster, parsed_minutes
 from fedshift.planning.request import Request
@@ -37,7 +38,7 @@ def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
     if not shutil.which("sinfo"):
         yield Finding("slurm", "absent", "not on this machine: use --profile profiles/local")
         return
-    output = output_of("sinfo", "-h", "-o", "%P|%a|%l|%m|%G")
+    output = answer_of("sinfo", "-h", "-o", "%P|%a|%l|%m|%G")
     if output is None:
         text = "installed, but its controller does not answer"
         yield Finding("slurm", "wrong", text, "Ask the administrators; try: sinfo")
@@ -58,7 +59,7 @@ def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 def _held() -> Iterator[Finding]:
     """The user's jobs that wait until somebody releases them; Snakemake would wait with them for ever."""
-    waiting = output_of("squeue", "-h", "--me", "-t", "PENDING", "-o", "%i|%r") or ""
+    waiting = answer_of("squeue", "-h", "--me", "-t", "PENDING", "-o", "%i|%r") or ""
     reasons = dict(line.split("|", 1) for line in waiting.splitlines())
     held = {job: reason for job, reason in reasons.items() if "held" in reason.lower()}
     if held:
@@ -98,7 +99,7 @@ def _unmet(workspace: Workspace, request: Request, partition: Partition) -> Iter
 
 
 def _accounting(profile: dict[str, Any]) -> Iterator[Finding]:
-    config = output_of("scontrol", "show", "config") or ""
+    config = answer_of("scontrol", "show", "config") or ""
     storage = re.search(r"^AccountingStorageType\s*=\s*(\S+)", config, re.MULTILINE)
     if profile["status"] == "sacct" and (storage is None or "none" in storage[1]):
         text = "the profile asks sacct, but accounting is off: it would wait for ever"
@@ -133,6 +134,6 @@ def _profile(root: Path) -> dict[str, Any]:
     wins.
     """
     path = root / "slurm" / "config.yaml"
-    config = (yaml.safe_load(path.read_text()) or {}) if path.is_file() else {}
+    config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
     resources = {**(config.get("default-resources") or {}), **Cluster.read(root).resources}
     return {"resources": resources, "status": config.get("slurm-status-command")}

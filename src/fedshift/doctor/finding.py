@@ -1,9 +1,7 @@
-"""The finding of a check, and how checks run programs."""
+"""The finding of a check."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,18 +24,6 @@ class Finding:
     state: State
     text: str
     cure: str = ""
-
-
-def output_of(*command: str, cwd: Path | None = None) -> str | None:
-    """What a command prints; None where it fails, hangs or is not there."""
-    try:
-        wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
-        done = subprocess.run(
-            command, cwd=cwd, env=wide, capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def words(path: str) -> list[str]:

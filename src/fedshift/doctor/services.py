@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import requests
 
-from fedshift.doctor.finding import Finding, output_of
+from fedshift.common.answer import answer_of
+from fedshift.doctor.finding import Finding
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 
@@ -22,14 +23,14 @@ def dvc(workspace: Workspace, request: Request) -> Iterator[Finding]:
     if not (workspace.root / ".dvc").is_dir():
         yield Finding("dvc", "wrong", "this folder is no DVC project", "Start fedshift in its checkout.")
         return
-    output = output_of(sys.executable, "-m", "dvc", "remote", "list", cwd=workspace.root)
+    output = answer_of(sys.executable, "-m", "dvc", "remote", "list", cwd=workspace.root, patience=30)
     if output is None:
         yield Finding("dvc", "wrong", "its configuration cannot be read", "Try: dvc remote list")
     elif not output.strip():
         cure = "dvc remote add --default NAME ADDRESS"
         yield Finding("dvc", "absent", "no remote: results are on this machine only", cure)
     for line in (output or "").splitlines():
-        name, address = line.split("\t")[0].split()[:2]
+        name, address = map(str.strip, line.strip().removesuffix("(default)").split(maxsplit=1))
         if "://" in address:
             yield Finding("dvc", "ok", f"remote '{name}': {address} (not contacted; try: dvc status --cloud)")
         elif (workspace.root / address).is_dir():

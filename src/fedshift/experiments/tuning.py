@@ -9,11 +9,11 @@ fedshift.analysis.tuning.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.experiments.axes import STANDARD, nested
+from fedshift.experiments.axes import STANDARD, dotted, nested
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
 from fedshift.experiments.rows import entry, method_of
@@ -175,21 +175,12 @@ def _wanted(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[
     wanted: dict[str, Space | None] = {**spaces}
     for name in ("*", row):
         wanted |= experiment.tune.space.get(name, {})
-    fixed = [*_keys(entry(experiment, row)[1]), *(axis.key for axis in experiment.axes.values())]
+    fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {
         key: space
         for key, space in wanted.items()
         if space is not None and not any(f"{key}.".startswith(f"{setter}.") for setter in fixed)
     }
-
-
-def _keys(partial: Partial, prefix: str = "") -> Iterator[str]:
-    """The dotted keys of all values in a part of a specification."""
-    for key, value in partial.items():
-        if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:

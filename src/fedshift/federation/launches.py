@@ -39,15 +39,15 @@ class Count:
 
 
 class Tally(TorchDispatchMode):
-    """Counts the operations on tensors of a device, and copies to and from it, while it is entered.
+    """Counts the operations on tensors of torch's meta device, and copies to and from it, while entered.
 
     count: what was counted so far.
     counting: whether operations count now.
     """
 
-    def __init__(self, device: str = "meta") -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self.counting, self._device = Count(), True, device
+        self.count, self.counting = Count(), True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
@@ -79,7 +79,7 @@ class Tally(TorchDispatchMode):
         return written + (written if name in GATHERS else read)
 
     def _on_device(self, values: Any) -> Iterator[Tensor]:
-        return (tensor for tensor in tensors_in(values) if tensor.device.type == self._device)
+        return (tensor for tensor in tensors_in(values) if tensor.device.type == "meta")
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.statistics import TYPES, Statistics
 
 KEYS = {
@@ -58,7 +59,7 @@ class Table:
 
     def unpack(self, data: bytes) -> None:
         """Take back rows that `pack` gave."""
-        self.rows = pq.read_table(io.BytesIO(data)).to_pylist()
+        self.rows = read_parquet(data).to_pylist()
 
 
 class Records(Table):
@@ -164,4 +165,4 @@ class DiagnosticsTable(Table):
         return sink.getvalue()
 
     def unpack(self, data: bytes) -> None:
-        self.rows = [pq.read_table(io.BytesIO(data))]
+        self.rows = [read_parquet(data)]

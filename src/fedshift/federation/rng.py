@@ -8,8 +8,8 @@ import torch
 
 
 def key(seed: int, purpose: str, *where: int | str) -> int:
-    """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "dropout", "participants") at
-    one place.
+    """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "dropout", "participants",
+    "method" and others) at one place.
     """
     text = "/".join(map(str, (seed, purpose, *where)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -29,8 +29,8 @@ from fedshift.federation.slots import Slot
 
 @dataclass(frozen=True)
 class Params:
-    """tau: least part of a client's rounds with this sign for an update to count; beta: momentum of the
-    weights.
+    """tau: least part of a client's rounds with this sign for an update to count (0.2: FDSE's, on
+    Office-Caltech10; FedHEAL's code has 0.3); beta: momentum of the weights.
     """
 
     tau: Annotated[float, Field(ge=-1)] = 0.2

@@ -1,6 +1,7 @@
 """FedProx: a proximal term keeps the clients near the global model (Li et al. 2020, Algorithm 2).
 
 The term acts on trainable parameters, not on statistics. mu = 0 is FedAvg bit for bit.
+The average is the protocol's; FDSE's platform averages FedProx without sizes (preset `released-fdse`).
 """
 
 from __future__ import annotations

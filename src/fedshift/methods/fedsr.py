@@ -4,8 +4,8 @@ The head becomes a Gaussian encoder and a linear classifier. The reference distr
 scalar C stay on their client and have an optimiser rule of their own, as in the released code (momentum .9,
 not clipped; weight decay is the protocol's). In evaluation the probabilities of 20 samples are averaged; the
 20 draws of noise are the same for all images and runs. Released code's L2R is the mean norm of z; the
-paper's, the squared norm, is an option. Not here: the release's "5 local epochs" are 5 iterations; local
-epochs are the protocol's.
+paper's, the squared norm, is an option. Not here: the release averages without sizes; the weights of the
+average are the protocol's. Its "5 local epochs" are 5 iterations; local epochs are the protocol's.
 """
 
 from __future__ import annotations

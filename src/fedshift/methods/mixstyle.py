@@ -2,7 +2,8 @@
 FedAvg.
 
 Only in training; statistics are constants for the gradient. Each stage decides by its own coin in every
-forward pass. Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's code.
+forward pass. Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's code,
+and of MixStyle's on PACS; on Office-Home MixStyle's script has stages 1 and 2 (`stages: [stage1, stage2]`).
 """
 
 from __future__ import annotations

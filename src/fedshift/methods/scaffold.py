@@ -2,7 +2,8 @@
 
 Models and controls are averaged uniformly, whatever `federation.weights` says. Clipping acts on the raw
 stochastic gradient, before the correction. With momentum or weight decay the control is the average effective
-step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training may diverge. Statistics
+step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training diverges where a round's
+steps do not converge: a client's deviation grows by up to m / (1 - m) a round (9 at m = 0.9). Statistics
 of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share weighs both
 averages by the clients' sizes, `weights: size`, and divides the control by K alone, without the rate,
 `control: steps`: preset `released`.

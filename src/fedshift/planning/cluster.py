@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from fedshift.common.answer import answer_of
 from fedshift.common.errors import FedshiftError
 from fedshift.planning.keys import check, key
 
 PATH = Path("slurm", "cluster.yaml")
 OF_GPUS = ("gres", "gpu_model")
-PATIENCE = 15  # seconds for an answer of the controller
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,7 @@ def most_minutes(partition: str | None) -> int | None:
     """How long a job of a partition (None: the default one) may take; None where nothing limits it, or
     nobody answers.
     """
-    try:
-        reply = subprocess.run(
-            ["sinfo", "-h", "-o", "%P|%l"], capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    for line in reply.stdout.splitlines() if reply.returncode == 0 else ():
+    for line in (answer_of("sinfo", "-h", "-o", "%P|%l") or "").splitlines():
         name, _, limit = line.partition("|")
         if name.rstrip("*") == partition or (partition is None and name.endswith("*")):
             return parsed_minutes(limit)

@@ -18,11 +18,14 @@ FACTORS = "benchmarks/methods.csv"
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of what a user declares: the request, its experiments, protocols, presets and costs."""
+    """Hash of what a user declares: the request, its experiments, protocols, presets, claims and
+    costs.
+    """
     names = [name.removesuffix(TUNING) for name in request.experiments]
     experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
-    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), *costs]
+    claims = workspace.reference / "claims.csv"  # which experiments are compared with which
+    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), claims, *costs]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
 
@@ -43,11 +46,11 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
     return {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
 
 
-def sources_key(room: str = "") -> str:
-    """Hash of the bytes of every module, template and table of the package, or of one of its rooms
-    ("analysis").
+def sources_key(subpackage: str = "") -> str:
+    """Hash of the bytes of every module, template and table of the package, or of one of its
+    subpackages ("analysis").
     """
-    package = Path(__file__).parents[1] / room
+    package = Path(__file__).parents[1] / subpackage
     kinds = ("*.py", "*.j2", "*.csv")
     return sha256(
         canonical_json(_hashes(package, sorted(path for kind in kinds for path in package.rglob(kind))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -57,9 +58,12 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
 def _forget_old(folder: Path) -> None:
     """Each edit makes another plan: remove those that no job waits with any more."""
-    plans = sorted(folder.glob("*.db"), key=lambda path: path.stat().st_mtime)
-    for path in plans[:-NEWEST]:
-        if time.time() - path.stat().st_mtime > DAYS * 86400:
+    ages: list[tuple[float, Path]] = []
+    for path in folder.glob("*.db"):
+        with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+            ages.append((path.stat().st_mtime, path))
+    for time_used, path in sorted(ages)[:-NEWEST]:
+        if time.time() - time_used > DAYS * 86400:
             path.unlink(missing_ok=True)
 
 

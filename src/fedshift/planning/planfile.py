@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -159,12 +160,23 @@ def location(workspace: Workspace, request: Request, names: Iterable[str] = ()) 
 
 
 def last(workspace: Workspace, request: Request) -> Path | None:
-    """The plan of a request that was made last, if one was."""
+    """The plan of a request that was used last, if there is one, dated now: old ones are removed."""
     path = location(workspace, request)
-    if request.rerun == "code":
-        return path if path.is_file() else None
     plans = workspace.plan(f"{path.stem.partition('-')[0]}-*")
-    return max(plans.parent.glob(plans.name), key=lambda plan: plan.stat().st_mtime_ns, default=None)
+    found = [path] if request.rerun == "code" else sorted(plans.parent.glob(plans.name), key=_used)
+    if not found or not found[-1].is_file():
+        return None
+    with contextlib.suppress(OSError):  # another user's
+        os.utime(found[-1])
+    return found[-1]
+
+
+def _used(plan: Path) -> int:
+    """When a plan was made, or last asked for (nanoseconds); 0 where another process has removed it."""
+    try:
+        return plan.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def write(

@@ -51,7 +51,8 @@ class Request:
         """Check a configuration of the project at `root`; a folder below experiments/ stands for all in it,
         a set for its members.
 
-        Raises FedshiftError for an unknown key, a value of the wrong kind, or a pattern that meets nothing.
+        Raises FedshiftError for an unknown key, a value of the wrong kind, a pattern that no file can fit, or
+        where no experiment is named.
         """
         check(cls, config, where)
         names = config.get("experiments") or []
@@ -66,6 +67,9 @@ class Request:
             )
         members = [member for name in names for member in sets.get(name, [name])]
         files = {file for name in members for file in _experiments(root, name)}
+        if not files:
+            what = f"'experiments' names none: {', '.join(names)} has no member"
+            raise FedshiftError(where, what, "List names of files below experiments/ in `sets`.")
         return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 

@@ -150,7 +150,7 @@ def _check(workspace: Workspace, skeleton: Skeleton, kind: str, name: str) -> No
 
 def _with(path: Path, entry: Entry, name: str) -> str:
     """A file's text with the entry in its place."""
-    lines = path.read_text().splitlines(keepends=True)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.startswith(entry.before):
             return "".join([*lines[:place], entry.line.format(name=name) + "\n", *lines[place:]])

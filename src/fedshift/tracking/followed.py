@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedshift.experiments.axes import dotted
 from fedshift.planning.planfile import Cell, Run
 
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
@@ -72,7 +73,7 @@ class Followed:
         already.
         """
         labelled = {"seed", "data.target", "data.dataset", "method.name"}
-        values = {key: value for key, value in _flat(spec).items() if key not in labelled}
+        values = {key: str(value) for key, value in dotted(spec) if key not in labelled}
         return {
             **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
             **self.axes,
@@ -100,12 +101,3 @@ def _followed(run: Run, cells: list[Cell]) -> Followed:
     }
     variant = ", ".join([cells[0].label, *(f"{key}={value}" for key, value in axes.items())])
     return Followed(run, tuple(dict.fromkeys(cell.experiment for cell in cells)), variant, axes)
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    named: dict[str, str] = {}
-    for key, inner in value.items():
-        named |= (
-            _flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {f"{prefix}{key}": str(inner)}
-        )
-    return named

@@ -26,7 +26,7 @@ def note(workspace: Workspace, experiment: str) -> str:
     path = workspace.tables(experiment) / "table.md"
     if not path.is_file():
         return "\n\n".join([title, f"No table yet. {again}"])
-    table = path.read_text()
+    table = path.read_text(encoding="utf-8")
     if len(table) > LONGEST:
         table = f"The table is too long for this note: `{path.with_suffix('.html')}`"
     return "\n\n".join([title, table, again])

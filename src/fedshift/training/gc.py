@@ -29,17 +29,23 @@ class Garbage:
     size: int
 
 
-def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
+def garbage(
+    workspace: Workspace, wanted: Collection[Run], waiting: Collection[Run] = ()
+) -> Iterator[Garbage]:
     """Directories of runs that are not `wanted`, in order.
 
     Left out are runs that a process trains now, what the installed code has of a wanted run that is taken
-    from other code, and directories without a run's name.
+    from other code, and directories without a run's name; and, of the data set, method, held-out domain and
+    seed of a run that is `waiting` for what its tuning chooses, all: the choice may be one of these.
     """
+    spared = {workspace.run_at(run.directory).path.parent for run in waiting}
     names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
     digests = {run.digest for run in wanted}
     for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path.name not in names and not RunDirectory(path).writer():
             why = "of other code" if path.name.partition("-")[0] in digests else "of no experiment"
+            if why == "of no experiment" and path.parent in spared:
+                continue
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             yield Garbage(path, why, size)
 

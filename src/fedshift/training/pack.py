@@ -79,6 +79,9 @@ def at_once(
                     log.error("%s: ended with status %d", run.directory, status)
     finally:
         signal.signal(signal.SIGTERM, before)
+        for process in living.values():  # an error ends this one: they would train on unseen
+            process.terminate()
+            process.wait()
     if signals:
         sys.exit(128 + signals[0])
     return killed

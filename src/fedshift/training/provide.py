@@ -29,8 +29,9 @@ def provide(
     """
     images(workspace, spec, tree, say)
     divide(workspace, spec)
-    owners = [file.owner for file in needed_weights(workspace, spec) if not file.path.is_file()]
-    if owners:
+    lacking = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
+    brought = {file.owner for file in lacking if not file.address}  # files of the user's own
+    if owners := [file.owner for file in lacking if file.owner not in brought]:
         fetch_weights(dict.fromkeys(owners), say=say)
 
 

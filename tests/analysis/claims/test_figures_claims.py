@@ -143,6 +143,23 @@ def test_where_rows_have_their_peak(project: Project, best: str, expected: str) 
     assert (verdict.differences[0].mean, verdict.verdict) == (-50 * (best == "beta-2"), expected)
 
 
+@pytest.mark.parametrize("kind", ["peak", "range"])
+def test_rows_that_are_not_all_planned_have_neither_peak_nor_range(project: Project, kind: str) -> None:
+    """At seed 1 one row of three is planned: there is no difference there."""
+    rows = {
+        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (i + 1)}} for i, label in enumerate("abc")
+    }
+    several = {"row": "a", kind: ["b", "c"]}
+    claim = {"metric": "all", "rows": {"FDSE (tau varied)": several, "FDSE (beta varied)": several}}
+    only = {"b": {"seed": [0]}, "c": {"seed": [0]}}
+    name = "FDSE-C31.1" if kind == "peak" else "FDSE-C15.1"
+    project.declare(methods=rows, axes={"seed": [0, 1]}, only=only, claims={name: claim})
+    for cell in expand(project.workspace, load(project.workspace, "toy")):
+        project.add(cell.label, {1: accuracy((0.5, 0.5))}, spec=cell.spec, **cell.axes)
+    (verdict,) = verdicts(project.workspace, project.collect())
+    assert [(one.seeds, one.planned) for one in verdict.differences] == [(1, 2)]
+
+
 def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected) -> None:
     path = project.workspace.root / "experiments" / "toy.yaml"
     path.write_text(path.read_text().replace("- beta-2", "- beta-9"))

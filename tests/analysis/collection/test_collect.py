@@ -229,6 +229,15 @@ def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(
     assert project.collect().runs["state"].tolist() == ["finished"] * SEEDS
 
 
+def test_records_that_are_cut_off_are_named(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    records = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0) / "metrics.parquet"
+    records.write_bytes(records.read_bytes()[:40])
+    with pytest.raises(FedshiftError, match=r"metrics\.parquet: is not whole: ") as error:
+        project.collect()
+    assert f"Remove {records.parent}" in error.value.cure
+
+
 def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:
     project.declare(methods={"fedavg": None, "again": {"method": {"name": "fedavg"}}}, axes={"seed": [0]})
     directory = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0, statistics=counted(4))

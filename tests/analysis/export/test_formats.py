@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from fedshift.analysis import export
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.analysis.export import typeset
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
@@ -153,6 +155,25 @@ def test_latex_that_fails_shows_its_first_error(tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="Undefined control sequence"):
         export.pdf(r"\nosuchcommand", tmp_path / "t.pdf")
     assert not (tmp_path / "t.pdf").exists()
+
+
+def test_latex_that_fails_or_hangs_leaves_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "pdflatex"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(typeset, "SECONDS", 0.5)
+    for script, told in (
+        ("echo '! It is wrong.'; exit 1", "It is wrong"),
+        ("exec sleep 30", "more than 0.5"),
+    ):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        with pytest.raises(FedshiftError, match=told) as error:
+            export.pdf("A table", tmp_path / "t.pdf")
+        source = tmp_path / "t.failed.tex"
+        assert str(source) in error.value.cure and "A table" in source.read_text()
+        assert not (tmp_path / "t.pdf").exists()
+        source.unlink()
 
 
 def test_the_command_writes_what_is_asked_for(tmp_path: Path) -> None:

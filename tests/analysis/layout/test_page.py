@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fedshift.analysis.layout.page import number, template
+from fedshift.analysis.layout.page import number, piped, template
 from tests.conftest import ROOT
 
 TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"
@@ -32,6 +32,10 @@ def test_a_wheel_holds_every_template(tmp_path: Path) -> None:
     names = {path.name for path in TEMPLATES.iterdir()}
     assert {"base.html.j2", "tables.html.j2", "report.html.j2"} <= names
     assert {f"fedshift/analysis/templates/{name}" for name in names} <= {*zipfile.ZipFile(wheel).namelist()}
+
+
+def test_a_bar_within_a_cell_does_not_end_it() -> None:
+    assert piped([["row", "value"], ["a|b", "1"]], ["---", "--:"]).splitlines()[-1] == r"| a\|b | 1 |"
 
 
 def test_numbers_have_three_digits_or_so() -> None:

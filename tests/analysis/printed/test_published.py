@@ -174,4 +174,4 @@ def test_a_printed_half_width_becomes_a_standard_deviation(project: Project) -> 
 
 def test_reference_tables_are_complete() -> None:
     assert len(pd.read_csv(Path(REFERENCE, "published.csv"), low_memory=False)) == 2079
-    assert len(pd.read_csv(Path(REFERENCE, "claims.csv"))) == 443
+    assert len(pd.read_csv(Path(REFERENCE, "claims.csv"))) == 438

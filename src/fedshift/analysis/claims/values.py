@@ -71,7 +71,8 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Cell) -> pd.DataFrame
     rows = frame[frame["method"].isin(order)]
     rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
     groups = rows.groupby(axes, dropna=False)[cell.metric]
-    return groups.agg(_peak if cell.peak else _extent).reset_index()
+    said = groups.agg(_peak if cell.peak else _extent)
+    return said.where(groups.size() == len(order)).reset_index()
 
 
 def _extent(values: pd.Series[float]) -> float:
@@ -81,7 +82,7 @@ def _extent(values: pd.Series[float]) -> float:
 
 def _peak(values: pd.Series[float]) -> float:
     """Where the largest is, from 0 (the first) to 100 (the last)."""
-    return math.nan if values.isna().any() else 100 * float(values.argmax()) / (len(values) - 1)
+    return math.nan if values.isna().any() else 100 * float(values.argmax()) / max(len(values) - 1, 1)
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell]) -> Values:

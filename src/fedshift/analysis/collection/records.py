@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedshift.common.cores import usable_cores
+from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import SCHEMA, STATISTICS
@@ -45,8 +46,12 @@ def statistics_of_run(run: RunDirectory) -> pa.Table:
 
 def _whole(path: Path) -> pa.Table:
     """A small file: a third of the time that `pq.read_table` takes, which looks for a data set of many."""
-    with pq.ParquetFile(path) as file:
-        return file.read(use_threads=False)
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        cure = f"Remove {path.parent}, then run the same command again: the run is trained anew."
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None
 
 
 def write(

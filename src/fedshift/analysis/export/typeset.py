@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import write_bytes
+from fedshift.common.files import write_bytes, write_text
 
 DOCUMENT = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
@@ -24,10 +24,18 @@ DOCUMENT = r"""\documentclass{article}
 SECONDS = 120
 
 
+def _failed(path: Path, latex: str, what: str) -> FedshiftError:
+    """The error of a PDF that was not made; its source is written beside it."""
+    source = path.with_suffix(".failed.tex")
+    write_text(source, DOCUMENT % latex)
+    return FedshiftError(path, what, f"Look at {source}.")
+
+
 def pdf(latex: str, path: Path) -> None:
     """Write the PDF of a piece of LaTeX that needs booktabs, graphicx and siunitx.
 
-    Raises FedshiftError without pdflatex, and with the first error of its log where it fails.
+    Raises FedshiftError without pdflatex, and with the first error of its log where it fails: what it was
+    given is then written beside `path`.
     """
     program = shutil.which("pdflatex")
     if program is None:
@@ -35,19 +43,22 @@ def pdf(latex: str, path: Path) -> None:
         cure = f"Install TeX Live (Debian: {packages}), or leave --pdf out."
         raise FedshiftError("pdflatex", "is not on PATH", cure)
     with TemporaryDirectory() as folder:
-        Path(folder, "table.tex").write_text(DOCUMENT % latex)
+        Path(folder, "table.tex").write_text(DOCUMENT % latex, encoding="utf-8")
         command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _failed(path, latex, f"pdflatex took more than {SECONDS} seconds") from None
         if done.returncode:
             lines = done.stdout.splitlines()
-            first = next((k for k, line in enumerate(lines) if line.startswith("!")), len(lines) - 3)
-            raise FedshiftError(str(path), " ".join(lines[first : first + 3]), "Look at the .tex beside it.")
+            first = next((k for k, line in enumerate(lines) if line.startswith("!")), max(len(lines) - 3, 0))
+            raise _failed(path, latex, " ".join(lines[first : first + 3]))
         write_bytes(path, Path(folder, "table.pdf").read_bytes())

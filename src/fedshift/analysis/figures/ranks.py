@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -64,7 +65,7 @@ class Ranks(Figure):
         note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
         note += f"; over {_blocks(collected, result.blocks)}"
         note += f"; ring: {APART}" * any(mark.label == APART for mark in series)
-        note += f"; Friedman's p:\u00a0{result.p:.2g}"
+        note += f"; Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p))
         return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
 
 

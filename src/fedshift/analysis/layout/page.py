@@ -157,4 +157,5 @@ def _lines(block: Grid[Entry]) -> str:
 
 def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
     """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [escaped[0], rule, *escaped[1:]])

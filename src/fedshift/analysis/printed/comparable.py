@@ -23,6 +23,7 @@ import pandas as pd
 from fedshift.analysis.printed.published import Published, Row, targets
 from fedshift.analysis.printed.spec import Setting, resolved, setting
 from fedshift.common.registry import get
+from fedshift.experiments.axes import dotted
 from fedshift.experiments.load import printed_grid, protocol
 from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.experiments.space import Spaces
@@ -70,7 +71,7 @@ def compare(
     ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
-    left, right = dict(_flat(filled(ours))), dict(_flat(filled(theirs)))
+    left, right = _flat(filled(ours)), _flat(filled(theirs))
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
         f"{block}.params"
@@ -127,7 +128,7 @@ def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> I
 
 def _averaged(wanted: Setting, runs: pd.DataFrame) -> Iterator[str]:
     """A mean over values of a setting must be over these."""
-    specs = [dict(_flat(filled(RunSpec.model_validate_json(text)))) for text in runs["spec"].unique()]
+    specs = [_flat(filled(RunSpec.model_validate_json(text))) for text in runs["spec"].unique()]
     for key, theirs in wanted.over.items():
         ours = {spec.get(key) for spec in specs}
         if ours != {*theirs}:
@@ -157,12 +158,8 @@ def filled(spec: RunSpec) -> dict[str, Any]:
     return {**values, "modify": ", ".join(values["partition"]["modify"]) or "none"}
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", [*value] if isinstance(value, tuple) else value
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: [*value] if isinstance(value, tuple) else value for key, value in dotted(values)}
 
 
 def _text(value: Any) -> str:

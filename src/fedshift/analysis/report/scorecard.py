@@ -180,7 +180,9 @@ def _source(line: Line) -> str:
 def _rows(workspace: Workspace, tables: Path, file: str) -> dict[str, list[dict[str, str]]]:
     """Experiment -> the rows of that file, of all that have one."""
     paths = {name: tables / name / file for name in available(workspace)}
-    texts = {name: io.StringIO(path.read_text()) for name, path in paths.items() if path.is_file()}
+    texts = {
+        name: io.StringIO(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()
+    }
     return {name: [*csv.DictReader(text)] for name, text in texts.items()}
 
 

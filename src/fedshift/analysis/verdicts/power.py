@@ -6,6 +6,7 @@ with that distance in standard errors as its parameter, exceeds Student's quanti
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
@@ -35,13 +36,9 @@ def fewest(sees: Callable[[int], float], distance: float) -> float:
 
     sees: the distance that so many seeds detect, falling.
     """
-    low, high = 2, MOST
     if sees(MOST) > distance:
         return math.inf
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if sees(middle) <= distance else (middle + 1, high)
-    return low
+    return 2 + bisect.bisect_left(range(2, MOST), True, key=lambda seeds: sees(seeds) <= distance)
 
 
 @functools.cache
