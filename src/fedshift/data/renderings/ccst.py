@@ -145,8 +145,8 @@ class CCST(Rendering):
         for column in drawn.T:
             mean, deviation = (torch.stack([styles[int(s)][i] for s in column]) for i in range(2))
             styled = features.lerp(adain(features, mean, deviation), self.params.alpha)
-            image = decode(styled)[..., : pixels.shape[1], : pixels.shape[2]]  # VGG's are a multiple of 8
-            images = (image.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+            decoded = decode(styled)[..., : pixels.shape[1], : pixels.shape[2]]  # VGG's are a multiple of 8
+            images = (decoded.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
             for sample, style, image in zip(part, column, images, strict=True):
                 yield int(sample), pixels[sample] if style == k else image
 
