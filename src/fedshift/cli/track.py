@@ -156,16 +156,21 @@ def _alive(pid: int) -> bool:
 @contextmanager
 def _alone(path: Path, beside: int | None) -> Iterator[None]:
     """Hold the lock of a project folder's only follower. The follower of a workflow waits for the one before
-    it, a user's raises FedshiftError. A kill leaves no lock behind.
+    it, which may need its PATIENCE after the workflow's end; a user's raises FedshiftError. A kill leaves no
+    lock behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
+        waits = 0.0 if beside is None else 2 * PATIENCE
+        end = time.monotonic() + waits
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if beside is None or not _alive(beside):
+                if beside is not None and _alive(beside):
+                    end = time.monotonic() + waits
+                elif time.monotonic() >= end:
                     raise FedshiftError(
                         path,
                         "another follower is at work in this folder",
