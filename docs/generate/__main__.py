@@ -57,7 +57,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.keep:
         results.keep(options.keep)
-    stale = results.stale() if options.check else []
+    edited = results.stale() if options.check else []
+    stale = []
     for page, make in PAGES.items():
         path, text = ROOT / page, make()
         if options.check and (not path.exists() or path.read_text() != text):
@@ -65,8 +66,10 @@ def main() -> None:
         elif not options.check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-    if stale:
-        sys.exit(f"out of date: {', '.join(stale)}. Run: make docs")
+    told = [f"out of date: {', '.join(stale)}. Run: make docs"] * bool(stale)
+    told += [f"not as kept: {', '.join(edited)}. Run: python docs/generate --keep EXPERIMENT"] * bool(edited)
+    if told:
+        sys.exit("\n".join(told))
 
 
 if __name__ == "__main__":
