@@ -9,6 +9,7 @@ import click
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.cli._names import complete, experiments
+from fedshift.cli._planned import plan_option
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.planning import planfile
 from fedshift.planning.request import Request
@@ -19,12 +20,7 @@ NAMED = 10  # runs that are not finished; thousands are counted
 
 @click.command
 @click.argument("experiment", shell_complete=complete(experiments))
-@click.option(
-    "--plan",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="FEDSHIFT_PLAN",
-    help="Collect the runs of this plan.",
-)
+@plan_option
 @rerun_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:

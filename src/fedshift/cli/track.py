@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
+from fedshift.cli._planned import plan_option
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -34,13 +35,7 @@ PATIENCE = 120.0  # seconds that a store may be away once there is nothing else 
 @click.option(
     "--follow/--once", help="Go on until every run has ended, or publish what is there. Default: --once."
 )
-@click.option(
-    "--plan",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="FEDSHIFT_PLAN",
-    help="Publish the runs of this plan.",
-)
+@plan_option
 @click.option(
     "--beside", type=int, metavar="PID", help="With --follow: end when this process (snakemake) has ended."
 )
@@ -57,7 +52,7 @@ def command(
     workspace: Workspace,
     names: tuple[str, ...],
     follow: bool,
-    path: Path | None,
+    plan: Path | None,
     beside: int | None,
     every: float,
     rerun: str | None,
@@ -77,8 +72,7 @@ def command(
     from fedshift.tracking.followed import followed
     from fedshift.tracking.publish import Follower, address, shown_address
 
-    if path is None:
-        path = ready(workspace, read_request(workspace, names, rerun=rerun))
+    path = plan or ready(workspace, read_request(workspace, names, rerun=rerun))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
