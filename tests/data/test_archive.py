@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import lzma
+import random
 import stat
 import tarfile
 import zipfile
@@ -104,8 +104,14 @@ def test_a_zip_that_python_cannot_read_is_told(tmp_path: Path, field: str, said:
 
 
 def test_a_damaged_xz_is_told(tmp_path: Path) -> None:
-    whole = lzma.compress(tarred({"tree/A/x/0.png": bytes(range(256)) * 40}))
-    middle = len(whole) // 2
-    (tmp_path / "archive").write_bytes(whole[:middle] + bytes(16) + whole[middle + 16 :])
+    """Far behind its beginning, which tarfile reads before it calls a file an archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz") as file:
+        member = tarfile.TarInfo("tree/A/x/0.png")
+        member.size = 1 << 20
+        file.addfile(member, io.BytesIO(random.Random(0).randbytes(member.size)))
+    whole = buffer.getvalue()
+    late = len(whole) * 3 // 4
+    (tmp_path / "archive").write_bytes(whole[:late] + bytes(4096) + whole[late + 4096 :])
     with pytest.raises(FedshiftError, match="cannot be unpacked: "):
         unpack(tmp_path / "archive", tmp_path / "raw")
