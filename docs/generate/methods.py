@@ -74,7 +74,7 @@ def _row(name: str, played: Played, rounds: dict[str, Round]) -> str:
     up, down = (_bytes(played, way) for way in ("up", "down"))
     outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in played.outside.items())
     factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
-    words = title("methods", name).rstrip(".")
+    words = title("methods", name).rstrip(".").replace("|", "\\|")
     return f"| [{name}](#{name}) | {words} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -58,12 +57,8 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
 def _forget_old(folder: Path) -> None:
     """Each edit makes another plan: remove those that no job waits with any more."""
-    ages: list[tuple[float, Path]] = []
-    for path in folder.glob("*.db"):
-        with contextlib.suppress(FileNotFoundError):  # another process removes them, too
-            ages.append((path.stat().st_mtime, path))
-    for time_used, path in sorted(ages)[:-NEWEST]:
-        if time.time() - time_used > DAYS * 86400:
+    for path in sorted(folder.glob("*.db"), key=planfile.used)[:-NEWEST]:
+        if time.time() - planfile.used(path) / 1e9 > DAYS * 86400:
             path.unlink(missing_ok=True)
 
 

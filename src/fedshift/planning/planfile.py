@@ -163,7 +163,7 @@ def last(workspace: Workspace, request: Request) -> Path | None:
     """The plan of a request that was used last, if there is one, dated now: old ones are removed."""
     path = location(workspace, request)
     plans = workspace.plan(f"{path.stem.partition('-')[0]}-*")
-    found = [path] if request.rerun == "code" else sorted(plans.parent.glob(plans.name), key=_used)
+    found = [path] if request.rerun == "code" else sorted(plans.parent.glob(plans.name), key=used)
     if not found or not found[-1].is_file():
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -171,7 +171,7 @@ def last(workspace: Workspace, request: Request) -> Path | None:
     return found[-1]
 
 
-def _used(plan: Path) -> int:
+def used(plan: Path) -> int:
     """When a plan was made, or last asked for (nanoseconds); 0 where another process has removed it."""
     try:
         return plan.stat().st_mtime_ns
