@@ -76,7 +76,7 @@ def test_one_command_ends_in_the_tables_of_a_calm_run(cluster: Cluster, disk: Di
             "all", *HASTE, profile="slurm", output=output, FEDSHIFT_CHECKPOINT_SECONDS="1", **cluster.environment
         )  # fmt: skip
         try:
-            assert until(lambda: len(training(there.root)) >= 5, 300), log.read_text()
+            assert until(lambda: len(training(there.root)) >= 5, 600), log.read_text()
             cut, *others = sorted(training(there.root))
             first = state(cluster, cut)["NodeList"]
             preempted = next(job for job in others if state(cluster, job)["NodeList"] != first)
