@@ -5,6 +5,7 @@
 
 For each method, rule and metric: the left value's accuracy less the right's, in points, mean over seeds with Student's 95% interval, and the
 distance from 0 that so many seeds see with probability 0.8. A pair is the same method, target and seed, hence the same start and batches.
+A seed that lacks a planned run is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def main() -> None:
     rows = [tuple(cell.format(side) for cell, side in zip(HEAD, ("",) * 3 + sides + ("",) * 4, strict=True))]
     rows.append(("---",) * len(HEAD))
     for rule in options.rules:
-        values = selected(collected, rule)
+        planned = collected.runs[collected.keys]
+        values = planned.merge(selected(collected, rule), on=collected.keys, how="left")
         for column, value in (text.split("=", 1) for text in options.where):
             values = values[values[column].astype(str) == value]
         axes = [key for key in collected.keys if key not in ("method", options.axis)]
@@ -60,13 +62,17 @@ def main() -> None:
 def difference(
     runs: pd.DataFrame, axis: str, axes: list[str], sides: tuple[str, str], metric: str
 ) -> tuple[list[str], Difference]:
-    """The mean of each side over the runs that both have, and their paired difference."""
+    """The mean of each side over the seeds that have all runs of both, and their paired difference.
+
+    runs: a row per planned run, NaN where it is missing.
+    """
     frames = [
         runs[runs[axis].astype(str) == side][[*axes, metric]].rename(columns={metric: "value"})
         for side in sides
     ]
     both = frames[0].merge(frames[1], on=axes)
-    means = [f"{both[column].mean():.1f}" for column in ("value_x", "value_y")]
+    whole = both[~both["seed"].isin(both.loc[both.isna().any(axis=1), "seed"])]
+    means = [f"{whole[column].mean():.1f}" for column in ("value_x", "value_y")]
     return means, estimate(paired([(1, frames[0]), (-1, frames[1])]), sides[1])
 
 
