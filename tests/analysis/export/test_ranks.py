@@ -31,6 +31,14 @@ def test_columns_are_ranked_apart() -> None:
     assert ranks(both).tolist() == [2, 1, 1, 2]
 
 
+def test_what_is_relative_to_another_row_is_not_ranked() -> None:
+    """The largest gain of the full method over an ablation is that of the worst ablation."""
+    assert (
+        ranks(cells("gain.id", {"without-a": 0.9, "without-b": 0.1, "without-both": 1.3})).tolist() == [0] * 3
+    )
+    assert ranks(cells("ratio.id", {"without-a": 0.9, "without-b": 1.0})).tolist() == [0] * 2
+
+
 def test_what_is_not_whole_is_not_ranked() -> None:
     """A mean over fewer seeds than planned, or over fewer values than its neighbours', is another quantity."""
     means = {"a": 3.0, "b": 2.0, "c": 1.0}

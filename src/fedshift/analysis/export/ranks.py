@@ -17,7 +17,7 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
 
     Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
     ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
-    one of costs or settings.
+    one of costs or settings, or of what is relative to another row: gains are that row's, not their own.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
@@ -31,6 +31,6 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
 
 def _sign(of: Column) -> int:
     """1 where more is better, -1 where less is; 0 for what is neither."""
-    if of.kind != "quantity" or of.relative == "ratio":
+    if of.kind != "quantity" or of.relative:
         return 0
     return -1 if get("metrics", quantity(of.name).metric).better == "lower" else 1
