@@ -11,7 +11,7 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.claims import Verdict, verdicts
 from fedshift.analysis.claims import lines as claim_lines
-from fedshift.analysis.claims.lines import RULE
+from fedshift.analysis.claims.lines import RULE, SENTENCES
 from fedshift.analysis.verdicts.power import detectable
 from fedshift.storage.workspace import Workspace
 
@@ -89,8 +89,8 @@ def test_a_printed_difference_of_another_experiment_is_for_orientation(
     shown, apart = (one.orientation, one.printed) if reasons else (one.printed, one.orientation)
     assert shown == pytest.approx(54.6 - 51.3) and math.isnan(apart)
     assert claim_lines.lines([one])[0][2] == ("orientation: +3.3" if reasons else "+3.3")
-    rule, *lines = claim_lines.footnotes([one])
-    assert rule == RULE
+    rule, sentences, *lines = claim_lines.footnotes([one])
+    assert (rule, sentences) == (RULE, SENTENCES)
     assert [reason in line for reason in reasons for line in lines] == [True] * len(reasons)
 
 

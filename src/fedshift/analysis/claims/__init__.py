@@ -25,6 +25,7 @@ from typing import Literal
 import pandas as pd
 
 from fedshift.analysis.claims.comparison import Comparison, Sum, comparisons
+from fedshift.analysis.claims.levels import UNKNOWN, Levels, levels
 from fedshift.analysis.claims.names import pair_names, statement
 from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print, printed_difference
 from fedshift.analysis.claims.paired import LEVEL, Difference, estimate, paired
@@ -42,7 +43,7 @@ class Verdict:
     and what follows.
 
     orientation: the printed difference where the paper's experiment is another (`printed` is NaN then), and
-        `differs` says why; on_print: the claim on the paper's own numbers.
+        `differs` says why; on_print: the claim on the paper's own numbers; levels: its p values.
     """
 
     claim: str
@@ -54,6 +55,7 @@ class Verdict:
     differences: list[Difference]
     verdict: Outcome
     on_print: Printed = NOT_PRINTED
+    levels: Levels = UNKNOWN
 
 
 def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
@@ -91,6 +93,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         differences,
         _judged(comparison, differences, joint),
         on_print(workspace, row, comparison),
+        levels(comparison, differences),
     )
 
 

@@ -1,32 +1,53 @@
-"""Groups of claims (reference/claims_groups.csv): what a paper says of many comparisons at once, by the
-verdicts on the single comparisons.
+"""Sentences of papers (groups, reference/claims_groups.csv): what a paper says of many comparisons at once,
+by the p values of the single comparisons (fedshift.analysis.claims.levels).
 
-A group needs, of its comparisons,
+A sentence needs, of its comparisons,
 
 - "all": all;
 - "most": more than half;
 - "almost all": as many as hold among the paper's own printed numbers, where it prints both sides of all of
   them; else all but one.
 
-It is confirmed where so many are, refuted where so many are refuted that they can no longer be reached, else
-undecided. A comparison that the experiment does not test counts as undecided: a group may need more than one
-experiment.
+Of n comparisons, k are confirmed together at 5% where (n - k + 1) times the k-th smallest of their p values
+is no larger; so with those that are refuted. (Benjamini and Heller 2008, Screening for partial conjunction
+hypotheses, Biometrics 64, after Bonferroni: it holds however the comparisons depend on each other.) A
+sentence is confirmed where as many are, together, as it needs, refuted where so many are that it can no
+longer have them. One that needs all is confirmed where each is by itself, and refuted where one is at 5% / n.
+
+A comparison that an experiment does not test has a p value of 1: its table judges a sentence by what it
+holds, the scorecard (fedshift.analysis.report.scorecard) by the comparisons of all experiments.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fedshift.analysis.claims import Outcome, Verdict
+from fedshift.analysis.claims import Verdict
+from fedshift.analysis.claims.levels import Levels
+from fedshift.analysis.claims.lines import word_of
+from fedshift.analysis.claims.paired import LEVEL
 from fedshift.storage.workspace import Workspace
+
+JUDGED = ("confirmed", "refuted", "undecided")
+NONE = ("not run", "not comparable", "not tested")  # the words of a sentence none of whose comparisons is
+
+
+class Member(NamedTuple):
+    """A comparison: its verdict as pages call it, and its p values (1 where it is not judged)."""
+
+    word: str
+    levels: Levels
 
 
 @dataclass(frozen=True)
 class Group:
-    """A row of reference/claims_groups.csv: its comparisons by verdict (`untested`: not in this experiment),
-    and what follows.
+    """A row of reference/claims_groups.csv: its comparisons by verdict (`untested`: those that have none of
+    these here), and what follows, a word of JUDGED or NONE.
     """
 
     claim: str
@@ -36,21 +57,40 @@ class Group:
     confirmed: int
     refuted: int
     undecided: int
+    not_run: int
     untested: int
-    verdict: Outcome
+    verdict: str
     text: str
 
+    @property
+    def needs(self) -> str:
+        """In words: "most: 3 of 4", "all 6"."""
+        if self.needed < self.comparisons:
+            return f"{self.quantifier}: {self.needed} of {self.comparisons}"
+        return f"{self.quantifier} {self.comparisons}"
 
-def groups(workspace: Workspace, verdicts: list[Verdict]) -> list[Group]:
-    """The groups of which the experiment tests a comparison."""
-    members: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        members.setdefault(verdict.claim.rpartition(".")[0], []).append(verdict)
+
+def groups(workspace: Workspace, verdicts: Sequence[Verdict]) -> list[Group]:
+    """The sentences of which an experiment tests a comparison, by what it tests."""
+    tested = {
+        verdict.claim: Member(
+            word_of(verdict.verdict, [gap.seeds for gap in verdict.differences]), verdict.levels
+        )
+        for verdict in verdicts
+    }
+    return together(workspace, tested)
+
+
+def together(workspace: Workspace, tested: Mapping[str, Member]) -> list[Group]:
+    """The sentences of these comparisons (by id)."""
+    members: dict[str, list[Member]] = {}
+    for claim, one in tested.items():
+        members.setdefault(claim.rpartition(".")[0], []).append(one)
     known = listed(workspace)
-    return [_group(known[name], tested) for name, tested in members.items()]
+    return [_group(known[name], of) for name, of in members.items()]
 
 
-def needed(row: dict[str, str]) -> int:
+def needed(row: Mapping[str, str]) -> int:
     """How many comparisons of a group must hold."""
     comparisons, printed, hold = (
         int(row[key]) for key in ("comparisons", "with_published_numbers", "hold_in_published_numbers")
@@ -67,13 +107,12 @@ def lines(judged: list[Group]) -> list[tuple[str, ...]]:
     return [
         (
             group.claim,
-            f"{group.quantifier}: {group.needed} of {group.comparisons}"
-            if group.needed < group.comparisons
-            else f"{group.quantifier} {group.comparisons}",
+            group.needs,
             group.verdict,
             str(group.confirmed),
             str(group.refuted),
             str(group.undecided),
+            str(group.not_run),
             str(group.untested),
             group.text,
         )
@@ -81,21 +120,31 @@ def lines(judged: list[Group]) -> list[tuple[str, ...]]:
     ]
 
 
-def _group(row: dict[str, str], verdicts: list[Verdict]) -> Group:
-    """A group's verdict from those of its comparisons: counts against the paper's word."""
-    counts = {
-        kind: sum(comparison.verdict == kind for comparison in verdicts)
-        for kind in ("confirmed", "refuted", "undecided")
-    }
+def _group(row: Mapping[str, str], tested: list[Member]) -> Group:
+    """A sentence's verdict from its comparisons."""
     comparisons, wanted = int(row["comparisons"]), needed(row)
-    out_of_reach = comparisons - counts["refuted"] < wanted
-    verdict: Outcome = (
-        "confirmed" if counts["confirmed"] >= wanted else "refuted" if out_of_reach else "undecided"
-    )
+    confirmed, refuted = zip(*(one.levels for one in tested), strict=True)
+    words = Counter(one.word for one in tested)
+    if _level(confirmed, wanted, comparisons) <= LEVEL:
+        verdict = "confirmed"
+    elif _level(refuted, comparisons - wanted + 1, comparisons) <= LEVEL:
+        verdict = "refuted"
+    elif any(words[word] for word in JUDGED):
+        verdict = "undecided"
+    else:
+        verdict = next(word for word in NONE if words[word])
+    counts = [words[word] for word in (*JUDGED, "not run")]
     return Group(
-        row["claim"], row["quantifier"], comparisons, wanted, **counts, untested=comparisons - len(verdicts),
-        verdict=verdict, text=row["text"],
+        row["claim"], row["quantifier"], comparisons, wanted, *counts,
+        untested=comparisons - sum(counts), verdict=verdict, text=row["text"],
     )  # fmt: skip
+
+
+def _level(levels: Sequence[float], least: int, comparisons: int) -> float:
+    """The smallest level at which so many of the comparisons are found together; one without has 1."""
+    if len(levels) < least:
+        return 1.0
+    return (comparisons - least + 1) * sorted(levels)[least - 1]
 
 
 @functools.cache

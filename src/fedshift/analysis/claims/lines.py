@@ -11,17 +11,22 @@ from fedshift.analysis.claims import Verdict
 from fedshift.analysis.claims.paired import Difference
 
 RULE = (
-    "Claims: differences in points between runs at the same target, seed and other axes, averaged within "
-    "each seed (the domains are fixed, not sampled), with Student's 95% interval over seeds; a seed that "
-    "lacks a run is left out. Confirmed where every interval lies on the claimed side of 0, refuted where "
-    "one lies on the other (5% over all of a claim's together), else undecided: one seed decides nothing, "
-    "and its interval is over its pairs (the other axes), which says how much domains differ and judges "
-    "nothing. Beside an undecided claim: the true difference (for ~, the distance from the margin) that "
+    "Comparisons: differences in points between runs at the same target, seed and other axes, averaged "
+    "within each seed (the domains are fixed, not sampled), with Student's 95% interval over seeds; a seed "
+    "that lacks a run is left out. Confirmed where every interval lies on the claimed side of 0, refuted "
+    "where one lies on the other (5% over all of a comparison's together), else undecided: one seed decides "
+    "nothing, and its interval is over its pairs (the other axes), which says how much domains differ and "
+    "judges nothing. Beside an undecided one: the true difference (for ~, the distance from the margin) that "
     "is detected at power 0.8 with so many seeds, and how many would detect ours (noncentral t, our "
-    "spread over seeds). Groups: confirmed where as many of their comparisons are as the paper's word needs, "
-    "refuted where so many no longer can be. On print, without a test: holds where the printed difference is "
+    "spread over seeds). On print, without a test: holds where the printed difference is "
     "on the claimed side of 0 (for ~, within the margin), else fails; within the spread: nearer to that "
     "bound than the standard deviation of a difference of two single runs, by the printed spreads."
+)
+SENTENCES = (
+    "Sentences: confirmed where as many of their comparisons are, together at 5%, as the paper's word needs, "
+    "refuted where so many are, together at 5%, that it can no longer have them (corrected for how many they "
+    "are: one refuted comparison may leave its sentence undecided). Not here: comparisons that other "
+    "experiments test, or none. Of all experiments together: fedshift scorecard."
 )
 
 
@@ -46,6 +51,7 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
             "detectable": difference.detectable,
             "needed": difference.needed,
             "verdict": word_of(verdict.verdict, _seeds(verdict)),
+            **{f"p_{word}": f"{level:.4g}" for word, level in verdict.levels._asdict().items()},
             "differs": "; ".join(verdict.differs),
             "words": _in_words(difference, verdict.verdict),
             "text": verdict.text,
@@ -99,14 +105,15 @@ def footnotes(verdicts: list[Verdict]) -> list[str]:
         for reason in verdict.differs:
             reasons.setdefault(reason, []).append(verdict.claim)
     if not reasons:
-        return [RULE] if verdicts else []
+        return [RULE, SENTENCES] if verdicts else []
     named = (
         reason if len(claims) == len(verdicts) else f"{reason} ({', '.join(claims)})"
         for reason, claims in reasons.items()
     )
     return [
         RULE,
-        f"Claims are judged here on another experiment than the paper's, whose difference is for "
+        SENTENCES,
+        f"Comparisons are judged here on another experiment than the paper's, whose difference is for "
         f"orientation: {'; '.join(named)}.",
     ]
 

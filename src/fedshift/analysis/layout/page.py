@@ -13,16 +13,17 @@ from fedshift.analysis.layout.grid import Entry, Grid, grids
 from fedshift.analysis.verdicts.judge import WORDS
 from fedshift.experiments.schema import Experiment
 
-# What a line of a table of verdicts, claims or groups holds (verdict_lines, claim_lines, claim_groups).
+# What a line of a table of verdicts, comparisons or sentences holds.
 Line = tuple[str, ...]
 GROUP: Line = (
-    "group",
-    "needs",
+    "sentence",
+    "needs of its comparisons",
     "verdict",
     "confirmed",
     "refuted",
     "undecided",
-    "not tested here",
+    "not run",
+    "not here",
     "in words",
 )
 NUMBER: Line = (
@@ -40,7 +41,7 @@ NUMBER: Line = (
 )
 VERDICT: Line = ("printed table", "numbers", *WORDS)
 CLAIM: Line = (
-    "claim",
+    "comparison",
     "says",
     "paper",
     "on print",
@@ -60,7 +61,7 @@ def html(
     numbers: list[Line],
 ) -> str:
     """All tables under their titles on one page: ours in each cell, the published value and the difference
-    below it; then the verdicts, counted and number by number, claims and groups of these.
+    below it; then the verdicts, counted and number by number, comparisons and the sentences that they are of.
     """
     return template("tables.html.j2").render(
         experiment=experiment,
@@ -126,8 +127,8 @@ def markdown(
     if verdicts:
         parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
     if claims:
-        parts += ["## Claims", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
-        parts += ["## Claims, together", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
+        parts += ["## Comparisons", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Sentences", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
