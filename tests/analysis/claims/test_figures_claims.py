@@ -180,6 +180,23 @@ def test_the_share_of_clients_that_a_row_leads(project: Project) -> None:
     assert leading(project.collect(), "accuracy").tolist() == [50, 50, 100, 50]  # equals lead together
 
 
+def test_no_row_leads_where_a_planned_one_has_not_finished(project: Project) -> None:
+    """At seed 1 fedprox, which may be the best, is still to come."""
+    project.declare(methods=dict.fromkeys(["fedavg", "local", "fedprox"]), axes={"seed": [0, 1]})
+    for method, clients in (("fedavg", (0.5, 0.7)), ("local", (0.4, 0.6)), ("fedprox", (0.6, 0.6))):
+        for seed in (0, 1):
+            finished = {1: accuracy(clients)} if (method, seed) != ("fedprox", 1) else None
+            project.add(method, finished, seed=seed)
+    shares = leading(project.collect(), "accuracy")
+    assert shares.fillna(-1).tolist() == [50, -1, 0, -1, 50, -1]
+
+
+def test_a_row_alone_leads_nobody(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
+    assert leading(project.collect(), "accuracy").isna().tolist() == [True]
+
+
 def test_confidence_when_right_and_when_wrong() -> None:
     wrong, right, confidence = np.zeros((1, 20)), np.zeros((1, 20)), np.zeros((1, 20))
     wrong[0, 4], right[0, 4], confidence[0, 4] = 3, 1, 0.92  # mean 0.23

@@ -40,16 +40,17 @@ def domains(collected: Collected) -> pd.DataFrame:
 
 def leading(collected: Collected, metric: str) -> pd.Series[float]:
     """For each planned run, by the index of `runs`: the share of its clients (percent) on which its row is
-    the best of all rows that have a value at the same place on all axes; equals lead together. NaN of a run
-    that is not finished, or stands alone.
+    the best of all rows that are planned at the same place on all axes; equals lead together. NaN at a place
+    where one of these has no value, or where there is one row alone.
     """
-    axes = collected.keys[1:]
+    keys, runs = collected.keys, collected.runs
     frame = by_client(collected, metric)
     better = get("metrics", metric).better
-    groups = frame.groupby([*axes, "client"], dropna=False)["value"]
+    groups = frame.groupby([*keys[1:], "client"], dropna=False)["value"]
     best = groups.transform("max" if better == "higher" else "min")
-    alone = frame.groupby(axes, dropna=False)["method"].transform("nunique") < 2 if axes else False
-    frame["leads"] = (100.0 * (frame["value"] == best)).where(~pd.Series(alone, frame.index))
-    shares = frame.groupby(collected.keys, dropna=False)["leads"].mean().reset_index()
-    runs = collected.runs
-    return runs[collected.keys].merge(shares, on=collected.keys, how="left").set_axis(runs.index)["leads"]
+    frame["leads"] = 100.0 * (frame["value"] == best)
+    shares = frame.groupby(keys, dropna=False)["leads"].mean().reset_index()
+    found = runs[keys].merge(shares, on=keys, how="left").set_axis(runs.index).assign(every=0)
+    place = found.groupby([*keys[1:], "every"], dropna=False)["leads"]
+    planned = place.transform("size")
+    return found["leads"].where((place.transform("count") == planned) & (planned > 1))
