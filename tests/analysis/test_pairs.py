@@ -10,7 +10,7 @@ from benchmarks import pairs
 from tests.analysis.conftest import Project, accuracy
 
 OOD = {  # on the held-out domains near and far, by seed; None: not trained
-    "hfedf": ((0.60, 0.61, 0.62), (0.50, 0.50, 0.50)),
+    "hfedf": ((0.60, 0.61, 0.64), (0.50, 0.50, 0.50)),
     "fedavg": ((0.50, 0.51, 0.52), (0.20, None, 0.20)),
 }
 
@@ -18,7 +18,7 @@ OOD = {  # on the held-out domains near and far, by seed; None: not trained
 def test_a_seed_that_lacks_a_domain_is_left_out(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """10 points on near and 30 on far are 20: the 10 of seed 1, which has near alone, are another average."""
+    """10 and 30 points are 20, 12 and 30 are 21: the 10 of seed 1, on near alone, are another average."""
     project.declare(methods=dict.fromkeys(OOD), axes={"target": ["near", "far"], "seed": [0, 1, 2]})
     for method, by_target in OOD.items():
         for target, values in zip(("near", "far"), by_target, strict=True):
@@ -29,4 +29,4 @@ def test_a_seed_that_lacks_a_domain_is_left_out(
     command = ["pairs.py", project.name, "method", "hfedf", "fedavg", "--metrics", "ood"]
     monkeypatch.setattr(sys, "argv", [*command, "--root", str(project.workspace.root)])
     pairs.main()
-    assert "|  | last | ood | 55.5 | 35.5 | +20.0 | +20.0 to +20.0 | 2 | " in capsys.readouterr().out
+    assert "|  | last | ood | 56.0 | 35.5 | +20.5 | +14.1 to +26.9 | 2 | " in capsys.readouterr().out

@@ -21,11 +21,10 @@ from scipy import stats
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.layout.page import csv, piped
+from fedshift.analysis.quantities.aggregation import lower_is_better
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_text
-from fedshift.common.registry import get
-from fedshift.experiments.quantity import quantity
 
 DRAWS = 2_000  # of the bootstrap
 COLUMNS = ["method", "rank", "iqm", "low", "high", "improvement"]
@@ -73,10 +72,9 @@ def ranking(collections: Sequence[Collected], metric: str, alpha: float = 0.05) 
         cure = "Train more (fedshift status EXPERIMENT says what is missing), or more held-out domains; "
         cure += "an experiment of a single one leaves `ranks` out of its `figures`."
         raise FedshiftError("ranking", what, cure)
-    lower = get("metrics", quantity(metric).metric).better == "lower"
     names, values = [*scores.index], np.array(scores.values.tolist(), dtype=object)
     means = np.array([[np.mean(seeds) for seeds in row] for row in values])
-    return _ranked(names, means, values, left, alpha, lower)
+    return _ranked(names, means, values, left, alpha, lower_is_better(metric))
 
 
 def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fedshift.analysis.drawing import static
+from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import COLUMNS, Axis, Panel, Panels, Row, Series, Spread
 from tests.analysis.conftest import Project, accuracy
 
@@ -117,3 +117,20 @@ def test_a_bar_beyond_the_limits_ends_there_with_an_arrow() -> None:
     assert lines["_interval"].get_xdata().tolist() == [-2.0, 1.0]
     assert lines["_beyond"].get_marker() == "<"
     assert lines["_beyond"].get_xdata()[0] == pytest.approx(-2.0)
+
+
+def test_a_value_without_an_interval_has_neither_bar_nor_arrow() -> None:
+    none = Spread([float("nan")], [float("nan")], "bar", "x")
+    panel = Panel([Series("a", "mean", [0.0], [0.0], "square", none)], Axis("x", limits=(-2, 2)), Axis("y"))
+    (axes,) = static.draw(Panels("Toy", [Row([panel])], ["a"]), "A toy").axes
+    assert "_beyond" not in {line.get_label() for line in axes.get_lines()}
+
+
+def test_a_band_ends_where_a_value_has_none() -> None:
+    """On the page: two pieces, and no area across the value between them."""
+    nan = float("nan")
+    spread = Spread([1, 1, nan, 1, 1], [2, 2, nan, 3, 3])
+    panel = Panel([Series("a", "mean", [*range(5)], [1.5] * 5, spread=spread)], Axis("x"), Axis("y"))
+    shown = interactive.draw(Panels("Toy", [Row([panel])], ["a"]))[""]
+    areas = [(trace.x, trace.y) for trace in shown.data if trace.fill]
+    assert areas == [((0, 1, 1, 0), (2, 2, 1, 1)), ((3, 4, 4, 3), (3, 3, 1, 1))]

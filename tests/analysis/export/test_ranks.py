@@ -18,6 +18,7 @@ def test_the_highest_accuracy_and_the_lowest_loss_are_best() -> None:
     means = {"a": 1.0, "b": 3.0, "c": 2.0, "d": 0.5}
     assert ranks(cells("ood", means)).tolist() == [0, 1, 2, 0]
     assert ranks(cells("loss.ood", means)).tolist() == [2, 0, 0, 1]
+    assert ranks(cells("std", means)).tolist() == [2, 0, 0, 1]  # clients that are alike
 
 
 def test_equal_means_share_a_rank() -> None:

@@ -10,6 +10,7 @@ from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.clients import Clients
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.load import load
 from fedshift.spec.resolve import params
 from tests.analysis.conftest import Project, accuracy
 
@@ -73,6 +74,14 @@ def test_a_seed_that_lacks_a_held_out_domain_is_left_out(project: Project) -> No
         project.add("fedavg", value and {1: accuracy((value, value))}, target=target, seed=seed)
     panels = Clients(Clients.Params()).panels(project.workspace, project.collect())
     assert means(panels)["fedavg", "domain0"] == pytest.approx(50)
+
+
+def test_percent_of_the_largest_loss_are_refused(project: Project) -> None:
+    """The largest is the worst: 100 would be noted as the best method."""
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    figure = Clients(params(Clients, {"metric": "loss", "scaled": True}))
+    with pytest.raises(FedshiftError, match=r"figures\.scaled: the best loss is the lowest"):
+        figure.check(load(project.workspace, project.name), {"seed": [0]}, "figures")
 
 
 def test_nothing_finished_is_an_error(project: Project) -> None:

@@ -67,6 +67,15 @@ def test_three_seeds_have_a_standard_deviation(project: Project) -> None:
     assert (values["low"], values["high"]) == (pytest.approx(12 - std), pytest.approx(12 + std))
 
 
+def test_a_domain_with_two_seeds_beside_three_has_no_line(project: Project) -> None:
+    """It was drawn from the lower to the higher, and noted as a standard deviation."""
+    panels = drawn(project, 3, without=("ditto", "near", 2))
+    values = table(panels).set_index(["label", "y"])
+    assert values.loc[[("near", "ditto")], "low"].isna().all()
+    assert values.loc[[("near", "fedbn"), ("far", "ditto")], "low"].notna().all()
+    assert panels.note.endswith("; thin line: ± one standard deviation over seeds")
+
+
 def test_a_method_that_lacks_a_domain_has_no_mean(project: Project) -> None:
     values = table(drawn(project, 1, without=("ditto", "far", 0))).set_index(["label", "y"])
     assert {*values.loc["mean"].index} == {"fedbn"}

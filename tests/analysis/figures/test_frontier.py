@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,25 @@ def drawn(project: Project, runs: dict[str, tuple[float, float]]) -> Panels:
         summary["costs"]["seconds"] = seconds
         path.write_text(json.dumps(summary))
     return Frontier(params(Frontier, {"costs": ("seconds",)})).panels(project.workspace, project.collect())
+
+
+def whole(project: Project, oods: dict[str, dict[str, list[float | None]]], **given: Any) -> Panels:
+    """Methods by the seconds of a run, 10 and 20 and so on; accuracies by held-out domain and seed."""
+    targets = [*next(iter(oods.values()))]
+    seeds = len(next(iter(oods.values()))[targets[0]])
+    project.declare(methods=dict.fromkeys(oods), axes={"target": targets, "seed": [*range(seeds)]})
+    for place, (method, by_target) in enumerate(oods.items(), 1):
+        for target, values in by_target.items():
+            for seed, ood in enumerate(values):
+                found = None if ood is None else {1: accuracy((0.5,), ood=ood)}
+                loss = 1.0 if ood is None else 3 - 2 * ood
+                run = project.add(method, found, target=target, seed=seed, loss=loss)
+                if ood is not None:
+                    summary = json.loads((run / "summary.json").read_text())
+                    summary["costs"]["seconds"] = 10.0 * place
+                    (run / "summary.json").write_text(json.dumps(summary))
+    given = {"costs": ("seconds",), **given}
+    return Frontier(params(Frontier, given)).panels(project.workspace, project.collect())
 
 
 def places(panels: Panels) -> dict[str, list[tuple[float, float]]]:
@@ -70,3 +90,32 @@ def test_methods_at_one_place_stand_side_by_side_and_are_listed_where_they_are(p
     figure = draw(panels, "Costs")
     drawn_at = {line.get_label(): [*map(float, line.get_xdata())] for line in figure.axes[0].lines}
     assert drawn_at["ditto"] == [30 + moved["ditto"]] and drawn_at["fedbn"] == [30]
+
+
+def test_of_a_loss_the_lowest_are_not_beaten(project: Project) -> None:
+    """The cheapest has the lowest loss: no other one is on the line."""
+    panels = whole(project, {"local": {"a": [0.7]}, "fedavg": {"a": [0.5]}}, metric="loss.ood")
+    assert places(panels)[FRONT] == [(10.0, 1.6)]
+
+
+def test_a_seed_that_lacks_a_domain_does_not_count(project: Project) -> None:
+    """FedAvg with the easy domain alone, 90, would stand above Local's 71."""
+    runs: dict[str, dict[str, list[float | None]]] = {
+        "local": {"photo": [0.92, 0.92], "sketch": [0.5, 0.5]},
+        "fedavg": {"photo": [0.9, 0.9], "sketch": [0.4, None]},
+        "fedprox": {"photo": [0.99, 0.99], "sketch": [None, None]},
+    }
+    found = places(whole(project, runs))
+    assert found == {FRONT: [(10.0, 71.0)], "local": [(10.0, 71.0)], "fedavg": [(20.0, 65.0)]}
+
+
+def test_bars_of_one_figure_are_of_one_kind(project: Project) -> None:
+    """Two seeds beside three have no bar among standard deviations."""
+    runs: dict[str, dict[str, list[float | None]]] = {
+        "local": {"a": [0.5, 0.6, 0.7]},
+        "fedavg": {"a": [0.5, 0.9, None]},
+    }
+    panels = whole(project, runs)
+    bars = {one.label: one.spread for one in panels.rows[0].panels[0].series}
+    assert bars["local"] and not bars["fedavg"]
+    assert "bar: ± one standard deviation over seeds" in panels.note and "two seeds" not in panels.note

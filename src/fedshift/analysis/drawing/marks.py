@@ -97,7 +97,7 @@ def _cut(axes: Axes, panel: Panel, xs: Any, ys: Any, colour: str = "") -> Any:
         return xs
     low, high = panel.x.limits
     for x, y in zip(xs, ys, strict=True):
-        if colour and not low <= x <= high:
+        if colour and (x < low or x > high):
             marker, end = ("<", low) if x < low else (">", high)
             axes.plot(end, y, marker, color=colour, markersize=4, clip_on=False, label="_beyond")
     return np.clip(xs, low, high)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
-from fedshift.analysis.drawing.panels import Panel, Panels, Series
+from fedshift.analysis.drawing.panels import Panel, Panels, Series, Spread
 
 SYMBOLS = [
     "circle", "square", "triangle-up", "triangle-down", "cross", "x", "star",
@@ -82,11 +85,10 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
     if spread is None or not any(high > low for low, high in zip(spread.low, spread.high, strict=True)):
         return []
     if spread.kind == "band":
-        edge = [_short(y) for y in (*spread.high, *reversed(spread.low))]
         fill = f"rgba{(*hex_to_rgb(colour), 0.13)}"
         return [
             go.Scatter(
-                x=[*series.places, *reversed(series.places)],
+                x=places,
                 y=edge,
                 mode="lines",
                 fill="toself",
@@ -94,6 +96,7 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
                 line={"width": 0},
                 **quiet,
             )
+            for places, edge in _areas(series, spread)
         ]
     first, last = panel.x.limits or (float("-inf"), float("inf"))
     xs: list[float | None] = []
@@ -112,3 +115,12 @@ def _around(series: Series, colour: str, panel: Panel) -> list[go.Scatter]:
     line = {"color": colour, "width": 1 if spread.kind == "thin" else 2.5}
     marker = {"color": colour, "symbol": symbols, "size": 8}
     return [go.Scatter(x=xs, y=ys, mode="lines+markers", line=line, marker=marker, **quiet)]
+
+
+def _areas(series: Series, spread: Spread) -> Iterator[tuple[list[float], list[float]]]:
+    """The outline of each piece of a band, which ends where a value has no spread."""
+    points = zip(series.places, spread.low, spread.high, strict=True)
+    for bare, piece in itertools.groupby(points, lambda point: math.isnan(point[1])):
+        if not bare:
+            places, low, high = zip(*piece, strict=True)
+            yield [*places, *places[::-1]], [*map(_short, (*high, *low[::-1]))]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedshift.common.registry import get
+from fedshift.analysis.quantities.aggregation import lower_is_better
 from fedshift.experiments.column import Column, column
-from fedshift.experiments.quantity import quantity
 
 BEST, SECOND = 1, 2
 
@@ -33,4 +32,4 @@ def _sign(of: Column) -> int:
     """1 where more is better, -1 where less is; 0 for what is neither."""
     if of.kind != "quantity" or of.relative:
         return 0
-    return -1 if get("metrics", quantity(of.name).metric).better == "lower" else 1
+    return -1 if lower_is_better(of.name) else 1

@@ -48,9 +48,12 @@ class Clients(Figure):
     Params = Params
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The metric exists."""
+        """The metric exists, and has a best to be scaled by: the largest."""
         if self.params.metric not in names("metrics"):
             raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"))
+        if self.params.scaled and get("metrics", self.params.metric).better == "lower":
+            what = f"the best {self.params.metric} is the lowest, of which percent say nothing"
+            raise FedshiftError(f"{where}.scaled", what, "Leave it out.")
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run is finished."""

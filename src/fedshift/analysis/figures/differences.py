@@ -14,7 +14,7 @@ from fedshift.analysis.drawing.panels import COLOURS, Axis, Panel, Panels, Row, 
 from fedshift.analysis.figures._marks import aside, by_further_axes, in_words, with_seed
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.quantities.aggregation import in_percent
-from fedshift.analysis.quantities.seeds import over_seeds
+from fedshift.analysis.quantities.seeds import ENOUGH, Kind, over_seeds
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
@@ -24,6 +24,10 @@ from fedshift.storage.workspace import Workspace
 
 LINE, BLANK, WIDTH = 0.21, 0.7, 3.6  # inches: a method, around all, a panel
 LANES = 0.8  # of what `aside` gives, for the domains of a method
+THIN: dict[Kind, str] = {
+    "std": "± one standard deviation over seeds",
+    "range": "the lower to the higher of two seeds",
+}
 MEAN, GREY = "mean", "#8b949e"
 
 
@@ -40,9 +44,9 @@ class Params:
 class Differences(Figure):
     """A line per method, the largest mean on top; a panel per value of the axes beyond target and seed.
 
-    A dot is the mean over seeds of the difference on one held-out domain, paired by seed; its thin line goes
-    from the lower to the higher of two seeds, of three and more one standard deviation to each side. A grey
-    bar from 0 is the mean over domains, where none of them is missing.
+    A dot is the mean over seeds of the difference on one held-out domain, paired by seed; its thin line is
+    one standard deviation to each side where it has three seeds; where none has, it goes from the lower to
+    the higher of two. A grey bar from 0 is the mean over domains, where none of them is missing.
     """
 
     name = "differences"
@@ -73,15 +77,16 @@ class Differences(Figure):
         unit = " (points)" if in_percent(self.params.metric) else ""
         axis_x = Axis(f"{words}\nminus that of {self.params.to}{unit}")
         panels, colours = [], {MEAN: GREY}
+        seeds = frame.groupby([*{*collected.keys} - {"seed"}])["seed"].size().max()
+        kind: Kind = "std" if seeds >= ENOUGH else "range"
         for title, part in by_further_axes(collected, frame):
             here = [name for name in domains if (part["target"] == name).any()]
             colours |= {str(name): colour for name, colour in zip(here, cycle(COLOURS[:-1]), strict=False)}
-            series = [*_series(part, methods, here, collected.protocol.ddof)]
+            series = [*_series(part, methods, here, collected.protocol.ddof, kind)]
             panels.append(Panel(series, axis_x, axis_y, title, rules=[("x", 0.0)]))
-        seeds = frame["seed"].nunique()
         note = "grey: mean over held-out domains"
-        note += "; thin line: the lower to the higher of two seeds" * (seeds == 2)
-        note += "; thin line: ± one standard deviation over seeds" * (seeds > 2)
+        if any(one.spread and one.spread.kind == "thin" for panel in panels for one in panel.series):
+            note += f"; thin line: {THIN[kind]}"
         size = (WIDTH, BLANK + LINE * len(methods))
         labels = [*map(str, domains), MEAN]
         title = f"Differences from {self.params.to}"
@@ -99,11 +104,11 @@ class Differences(Figure):
 
 
 def _series(
-    frame: pd.DataFrame, methods: Sequence[str], domains: Sequence[Any], ddof: int
+    frame: pd.DataFrame, methods: Sequence[str], domains: Sequence[Any], ddof: int, kind: Kind
 ) -> Iterator[Series]:
     """The marks of a panel: the mean over domains, and on it those of each, beside each other.
 
-    frame: a row per run with `value`, the difference.
+    frame: a row per run with `value`, the difference; kind: of the thin lines, all of which are alike.
     """
     places = {name: float(place) for place, name in enumerate(methods)}
     frame = frame.assign(place=frame["method"].map(places))
@@ -116,6 +121,6 @@ def _series(
         if line is None:
             continue
         beside = LANES * aside(index, len(domains))
-        spread = Spread([*line.low], [*line.high], "thin", "x") if line.kind != "alone" else None
+        spread = Spread([*line.low], [*line.high], "thin", "x") if line.kind == kind else None
         at = [float(place) + beside for place in line.mean.index]
         yield Series(str(domain), MEAN, [*line.mean], at, "dot", spread)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,11 @@ from fedshift.analysis.costs import cost, sent
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures._marks import axis_label, note, with_seed
 from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.quantities.aggregation import lower_is_better
+from fedshift.analysis.quantities.seeds import Mean, over_seeds
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import COSTS
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
@@ -49,8 +53,10 @@ class Params:
 
 
 class Frontier(Figure):
-    """A dot per method: means over all axes; a bar of one standard deviation of its seeds from three on, from
-    the lower to the higher of two.
+    """A dot per method: the mean over its seeds that have all their runs, of each over all further axes.
+
+    A bar is one standard deviation to each side where there are three seeds; where no method has three, it
+    goes from the lower to the higher of two.
     """
 
     name = "frontier"
@@ -64,38 +70,39 @@ class Frontier(Figure):
                 raise unknown(f"{where}.costs", "cost", name, (SENT, *COSTS))
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
-        """Raises FedshiftError where no finished run has the metric."""
+        """Raises FedshiftError where no seed has the metric in all its runs."""
         metric, runs = self.params.metric, collected.runs
         chosen = selected(collected, quantities=[metric])[[*collected.keys, metric]]
         frame = runs[collected.keys].merge(chosen, on=collected.keys, how="left").set_axis(runs.index)
         for name in self.params.costs:
             frame[name] = sent(runs, "up") + sent(runs, "down") if name == SENT else cost(runs, name)
-        frame = frame[runs["state"] == "finished"].dropna(subset=[metric])
-        if frame.empty:
-            what = f"no finished run has a value of {metric}"
+        if "target" in frame:  # a mean over held-out domains is of these alone
+            several = frame.groupby("method")["target"].transform("nunique") > 1
+            frame = frame[~several | (frame["target"] != NONE)]
+        groups = with_seed(frame).groupby(["method", "seed"])[[metric, *self.params.costs]]
+        seeds = groups.agg(lambda values: values.mean(skipna=False)).dropna(subset=[metric])
+        over = over_seeds(seeds.reset_index(), "method", metric, collected.protocol.ddof)
+        if over is None:
+            what = f"holds no seed with a value of {metric} in all its runs"
             raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        frame = with_seed(frame)
+        means = seeds.groupby("method").mean().reindex(collected.experiment.rows)
         y = Axis(axis_label(metric))
         panels = [
-            Panel(
-                [*_series(frame.dropna(subset=[name]), name, metric, collected)],
-                Axis(UNITS[name], limits=_from_zero(frame.groupby("method")[name].mean().max())),
-                y,
-            )
+            Panel([*_series(part, over, metric)], Axis(UNITS[name], limits=_from_zero(part[name].max())), y)
             for name in self.params.costs
-            if frame[name].nunique() > 1
+            if (part := means[[name, metric]].dropna())[name].round(9).nunique() > 1
         ]
         if not panels:
             what = f"its finished runs do not differ in {', '.join(self.params.costs)}"
             raise FedshiftError(collected.path, what, "Name another cost.")
         labels = [*collected.experiment.rows, FRONT]
-        seeds = frame["seed"].nunique()
+        barred = any(one.spread for panel in panels for one in panel.series)
         about = {
             note(
                 [], {axis: collected.order[axis] for axis in collected.keys if axis not in ("method", "seed")}
             ): True,
-            "bar: from the lower to the higher of two seeds": seeds == 2,
-            "bar: ± one standard deviation over seeds, of two from the lower to the higher": seeds > 2,
+            "bar: from the lower to the higher of two seeds": barred and over.kind == "range",
+            "bar: ± one standard deviation over seeds": barred and over.kind == "std",
             "methods at one place stand side by side": any(
                 one.shift for panel in panels for one in panel.series
             ),
@@ -109,24 +116,23 @@ class Frontier(Figure):
         )
 
 
-def _series(frame: pd.DataFrame, cost: str, metric: str, collected: Collected) -> Iterator[Series]:
-    """Front first, so that dots lie on it."""
-    seeds = frame.groupby(["method", "seed"])[[cost, metric]].mean()
-    means = seeds.groupby("method").mean()
-    front = means.sort_values([cost, metric], ascending=[True, False])
-    front = front[front[metric] > front[metric].cummax().shift(fill_value=float("-inf"))]
+def _series(means: pd.DataFrame, over: Mean, metric: str) -> Iterator[Series]:
+    """Front first, so that dots lie on it.
+
+    means: cost and metric of each method, in the order of dots; over: the metric over seeds, by method.
+    """
+    cost = means.columns[0]
+    worth = -means[metric] if lower_is_better(metric) else means[metric]
+    front = means.assign(worth=worth).sort_values([cost, "worth"], ascending=[True, False])
+    front = front[front["worth"] > front["worth"].cummax().shift(fill_value=float("-inf"))][[cost, metric]]
     yield Series(FRONT, "front", [*front[cost]], [*front[metric]], "line")
     dots = []
-    methods = [method for method in collected.experiment.rows if method in means.index]
-    ends = {*map(tuple, front.to_numpy())}  # who lies there is not moved aside
-    for method in sorted(methods, key=lambda method: tuple(means.loc[method]) not in ends):
+    corners = {*map(tuple, front.to_numpy())}  # who lies there is not moved aside
+    for method in sorted(means.index, key=lambda method: tuple(means.loc[method]) not in corners):
         x, y = map(float, means.loc[method])
-        own = seeds.loc[method][metric]
-        spread = None
-        if len(own) > 1:
-            half = float(own.std(ddof=collected.protocol.ddof))
-            low, high = (own.min(), own.max()) if len(own) == 2 else (y - half, y + half)
-            spread = Spread([float(low)], [float(high)], "bar")
+        low, high = float(over.low[method]), float(over.high[method])
+        alone = over.kind == "alone" or math.isnan(low)
+        spread = None if alone else Spread([low], [high], "bar")
         dots.append(Series(method, "mean", [x], [y], "dot", spread))
     yield from _side_by_side(dots)
 

@@ -40,6 +40,12 @@ def in_percent(text: str) -> bool:
     return bool(get("metrics", quantity(text).metric).percent)
 
 
+def lower_is_better(text: str) -> bool:
+    """Whether less of a quantity is better: where it is of its metric, and of a deviation over clients."""
+    metric, aggregation = quantity(text)
+    return aggregation == "std" or get("metrics", metric).better == "lower"
+
+
 def own(values: Values) -> Values:
     """Those on the clients' own samples: on the test split, or on validation where there is none."""
     return values[values["split"] == values[OWN_SPLIT]]

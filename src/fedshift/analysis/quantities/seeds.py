@@ -14,7 +14,8 @@ ENOUGH = 3  # seeds from which a standard deviation is drawn
 @dataclass(frozen=True)
 class Mean:
     """A mean over seeds by position on the x axis, and the ends around it: of one standard deviation (`std`),
-    or the lower and the higher of two seeds (`range`), or of one seed itself (`alone`).
+    or the lower and the higher of two seeds (`range`), or of one seed itself (`alone`); NaN where fewer seeds
+    have a value than the kind needs.
     """
 
     mean: pd.Series[float]
@@ -35,7 +36,8 @@ def over_seeds(values: pd.DataFrame, by: str, metric: str, ddof: int) -> Mean | 
         return None
     seeds = groups.count().reindex(mean.index)
     if seeds.max() < ENOUGH:
+        kind: Kind = "range" if seeds.max() > 1 else "alone"
         low, high = (side.reindex(mean.index) for side in (groups.min(), groups.max()))
-        return Mean(mean, low, high, "range" if seeds.max() > 1 else "alone")
-    spread = groups.std(ddof=ddof).reindex(mean.index).where(seeds >= ENOUGH, 0)
+        return Mean(mean, low.where(seeds == seeds.max()), high.where(seeds == seeds.max()), kind)
+    spread = groups.std(ddof=ddof).reindex(mean.index).where(seeds >= ENOUGH)
     return Mean(mean, mean - spread, mean + spread, "std")
