@@ -15,6 +15,7 @@ from play import FIRST, LAST, Pair, Played, play
 from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, round_line
 
+from fedshift.build import averaging
 from fedshift.common.registry import get, own, title
 from fedshift.experiments.load import read
 from fedshift.experiments.space import Space
@@ -40,6 +41,8 @@ def methods() -> str:
             f"rounds {FIRST} to {LAST} of a small federation: three clients, `digits_cnn` at two classes, every method with its defaults.\n",
             "- Presets: a run has the defaults, then what its protocol sets for the method, on every data set and on its own, then what the preset",
             "  sets that its entry names. The file's comments tell where values are from.",
+            "- Average: how the server weighs clients: by training images (size) or alike (uniform), as `federation.weights` says, here size, unless",
+            "  the method says otherwise; or by a rule of the method's own (own).",
             "- Bytes: of one client in one round, each way; what travels in earlier rounds alone is told apart (`once`). FedAvg's are the whole",
             f"  model; a state dict has {whole:,}.",
             "- Passes in steps, forward / backward: through a client's networks in its local steps, for each training image and epoch, where",
@@ -51,8 +54,8 @@ def methods() -> str:
             "  some three times that (`fedshift.planning.costs`).",
             *_of_times(rounds),
             "",
-            "| method | paper | bytes up | bytes down | passes in steps | outside steps | state | round / FedAvg |",
-            "|---|---|---:|---:|---:|---|---:|---:|",
+            "| method | paper | average | bytes up | bytes down | passes in steps | outside steps | state | round / FedAvg |",
+            "|---|---|---|---:|---:|---:|---|---:|---:|",
             *(_row(name, record, rounds) for name, record in played.items()),
             "",
             *(_section(name, record, rounds) for name, record in played.items()),
@@ -75,7 +78,15 @@ def _row(name: str, played: Played, rounds: dict[str, Round]) -> str:
     outside = ", ".join(f"{split} {_pair(pair)}" for split, pair in played.outside.items())
     factor = f"{rounds[name].factor:.2f}" if name in rounds else "not measured"
     words = title("methods", name).rstrip(".").replace("|", "\\|")
-    return f"| [{name}](#{name}) | {words} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
+    return f"| [{name}](#{name}) | {words} | {_average(played)} | {up} | {down} | {_pair(played.steps)} | {outside} | {_state(played)} | {factor} |"
+
+
+def _average(played: Played) -> str:
+    """How the method weighs clients where `federation.weights` is "size", as the protocol may say."""
+    federation = played.federation
+    if federation.method.clients == "pooled" or not any(played.bytes["up"]):
+        return "–"  # there is none
+    return averaging(federation.spec.method.name, {}, federation.spec.federation.weights)
 
 
 def _state(played: Played) -> str:

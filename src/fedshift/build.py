@@ -40,6 +40,15 @@ def pools(name: str, given: dict[str, Any]) -> bool:
     return bool(kind(params(kind, given)).clients == "pooled")
 
 
+def averaging(name: str, given: dict[str, Any], protocol: str) -> str:
+    """How the method of that name, with these parameters, weighs clients: size or uniform, as the protocol says
+    or it says itself, or own.
+    """
+    kind = get("methods", name)
+    method: Method = kind(params(kind, given))
+    return "own" if method.weighs else method.weights or protocol
+
+
 def model_of(spec: RunSpec, classes: int) -> Model:
     """The run's network for `classes` classes, before its method changes it, on torch's default device.
 

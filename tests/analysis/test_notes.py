@@ -25,6 +25,7 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
         )
     text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
     assert "- Ours, not a paper's" in text  # the protocol's own note
+    assert "Clients weighed in the average: by training images." in text
     assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
     assert (
         "Evaluated: global model after aggregation (fedavg); personal model after local training (fedbn)."
@@ -33,6 +34,18 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
     assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
     assert "runs of fedbn" not in text
+
+
+def test_how_clients_are_weighed_is_told_by_method(project: Project) -> None:
+    uniform = {"method": {"name": "fedavg"}, "federation": {"weights": "uniform"}}
+    rows = {"fedavg": None, "uniform": uniform, "scaffold": None, "fdse": None}
+    project.declare(methods=rows, axes={"seed": [0]}, tables={"t": {}})
+    collected = project.add_all({1: accuracy((0.5, 0.5))})
+    (line,) = (line for line in notes(collected) if line.startswith("Clients weighed"))
+    assert line == (
+        "Clients weighed in the average: by training images (fedavg); each alike, whatever its images "
+        "(uniform, scaffold); by a rule of the method's own (fdse)."
+    )
 
 
 def test_runs_of_other_code_are_named_and_counted(project: Project) -> None:

@@ -11,7 +11,8 @@ from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN
 from fedshift.analysis.collection.records import whole_runs
-from fedshift.common.registry import get, title
+from fedshift.build import averaging
+from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import recorded
 from fedshift.experiments.quantity import DEFAULT, quantity
 
@@ -47,6 +48,11 @@ COLUMNS = {
     "(reference/architectures.yaml).",
 }
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
+AVERAGES = {
+    "size": "by training images",
+    "uniform": "each alike, whatever its images",
+    "own": "by a rule of the method's own",
+}
 BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
 
 
@@ -81,6 +87,7 @@ def _measured(collected: Collected) -> list[str]:
     whole, runs = runs, runs[runs["adaptation"].isna()]
     evaluated = runs["evaluates"] + " model " + runs["stage"].map(STAGES)
     lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
+    lines += _weighed(runs)
     lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
     lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
     lines += _adapted(whole, collected)
@@ -108,17 +115,33 @@ def _measured(collected: Collected) -> list[str]:
     return lines
 
 
+def _weighed(runs: pd.DataFrame) -> Iterator[str]:
+    """How clients were weighed in the average, of the methods that average and are installed."""
+    sends = (runs["bytes_up"] > 0) & ~runs["pooled"].eq(True)
+    known = runs["spec"].map(_averaging).where(sends).dropna()
+    if len(known):
+        yield f"Clients weighed in the average: {_by_method(runs.loc[known.index], known.map(AVERAGES))}."
+
+
+def _averaging(spec: str) -> str | None:
+    """One of AVERAGES, by a run's resolved specification (JSON); None where its method is not installed."""
+    declared = json.loads(spec)
+    method, protocol = declared["method"], declared["federation"]["weights"]
+    known = method["name"] in names("methods")
+    return averaging(method["name"], method["params"], protocol) if known else None
+
+
 def _computed(collected: Collected) -> Iterator[str]:
     """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
     listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
     yield from (text for start, text in COLUMNS.items() if any(start in metric for metric in listed))
     quantities = dict.fromkeys(quantity(metric) for metric in recorded(listed))
-    names = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
-    if names:
-        yield " ".join(title("metrics", name) for name in names)
+    asked = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
+    if asked:
+        yield " ".join(title("metrics", name) for name in asked)
     aggregations = {aggregation for _, aggregation in quantities}
     yield from (text for name, text in AGGREGATED.items() if name in aggregations)
-    computed = [name for name in names if not get("metrics", name).recorded]
+    computed = [name for name in asked if not get("metrics", name).recorded]
     if computed:
         finished = collected.runs[
             (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()

@@ -36,6 +36,7 @@ class Method:
     diagnostics: small tensors that a client or the server may `record` in a round.
     clients: "pooled" trains one client on everybody's data.
     weights: overrides the protocol's weights of the average.
+    weighs: `aggregate` weighs clients by a rule of the method's own, whatever the protocol says.
     optimizer_state: overrides whether clients keep their optimiser's memory between rounds.
     evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client
         slot that holds the client's own model.
@@ -58,6 +59,7 @@ class Method:
     diagnostics: tuple[Diagnostic, ...] = ()
     clients: Literal["partition", "pooled"] = "partition"
     weights: Literal["size", "uniform"] | None = None
+    weighs: ClassVar[bool] = False
     optimizer_state: Literal["reset", "persist"] | None = None
     evaluates: str = "model"
     clip_first: bool = False

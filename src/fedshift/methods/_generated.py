@@ -42,6 +42,7 @@ class Generated(Method):
     """
 
     generates = True
+    weighs = True
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)

@@ -93,6 +93,7 @@ class FDSE(Method):
 
     name = "fdse"
     version = 2
+    weighs = True
     Params = Params
     diagnostics = (
         Diagnostic("task_gradient", "norm of the task's gradient at the client's first step"),

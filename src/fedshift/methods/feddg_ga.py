@@ -71,6 +71,7 @@ class FedDGGA(Method):
     """FedAvg with weights of its own; they start equal."""
 
     name = "feddg_ga"
+    weighs = True
     Params = Params
     slots = (
         Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N, dtype=L.dtype)),

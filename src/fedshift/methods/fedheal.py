@@ -91,6 +91,7 @@ class FedHEAL(Method):
 
     name = "fedheal"
     version = 2
+    weighs = True
     Params = Params
     slots = (
         Slot("H", lambda L, N: (N, L.size), "server"),

@@ -135,6 +135,7 @@ class FedRD(Method):
 
     name = "fedrd"
     version = 2
+    weighs = True
     Params = Params
     messages = (Message("gap"), Message("size"))
     diagnostics = (

@@ -95,6 +95,18 @@ class ServerRuleContract(Contract):
         row, _ = again(federation, record, list(range(len(record.rows))))
         assert row[shared].tolist() == pytest.approx(record.rows[0, shared].tolist(), rel=1e-4, abs=1e-5)
 
+    def test_the_weights_it_is_given_count_unless_it_weighs_clients_itself(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first round's aggregation with other weights, against what the method declares (`weighs`)."""
+        federation = rule(name, rounds=1)
+        record = captured(federation, monkeypatch)[0]
+        rows = []
+        for weights in ([0.2, 0.3, 0.5], [0.5, 0.4, 0.1]):
+            record.p = torch.tensor(weights).to(record.p)
+            rows.append(again(federation, record, [0, 1, 2])[0])
+        assert torch.equal(*rows) == federation.method.weighs
+
     def test_one_client_alone_gets_its_own_model_back(
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
