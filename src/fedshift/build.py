@@ -41,8 +41,8 @@ def pools(name: str, given: dict[str, Any]) -> bool:
 
 
 def averaging(name: str, given: dict[str, Any], protocol: str) -> str:
-    """How the method of that name, with these parameters, weighs clients: size or uniform, as the protocol says
-    or it says itself, or own.
+    """How the method of that name, with these parameters, weighs clients: size or uniform, as the protocol
+    or it itself says, or own.
     """
     kind = get("methods", name)
     method: Method = kind(params(kind, given))
