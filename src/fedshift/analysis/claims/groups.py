@@ -51,6 +51,8 @@ class Group:
     """
 
     claim: str
+    paper: str
+    items: str
     quantifier: str
     comparisons: int
     needed: int
@@ -135,8 +137,8 @@ def _group(row: Mapping[str, str], tested: list[Member]) -> Group:
         verdict = next(word for word in NONE if words[word])
     counts = [words[word] for word in (*JUDGED, "not run")]
     return Group(
-        row["claim"], row["quantifier"], comparisons, wanted, *counts,
-        untested=comparisons - sum(counts), verdict=verdict, text=row["text"],
+        row["claim"], row["paper"], row["items"], row["quantifier"], comparisons, wanted,
+        counts[0], counts[1], counts[2], counts[3], comparisons - sum(counts), verdict, row["text"],
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""Findings: what the runs that there are say of printed numbers and of claims, a line each, from
-verdicts.csv and claims.csv.
+"""Findings: what the runs that there are say of printed numbers, of comparisons and of sentences, a line
+each, from verdicts.csv and claims.csv.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedshift.analysis.claims.groups import Group
 from fedshift.analysis.claims.lines import compared
 from fedshift.analysis.verdicts.judge import WORDS
 
@@ -20,7 +21,7 @@ EXACT = "exact"  # the rule of what no seed changes
 @dataclass(frozen=True)
 class Finding:
     """paper, item: what it is of; claim: its id, "" of a table's numbers; what: is compared; word: the
-    verdict; text: in numbers; experiment: whose table says so.
+    verdict; text: in numbers; experiment: whose table says so, "" of a sentence, of which several may.
     """
 
     paper: str
@@ -85,7 +86,7 @@ def _table(experiment: str, of: tuple[str, str], rows: Sequence[Row]) -> Finding
 def of_claims(
     rows: Mapping[str, Sequence[Row]], words: Mapping[str, str], items: Mapping[str, tuple[str, str]]
 ) -> list[Finding]:
-    """One for each claim that has runs, on the experiment that judges it. rows: its lines of claims.csv;
+    """One for each comparison that has runs, on the experiment that judges it. rows: its lines of claims.csv;
     words: its verdict; items: its paper and item.
     """
     findings = []
@@ -96,4 +97,19 @@ def of_claims(
             printed = f"printed {float(own[0]['printed']):+.1f}; " if own[0]["printed"] else ""
             text_of, experiment = own[0]["said"], own[0]["experiment"]
             findings.append(Finding(*items[claim], claim, text_of, words[claim], printed + text, experiment))
+    return findings
+
+
+def of_sentences(groups: Sequence[Group]) -> list[Finding]:
+    """One for each sentence of several comparisons of which one is judged."""
+    findings = []
+    for group in groups:
+        judged = {"confirmed": group.confirmed, "refuted": group.refuted, "undecided": group.undecided}
+        others = {"not run": group.not_run, "not comparable or not tested": group.untested}
+        if group.comparisons > 1 and any(judged.values()):
+            counts = ", ".join(f"{count} {word}" for word, count in {**judged, **others}.items() if count)
+            text = f"{counts}; {group.text}"
+            findings.append(
+                Finding(group.paper, group.items, group.claim, group.needs, group.verdict, text, "")
+            )
     return findings
