@@ -24,7 +24,7 @@ from fedshift.storage.workspace import Workspace
 ROOT = Path(__file__).parents[2]
 HEAD = """# Claims
 
-Made by `make docs`: every comparison of `reference/claims.csv`, 438 in 126 groups. Most are derived from its columns: each side is a printed
+Made by `make docs`: every comparison of `reference/claims.csv`, 438 in 126 sentences (`reference/claims_groups.csv`). Most are derived from its columns: each side is a printed
 number, and each printed number has one cell ([coverage.md](coverage.md)), which may be of another experiment than the other side's. The others
 are declared in an experiment's `claims` (docs/add-an-experiment.md). Declared, not trained: no number here was measured. What has come of them
 stands in [results.md](results.md), how they are judged in `fedshift.analysis.claims`.
@@ -46,8 +46,8 @@ tenth.
 AGAINST = """## What the papers' own numbers speak against
 
 Each row is one comparison, read strictly; many come from sentences that say most or almost all, which need not hold everywhere: the next table
-counts by group. A loss counts against "gain only marginally" (SF-C05), too. "Almost all" is taken to mean as many as hold on print, where all
-comparisons are printed, so that such a group holds by definition.
+counts by sentence. A loss counts against "gain only marginally" (SF-C05), too. "Almost all" is taken to mean as many as hold on print, where all
+comparisons are printed, so that such a sentence holds by definition.
 
 """
 WITHOUT = """## Without a place
@@ -55,7 +55,7 @@ WITHOUT = """## Without a place
 """
 BEYOND = """## Beyond the accuracies of a table
 
-{count} claims are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
+{count} comparisons are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
 experiment named here, {played} in its miniature, too, two rounds on digits, counted where [miniatures.md](miniatures.md) has verdicts on claims of the
 experiment.
 
@@ -123,13 +123,13 @@ def claims() -> str:
         HEAD
         + by_kind
         + WITHOUT
-        + _table(("paper", "claims", "why", "which"), without)
+        + _table(("paper", "comparisons", "why", "which"), without)
         + NARROWER
         + _beyond(joined)
         + PRINT
         + on_print
         + AGAINST
-        + _table(("claim", "data set", "says", "printed difference", "on print", "in words"), against)
+        + _table(("comparison", "data set", "says", "printed difference", "on print", "in words"), against)
         + _by_group(joined, {claim.rpartition(".")[0] for claim, *_ in against})
     ).rstrip("\n") + "\n"
 
@@ -147,7 +147,7 @@ def _by_group(joined: list[Joined], against: set[str]) -> str:
         word = "holds" if hold >= least else "fails" if out_of_reach else "not all printed"
         numbers = map(str, (len(printed), hold, least))
         rows.append((name, group["quantifier"], *numbers, word))
-    heads = ("group", "quantifier", "comparisons printed", "hold on print", "needed", "the group on print")
+    heads = ("sentence", "quantifier", "comparisons printed", "hold on print", "needed", "the sentence on print")
     return _table(heads, rows)
 
 
@@ -165,7 +165,7 @@ def _beyond(joined: list[Joined]) -> str:
         seen += judged
         names = ", ".join(dict.fromkeys(one.claim.rpartition(".")[0] for one in members))
         rows.append((words, str(len(members)), names, ", ".join(sorted({*homes})), str(judged)))
-    heads = ("about", "claims", "groups", "judged in", "miniature judges")
+    heads = ("about", "comparisons", "sentences", "judged in", "miniature judges")
     return BEYOND.format(count=sum(map(len, groups.values())), played=seen) + _table(heads, rows)
 
 
@@ -207,7 +207,7 @@ def _counted(joined: list[Joined], words: Iterable[str], of: Callable[[Joined], 
     for paper in (*papers, "all"):
         counts = Counter(of(one) for one in joined if paper in (one.paper, "all"))
         rows.append((paper, str(counts.total()), *(str(counts[word]) for word in words)))
-    return _table(("paper", "claims", *words), rows)
+    return _table(("paper", "comparisons", *words), rows)
 
 
 def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

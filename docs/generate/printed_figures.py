@@ -65,7 +65,7 @@ Made by `{commit}` on {machine} (`make gallery`, some minutes).
 
 Every printed figure of results has a file; illustrations, below, have none. Its `notes` have the paper's caption in our words and what is guessed. None of
 these figures prints numbers, so no point of them stands beside ours; where a table prints the same quantity, its number is drawn (dashed or a
-diamond, in all kinds). *Claims*: groups of `reference/claims.csv` that are about the figure; where each is judged: [claims.md](claims.md). A file
+diamond, in all kinds). *Sentences*: those of `reference/claims_groups.csv` that are about the figure; where each is judged: [claims.md](claims.md). A file
 that is named and not linked is not there yet.
 
 {printed}
@@ -110,7 +110,7 @@ def figures() -> str:
         kinds=_table(["kind", "shows", "parameters"], kinds),
         pictures="\n".join(pictures),
         **made,
-        printed=_table(["paper", "figure", "file", "kinds", "claims"], rows),
+        printed=_table(["paper", "figure", "file", "kinds", "sentences"], rows),
         illustrations=_table(
             ["paper", "figure", "shows"],
             [

@@ -20,10 +20,10 @@ FILES = {
 HEAD = """# Results
 
 Made by `make docs` from the tables that are kept in `docs/results` (`python docs/generate --keep EXPERIMENT`): what has come of every printed
-number and every claim. Of your own tables `fedshift scorecard` writes the same page to `results/scorecard.html`. What the verdicts mean and how
-often they are wrong: [verdicts.md](verdicts.md); why a number has no cell: [coverage.md](coverage.md). *source*: the commit and the machine that
-made a table. *runs*: the archived runs in it, each with machine, hours and size. *not tested*: a claim that no experiment tests yet, and why:
-[claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) and searched settings (hFedF 10) are compared as they are declared, with no run; hFedF's
+number, of every comparison that the papers claim, and of every sentence that claims one comparison or many. Of your own tables `fedshift scorecard`
+writes the same page to `results/scorecard.html`. What the verdicts mean and how often they are wrong: [verdicts.md](verdicts.md); why a number has no
+cell: [coverage.md](coverage.md). *source*: the commit and the machine that made a table. *runs*: the archived runs in it, each with machine, hours and
+size. *not tested*: no experiment tests it yet, and why: [claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) and searched settings (hFedF 10) are compared as they are declared, with no run; hFedF's
 settings are inside because they were taken from its table.
 
 """
@@ -54,7 +54,7 @@ def page() -> str:
 
 
 def counted(text: str) -> str:
-    """A page's text with what has come of all numbers and claims between `<!-- counts -->` and `<!-- end -->`."""
+    """A page's text with what has come of all numbers, comparisons and sentences between `<!-- counts -->` and `<!-- end -->`."""
     return COUNTS.sub(lambda block: f"{block[1]}{_kept().opening}\n{block[2]}", text)
 
 
