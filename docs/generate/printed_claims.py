@@ -147,7 +147,14 @@ def _by_group(joined: list[Joined], against: set[str]) -> str:
         word = "holds" if hold >= least else "fails" if out_of_reach else "not all printed"
         numbers = map(str, (len(printed), hold, least))
         rows.append((name, group["quantifier"], *numbers, word))
-    heads = ("sentence", "quantifier", "comparisons printed", "hold on print", "needed", "the sentence on print")
+    heads = (
+        "sentence",
+        "quantifier",
+        "comparisons printed",
+        "hold on print",
+        "needed",
+        "the sentence on print",
+    )
     return _table(heads, rows)
 
 
