@@ -1,4 +1,4 @@
-"""`fedshift scorecard`: every printed number and claim, counted by verdict."""
+"""`fedshift scorecard`: every printed number, comparison and sentence, counted by verdict."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fedshift.storage.workspace import Workspace
 @click.pass_obj
 def command(workspace: Workspace, written_alone: bool) -> None:
     """Write results/scorecard.html and .md: by paper and table how many printed numbers are inside, outside,
-    undecided, not run, not comparable, and the verdicts on claims. It reads the tables that were written;
-    of experiments that lack theirs, those are made first which need no run or have archived ones
+    undecided, not run, not comparable, and the verdicts on comparisons that the papers claim and on their
+    sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs, those are made first which need no run or have archived ones
     (docs/archive.md).
     """
     from fedshift.analysis import tables

@@ -147,7 +147,7 @@ class Workspace:
 
     @property
     def scorecard(self) -> Path:
-        """The page that counts printed numbers and claims by verdict."""
+        """The page that counts printed numbers, comparisons and sentences by verdict."""
         return self.results / "scorecard.html"
 
     def report(self, name: str) -> Path:
