@@ -134,3 +134,10 @@ def test_a_band_ends_where_a_value_has_none() -> None:
     shown = interactive.draw(Panels("Toy", [Row([panel])], ["a"]))[""]
     areas = [(trace.x, trace.y) for trace in shown.data if trace.fill]
     assert areas == [((0, 1, 1, 0), (2, 2, 1, 1)), ((3, 4, 4, 3), (3, 3, 1, 1))]
+
+
+def test_a_figure_has_its_own_title_beside_the_experiments() -> None:
+    """Embeddings stood under "weights over rounds", the experiment's title."""
+    panel = Panel([Series("a", "mean", [0, 1], [1, 2])], Axis("x"), Axis("y"))
+    figure = static.draw(Panels("Client embeddings", [Row([panel])], ["a"]), "Weights")
+    assert " ".join(figure.get_suptitle().split()) == "Client embeddings. Weights"

@@ -35,7 +35,8 @@ def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> No
                 value = base + sign * points / 100
                 project.add(method, {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
     collected = project.collect()
-    (panel,) = drawn(project, collected).axes
+    figure = drawn(project, collected)
+    (panel,) = figure.axes
     assert [label.get_text() for label in panel.get_yticklabels()] == [
         "HF-C04.1: hfedf > fedavg, ood",
         "HF-C05.1: hfedf > fedprox, id",
@@ -45,6 +46,7 @@ def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> No
     assert marks["s", 0].tolist() == pytest.approx([3]) and marks["s", 1].tolist() == pytest.approx([-3])
     assert marks["o", 0].tolist() == pytest.approx([3, 3, 3, 3])
     assert marks["D", 0].tolist() == pytest.approx([54.6 - 51.3])
+    assert "rings: its parts by held-out domain" in " ".join(figure.get_supxlabel().split())
     half = 4.302653 / 3**0.5  # t of 2 degrees of freedom, standard deviation 1
     bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
     assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])

@@ -92,7 +92,7 @@ def test_published_values_of_the_same_experiment_are_dashed(
     [
         ([0, 1, 2], 60.0, 70.0, "(band: ± one standard deviation over seeds)"),
         ([0, 1], None, None, "(thin lines: single seeds)"),
-        ([0], None, None, ""),
+        ([0], None, None, "(one seed)"),
     ],
 )
 def test_few_seeds_have_no_standard_deviation(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
+from fedshift.analysis.figures._recorded import points
 from fedshift.analysis.figures.weights import LEAST, Weights
 from fedshift.common.errors import FedshiftError
 from fedshift.spec.resolve import params
@@ -43,6 +45,29 @@ def test_over_rounds(project: Project) -> None:
 
 def test_after_the_last_round(project: Project) -> None:
     assert means(drawn(project, OF, "end"), "", "domain1") == [("a", 50), ("b", 50)]
+
+
+def test_many_rounds_are_a_median_in_the_band_of_most(project: Project) -> None:
+    """A client's weight is 40 in one seed and 60 in the other, and 100 in one round, which the median passes by."""
+    of: dict[tuple[str, int], Numbers] = {
+        ("a", seed): {at: (1.0, 0.0) if at == 50 else (share, 1 - share) for at in range(1, 101)}
+        for seed, share in ((0, 0.4), (1, 0.6))
+    }
+    panels = drawn(project, of, "rounds")
+    values = table(panels).set_index(["label", "x"]).loc["domain0"]
+    assert {*values["mark"]} == {"median"} and len(values) == 100
+    assert values.loc[[1, 100], "y"].tolist() == pytest.approx([50, 50])
+    assert values.loc[50, ["y", "low", "high"]].tolist() == pytest.approx([60, 40, 60])
+    assert values.loc[[39, 40, 60, 61], "y"].tolist() == pytest.approx([50, 60, 60, 50])  # ten rounds around
+    assert panels.note.startswith("line: median of all seeds in 21 rounds; band: the middle 90% of these")
+
+
+def test_domains_that_no_run_holds_out_have_no_place(project: Project) -> None:
+    """Of three data sets of which one is trained, the domains of the others were empty places."""
+    project.declare(methods={"hfedf": None}, axes={"target": ["a", "b"], "seed": [0]})
+    collected = recorded(project, "gradalign", {("a", 0): OF["a", 0], ("b", 0): OF["b", 0]})
+    frame = pd.DataFrame({"method": "hfedf", "target": ["b"]})
+    assert [[target for _, target, _ in row] for row in points(collected, frame)] == [["b"]]
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def write(workspace: Workspace, collected: Collected) -> list[Path]:
 
 
 def draw(panels: Panels, title: str) -> Figure:
-    """The figure under a title; lines are named at the right of each row, what its last panel lacks in a
-    legend.
+    """The figure under its own title and the experiment's; lines are named at the right of each row, what its
+    last panel lacks in a legend.
     """
     (width, height), columns = panels.size, len(panels.rows[0].panels)
     figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(panels.rows)), layout="constrained")
@@ -106,7 +106,7 @@ def draw(panels: Panels, title: str) -> Figure:
     fits = len("    ".join(below)) <= letters
     note = "    ".join(below) if fits else "\n".join(textwrap.fill(text, letters) for text in below)
     figure.supxlabel(note, fontsize=8.5)
-    wrapped = textwrap.fill(title, round(TITLE_LETTERS * figure.get_figwidth()))
+    wrapped = textwrap.fill(f"{panels.title}. {title}", round(TITLE_LETTERS * figure.get_figwidth()))
     figure.suptitle(wrapped, fontsize=11, fontweight="bold")
     return figure
 

@@ -16,11 +16,12 @@ Point = tuple[str, str, pd.DataFrame]
 
 def points(collected: Collected, frame: pd.DataFrame) -> Iterator[list[Point]]:
     """A row of panels per method and value of the axes beyond target and seed, in the order of the file:
-    (heading, held-out domain, rows of `frame`), a panel per held-out domain.
+    (heading, held-out domain, rows of `frame`), a panel per held-out domain of which there are rows.
     """
     axes = [key for key in collected.keys if key not in ("method", "target", "seed")]
     by = ["method", *axes]
-    targets: list[Any] = collected.order["target"] if "target" in frame else [""]
+    held_out = {*frame["target"]} if "target" in frame else set()
+    targets: list[Any] = [name for name in collected.order.get("target", ()) if name in held_out] or [""]
     groups = dict([*frame.groupby(by, dropna=False, sort=False)])
     orders = [collected.experiment.rows, *(collected.order[axis] for axis in axes)]
     for key in sorted(groups, key=lambda key: [_place(*pair) for pair in zip(orders, key, strict=True)]):

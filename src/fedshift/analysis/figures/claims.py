@@ -26,8 +26,8 @@ ROOM = 1.6  # the axis ends at so many times the largest value; a longer interva
 
 
 class Claims(Figure):
-    """A line per claim and method on its right side: rings are the pairs (other axes), each the mean over
-    seeds, the square their mean.
+    """A line per claim and method on its right side: rings are its parts by the other axes, each the mean
+    over seeds, the square their mean.
 
     Bar: Student's 95% interval over seeds; thin with one seed, where it is over the pairs and judges
     nothing. Diamond: printed, where the claim names one method.
@@ -78,7 +78,9 @@ def _note(series: Sequence[Series], left_out: int) -> str:
     parts = {
         "bar: 95% interval over seeds": "bar" in kinds,
         "thin: of one seed, over its pairs": "thin" in kinds,
-        "square: mean; rings: pairs": any(mark.mark == "pair" and mark.x for mark in series),
+        "square: mean; rings: its parts by held-out domain or other axes, means over seeds": any(
+            mark.mark == "pair" and mark.x for mark in series
+        ),
         "diamond: printed": any(mark.style == "diamond" for mark in series),
         f"not shown: {left_out} without runs": left_out > 0,
     }

@@ -101,9 +101,18 @@ class Curves(Figure):
                     series = [*_lines(workspace, collected, own, place, metric, grey)]
                     published |= any(line.style == "level" for line in series)
                     panels.append(Panel(series, x, y, _title(target)))
-                heading = ", ".join(f"{axis} = {value}" for axis, value in point.items())
+                heading = ", ".join(
+                    str(value) if axis == "data.dataset" else f"{axis} = {value}"
+                    for axis, value in point.items()
+                )
                 rows.append(Row(panels, heading))
-        notes = [note(rows), "dashed: published" * published, f"grey: {len(grey)} others" * bool(grey)]
+        one_seed = with_seed(frame)["seed"].nunique() == 1
+        notes = [
+            note(rows),
+            "one seed" * one_seed,
+            "dashed: published" * published,
+            f"grey: {len(grey)} others" * bool(grey),
+        ]
         about = "; ".join(filter(None, notes))
         labels = sorted(collected.experiment.rows, key=lambda name: name in grey)
         columns = max(len(row.panels) for row in rows)

@@ -80,7 +80,8 @@ class Frontier(Figure):
             several = frame.groupby("method")["target"].transform("nunique") > 1
             frame = frame[~several | (frame["target"] != NONE)]
         groups = with_seed(frame).groupby(["method", "seed"])[[metric, *self.params.costs]]
-        seeds = groups.agg(lambda values: values.mean(skipna=False)).dropna(subset=[metric])
+        whole = groups.count().eq(groups.size(), axis=0)
+        seeds = groups.mean().where(whole).dropna(subset=[metric])
         over = over_seeds(seeds.reset_index(), "method", metric, collected.protocol.ddof)
         if over is None:
             what = f"holds no seed with a value of {metric} in all its runs"

@@ -64,7 +64,7 @@ class Ranks(Figure):
         panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)), rules=rules)
         note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
         note += f"; over {_blocks(collected, result.blocks)}"
-        note += f"; ring: {APART}" * any(mark.label == APART for mark in series)
+        note += f"; ring, beyond the line: {APART}" * any(mark.label == APART for mark in series)
         note += f"; Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p))
         return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
 

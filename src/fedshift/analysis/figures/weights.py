@@ -9,7 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures._marks import around, aside, note, with_seed
 from fedshift.analysis.figures._recorded import holders, nothing, points
 from fedshift.analysis.figures.base import Figure
@@ -20,6 +20,10 @@ from fedshift.storage.workspace import Workspace
 LEAST = "the least of all clients"
 PLACE = "place on x"  # no axis has a blank in its name
 PERCENT = 100
+MANY = 60  # rounds, from which single ones hide each other
+WINDOW = 21  # rounds that a line is the median of, then
+ENDS = (0.05, 0.95)  # quantiles of their weights between which the band lies
+MOVING = f"line: median of all seeds in {WINDOW} rounds; band: the middle {ENDS[1] - ENDS[0]:.0%} of these"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Weights(Figure):
     """Of every method that records its weights. Over rounds a panel per held-out domain, a line per client
     and the least weight of a round, which is that of the client that agrees least; at the end dots per
     held-out domain. The rule: all clients alike.
+
+    Of MANY rounds and more a line is the median over seeds and the WINDOW rounds around each, in a band that
+    holds 90% of them; of fewer the mean over seeds of each round.
     """
 
     name = "weights"
@@ -55,7 +62,7 @@ class Weights(Figure):
                 Row([_over_rounds(part, labels, target, ddof) for _, target, part in row], row[0][0])
                 for row in points(collected, frame)
             ]
-            about = note(rows)
+            about = note(rows) if frame["round"].nunique() < MANY else MOVING
             colours, labels, size = {LEAST: "#000000"}, [*labels, LEAST], (2.0, 1.9)
         else:
             ends = [*points(collected, frame)]
@@ -69,8 +76,7 @@ def _over_rounds(frame: pd.DataFrame, labels: Sequence[str], target: str, ddof: 
     """A held-out domain's runs: clients of the same domains together."""
     series = [*_clients(frame, labels, ddof)]
     least = frame.groupby(["round", "seed"])["value"].min().reset_index()
-    _, marks = around(LEAST, least, "round", "value", ddof, "line")
-    series += [mark for mark in marks if mark.mark == "mean"]
+    series += [mark for mark in _line(LEAST, least, ddof) if not mark.mark.startswith("seed ")]
     title = target and f"held out: {target}"
     return Panel(series, Axis("round", whole=True), _axis(), title, rules=_alike(frame))
 
@@ -78,7 +84,22 @@ def _over_rounds(frame: pd.DataFrame, labels: Sequence[str], target: str, ddof: 
 def _clients(frame: pd.DataFrame, labels: Sequence[str], ddof: int) -> Iterator[Series]:
     for label in labels:
         own = frame[frame[DOMAINS] == label].groupby(["round", "seed"])["value"].mean().reset_index()
-        yield from around(label, own, "round", "value", ddof, "line")[1]
+        yield from _line(label, own, ddof)
+
+
+def _line(label: str, seeds: pd.DataFrame, ddof: int) -> list[Series]:
+    """Of each round the mean over seeds, with what lies around it, or of many rounds what moves slowly.
+
+    seeds: columns `round`, `seed` and `value`.
+    """
+    rounds = sorted({*seeds["round"]})
+    if len(rounds) < MANY:
+        return around(label, seeds, "round", "value", ddof, "line")[1]
+    by_round = seeds.set_index("round")["value"].sort_index()
+    near = [by_round.loc[at - WINDOW // 2 : at + WINDOW // 2] for at in rounds]
+    low, high = ([float(values.quantile(end)) for values in near] for end in ENDS)
+    middle = [float(values.median()) for values in near]
+    return [Series(label, "median", [*map(float, rounds)], middle, "line", Spread(low, high, "band"))]
 
 
 def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str], ddof: int) -> Panel:
