@@ -37,7 +37,7 @@ VERBS = {
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
     "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",
-    "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every table of every paper, on one page.",
+    "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every paper, on one page.",
 }
 
 ELSEWHERE = "cd to one, or fedshift --root CHECKOUT VERB."

@@ -26,8 +26,8 @@ from fedshift.storage.workspace import Workspace
 def command(workspace: Workspace, written_alone: bool) -> None:
     """Write results/scorecard.html and .md: by paper and table how many printed numbers are inside, outside,
     undecided, not run, not comparable, and the verdicts on comparisons that the papers claim and on their
-    sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs, those are made first which need no run or have archived ones
-    (docs/archive.md).
+    sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
+    those are made first which need no run or have archived ones (docs/archive.md).
     """
     from fedshift.analysis import tables
     from fedshift.analysis.report import scorecard
