@@ -164,7 +164,7 @@ def test_a_claim_may_speak_of_it(project: Project) -> None:
     claim = {"FDSE-C10.1": {"metric": "ood", "rows": rows}}
     (verdict,) = verdicts(project.workspace, made(project, claims=claim))
     (against,) = verdict.differences
-    assert (against.mean, against.seeds, verdict.verdict) == (pytest.approx(8), 2, "confirmed")
+    assert (against.mean, against.seeds) == (pytest.approx(8), 2)
     assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
 
 

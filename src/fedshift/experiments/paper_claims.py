@@ -46,7 +46,7 @@ class Sides(NamedTuple):
 
 def compared(row: dict[str, str], experiment: Experiment, claim: Claim, where: str) -> Sides:
     """The experiment's rows that a claim (a row of reference/claims.csv) compares, with metric, rounds and
-    values of the claim; of "~" with several on its left, these are on its right.
+    values of the claim.
 
     Raises FedshiftError where a printed name is no row of the experiment, or `rows` has a name that the
     claim or the experiment has not.
@@ -62,8 +62,6 @@ def compared(row: dict[str, str], experiment: Experiment, claim: Claim, where: s
         if name in claim.rows or not NUMBER.fullmatch(name)
     )
     rights = [side for several in right for side in several]
-    if row["relation"] == "~" and len(left) > len(rights) == 1:
-        left, rights = rights, left
     return Sides(left, [*rights, *(float(name) for name in printed if NUMBER.fullmatch(name))])
 
 

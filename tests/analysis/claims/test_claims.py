@@ -178,6 +178,27 @@ def test_equal_is_within_the_papers_margin_where_the_claim_declares_none(project
     assert judged(project, "FDSE-C17.1", ood, rows=rows).verdict == "confirmed"
 
 
+@pytest.mark.parametrize(
+    ("shifts", "verdict"),
+    [((-0.1, 0.2, 0), "confirmed"), ((-9, -8, -10), "refuted"), ((-2, 2, -4), "undecided")],
+)
+def test_not_worse_is_within_the_papers_margin(
+    project: Project, shifts: tuple[float, ...], verdict: str
+) -> None:
+    """HF-C36.1: "FedAvg is a strong benchmark"; hFedF's margin is 3.3 points."""
+    one = judged(project, "HF-C36.1", {"fedavg": HFEDF, "fedsr": less_by(*shifts)})
+    assert (one.verdict, one.statement) == (verdict, "fedavg >= fedsr, ood")
+
+
+@pytest.mark.parametrize(("far", "verdict"), [((20, 21, 20), "refuted"), ((0.1, 0, 0.2), "confirmed")])
+def test_several_on_the_left_are_each_near(project: Project, far: tuple[float, ...], verdict: str) -> None:
+    """HF-C26.1: neither dimension nor learnability matters much."""
+    ood = {"hfedf": HFEDF, "fedavg": less_by(0.2, 0, 0.1), "fedprox": less_by(*far)}
+    rows = {"hFedF": "hfedf", "embedding dimension or fixed embedding": ["fedavg", "fedprox"]}
+    one = judged(project, "HF-C26.1", ood, rows=rows)
+    assert (one.verdict, one.statement) == (verdict, "each of 2 ~ hfedf, ood")
+
+
 ROWS = {"FDSE - align (no adaptation)": "fdse", "FedBN (adapted)": "fedbn"}
 
 

@@ -54,7 +54,7 @@ def recorded(project: Project, claims: dict[str, Any], seeds: int = 3, swapped: 
                 "hfedf", {1: accuracy((0.5,) * 3, 0.5)}, sizes=(10,) * 3, target=target, seed=seed
             )
             _rename(run / "summary.json", held)
-            last = np.array([ENDS[domain] + 0.01 * seed for domain in held])
+            last = np.array([ENDS[domain] + 0.01 * (seed % 3 - 1) * (domain == "a") for domain in held])
             table = DiagnosticsTable(3)
             rounds = {1: np.array([0.9, 0.05, 0.05]), 2: last}
             for finished, values in rounds.items():
@@ -119,9 +119,9 @@ def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
     assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "confirmed")  # 20, 21, 22 less 5
 
 
-@pytest.mark.parametrize(("best", "expected"), [("beta-2", "refuted"), ("beta-1", "confirmed")])
-def test_where_rows_have_their_peak(project: Project, best: str, expected: str) -> None:
-    """tau's is in the middle; beta's at its end, or in the middle."""
+@pytest.mark.parametrize(("best", "mean"), [("beta-2", -50), ("beta-1", 0)])
+def test_where_rows_have_their_peak(project: Project, best: str, mean: float) -> None:
+    """tau's is in the middle; beta's at its end, or in the middle; in each seed, which decides nothing."""
     rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-0": 0.5, "beta-1": 0.55, "beta-2": 0.55}
     rows[best] = 0.6
     lrs = {
@@ -140,7 +140,7 @@ def test_where_rows_have_their_peak(project: Project, best: str, expected: str) 
         project.add(cell.label, {1: accuracy((rows[cell.label],) * 2)}, spec=cell.spec, **cell.axes)
     (verdict,) = verdicts(project.workspace, project.collect())
     assert verdict.statement == "peak of tau-1, tau-2, tau-3 ~ peak of beta-0, beta-1, beta-2, all"
-    assert (verdict.differences[0].mean, verdict.verdict) == (-50 * (best == "beta-2"), expected)
+    assert (verdict.differences[0].mean, verdict.verdict) == (mean, "undecided")
 
 
 @pytest.mark.parametrize("kind", ["peak", "range"])

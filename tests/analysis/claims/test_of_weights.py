@@ -68,7 +68,7 @@ def test_spread_of_weights(project: Project, own: float, verdict: str) -> None:
     found = trained(project, ["local", "hfedf"], evaluations=["spread"], claims=claims)
 
     def spread(run: dict[str, Any]) -> list[dict[str, Any]]:
-        level = (own if run["method"] == "hfedf" else 1.0) + 0.01 * run["seed"] * len(run["method"])
+        level = (own if run["method"] == "hfedf" else 1.0) + 0.01 * run["seed"] * (run["method"] == "hfedf")
         return [{"layer": str(n), "place": n, "entries": 10**n, "deviation": n * level} for n in (1, 2)]
 
     evaluate(project, found, "spread", "spread", spread)
@@ -77,7 +77,7 @@ def test_spread_of_weights(project: Project, own: float, verdict: str) -> None:
     values = measured(project.workspace, found, "spread.mean")
     assert values.round(6).tolist() == pytest.approx(
         [
-            1.5 * ((own if method == "hfedf" else 1) + 0.01 * seed * len(method))
+            1.5 * ((own if method == "hfedf" else 1) + 0.01 * seed * (method == "hfedf"))
             for method, seed in zip(found.runs["method"], found.runs["seed"], strict=True)
         ]
     )

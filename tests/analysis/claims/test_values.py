@@ -14,7 +14,7 @@ from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy
-from ..judging import judged, less_by
+from ..judging import judged, less_by, told
 
 SAMPLES = {"samples": [0, 20], "seed": [0, 1, 2]}
 ZERO, MANY = [0.40, 0.41, 0.42], [0.50, 0.52, 0.51]
@@ -112,6 +112,37 @@ def test_what_curves_say(project: Project, rounds: str, metric: str, difference:
     (against,) = one.differences
     assert against.mean == pytest.approx(difference, nan_ok=True)
     assert against.seeds == (0 if math.isnan(difference) else 2)
+
+
+@pytest.mark.parametrize("metric", ["rounds_to.ood=55", "bytes_to.ood=55"])
+def test_a_run_that_never_gets_there_is_later_than_one_that_does(project: Project, metric: str) -> None:
+    """hfedf gets to 55% in its third of four rounds, fedavg in none: that counts as the fifth."""
+    project.declare(
+        methods=dict.fromkeys(CURVES), axes={"seed": [0, 1, 2]}, claims={"HF-C04.1": {"metric": metric}}
+    )
+    for method, points in CURVES.items():
+        for seed in (0, 1):
+            project.add(method, points, seed=seed, target="a")
+        project.add(method, None, seed=2, target="a")
+    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
+    (against,) = one.differences
+    assert (against.seeds, against.planned, against.late) == (2, 3, 2)
+    if metric.startswith("rounds"):
+        assert against.mean == 3 - 5
+        said = "fedavg -2.0, 2 seeds of 3: the others lack a run (2 runs never get there): the same in each"
+        assert told(one).startswith(said)
+    else:
+        assert against.mean < 0
+
+
+def test_two_runs_that_never_get_there_are_equal(project: Project) -> None:
+    declared = {"HF-C04.1": {"metric": "rounds_to.ood=90"}}
+    project.declare(methods=dict.fromkeys(CURVES), axes={"seed": [0, 1]}, claims=declared)
+    for method, points in CURVES.items():
+        for seed in (0, 1):
+            project.add(method, points, seed=seed, target="a")
+    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
+    assert (one.differences[0].mean, one.differences[0].late, one.verdict) == (0, 4, "undecided")
 
 
 def other(project: Project, collect: bool) -> None:

@@ -3,38 +3,44 @@ both (fedshift.analysis.claims.paired).
 
 A claim is confirmed where every interval lies on its side of 0, refuted where one lies on the other side (at
 5% over all of them together, by Bonferroni), else undecided: one seed has no interval over seeds and decides
-nothing.
+nothing; nor do seeds that are all alike, except of what is counted or declared.
 
 A side may be a sum: the mean over an axis, a gain, a constant. Its cells may be of other experiments, and at
 values of their own on the axes (fedshift.analysis.claims.comparison). "Less than the best of several" needs
 one of them.
 
-"~" says that a method is as good as the best on its right, within a margin: that of the paper in
-reference/published.yaml, in points, by which printed numbers are judged, too; of costs a tenth of what is
-printed; or the one that the experiment declares. It is confirmed where the method is worse than none of these
-by the margin and better than at least one of them by less, refuted where it is worse than one of them, or
-better than all of them, by more.
+"~" says that two are equal within a margin: that of the paper in reference/published.yaml, in points, by
+which printed numbers are judged, too; of costs a tenth of what is printed; or the one that the experiment
+declares. It is confirmed where each difference is smaller, refuted where one is larger. Beside "the best of
+several" it is confirmed where the left side is worse than none of these by the margin and better than at
+least one of them by less, refuted where it is worse than one of them, or better than all of them, by more.
+
+">=" says that a method is not worse (non-inferior): it is confirmed where it is worse by less than this
+margin, refuted where it is worse by more.
+
+Rounds up to a value: a finished run that never gets there counts as if it did one round after the longest run
+of its experiment: worse than any that does; two such runs are equal. The mean then says which is sooner, not
+by how much.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 
 from fedshift.analysis.claims.comparison import Comparison, Sum, comparisons
 from fedshift.analysis.claims.levels import UNKNOWN, Levels, levels
-from fedshift.analysis.claims.names import pair_names, statement
-from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print, printed_difference
+from fedshift.analysis.claims.names import pair_names, side_names, statement
+from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print
 from fedshift.analysis.claims.paired import LEVEL, Difference, estimate, paired
-from fedshift.analysis.claims.values import Values, values_of
+from fedshift.analysis.claims.values import LATE, Values, values_of
 from fedshift.analysis.collection.collected import Collected
 from fedshift.storage.workspace import Workspace
 
 Outcome = Literal["confirmed", "refuted", "undecided"]
-SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
 
 
 @dataclass(frozen=True)
@@ -72,49 +78,38 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
 
 def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
     """Judge one claim on the selected rounds of its runs; home: the experiment that tests it."""
-    row, relation = comparison.claim, comparison.claim["relation"]
+    row, differs = comparison.claim, tuple(comparison.differs)
     where = f"experiments/{home}.yaml: claims.{row['id']}"
-    pairs = [
-        (_paired(values, *pair, where), name)
-        for pair, name in zip(comparison.pairs, pair_names(comparison, home), strict=True)
+    differences = [
+        replace(
+            estimate(_paired(values, *pair, where), name, comparison.bounds, comparison.exact),
+            late=sum(int(values.of(cell, where)[LATE].sum()) for side in pair for _, cell in side.terms),
+            lacking=tuple(
+                side_name
+                for side_name, side in zip(names, pair, strict=True)
+                if side.terms and not estimate(_paired(values, side, Sum(()), where), side_name).seeds
+            ),
+        )
+        for pair, name, names in zip(
+            comparison.pairs, pair_names(comparison, home), side_names(comparison, home), strict=True
+        )
     ]
-    bound = comparison.margin if relation == "~" else None
-    differences = [estimate(*pair, margin=bound) for pair in pairs]
-    joint = [estimate(*pair, level=LEVEL / len(pairs)) for pair in pairs]
-    printed = printed_difference(row)
-    differs = tuple(comparison.differs)
+    said, p = on_print(workspace, row, comparison), levels(comparison, differences)
     return Verdict(
         row["id"],
         statement(comparison, home),
         row["text"],
-        math.nan if differs else printed,
-        printed if differs else math.nan,
+        math.nan if differs else said.difference,
+        said.difference if differs else math.nan,
         differs,
         differences,
-        _judged(comparison, differences, joint),
-        on_print(workspace, row, comparison),
-        levels(comparison, differences),
+        "confirmed" if p.confirmed <= LEVEL else "refuted" if p.refuted <= LEVEL else "undecided",
+        said,
+        p,
     )
 
 
 def _paired(values: Values, left: Sum, right: Sum, where: str) -> pd.DataFrame:
-    terms = [(factor, values.of(cell, where)) for factor, cell in left.terms]
-    terms += [(-factor, values.of(cell, where)) for factor, cell in right.terms]
+    terms = [(factor, values.of(cell, where).drop(columns=LATE)) for factor, cell in left.terms]
+    terms += [(-factor, values.of(cell, where).drop(columns=LATE)) for factor, cell in right.terms]
     return paired(terms, left.constant - right.constant)
-
-
-def _judged(comparison: Comparison, differences: list[Difference], joint: list[Difference]) -> Outcome:
-    """The verdict of a comparison. Where all pairs must hold, intervals alone confirm, those at the joint
-    level refute; where one is enough, the other way round.
-    """
-    if comparison.relation == "~":
-        margin = comparison.margin
-        confirmed = all(gap.low > -margin for gap in differences) and any(gap.high < margin for gap in joint)
-        refuted = any(gap.high < -margin for gap in joint) or all(gap.low > margin for gap in joint)
-    else:
-        sign = SIGN[comparison.relation]
-        enough, every = (joint, differences) if comparison.one_is_enough else (differences, joint)
-        of_confirmed, of_refuted = (any, all) if comparison.one_is_enough else (all, any)
-        confirmed = of_confirmed(min(sign * gap.low, sign * gap.high) > 0 for gap in enough)
-        refuted = of_refuted(max(sign * gap.low, sign * gap.high) < 0 for gap in every)
-    return "confirmed" if confirmed else "refuted" if refuted else "undecided"

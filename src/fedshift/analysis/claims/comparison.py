@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedshift.analysis.claims.settings import changes
+from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.printed.spec import margin
@@ -55,8 +56,8 @@ class Sum:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the margin within
-    which "~" calls them equal (in the unit of the metric), and in what the runs differ from the paper's.
+    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the margin of "~",
+    ">=" and "<=" (in the unit of the metric), and in what the runs differ from the paper's.
     """
 
     claim: Mapping[str, str]
@@ -70,11 +71,22 @@ class Comparison:
         return self.claim["relation"]
 
     @property
+    def bounds(self) -> tuple[float, ...]:
+        """What differences lie above or below (fedshift.analysis.claims.comparison.bounds)."""
+        return bounds(self.relation, self.margin)
+
+    @property
     def one_is_enough(self) -> bool:
         """Whether the left side need be on its side of one on the right alone: below the best of them, or
-        above the least.
+        above the least; of "~" as good as the best.
         """
-        return self.claim["right"].startswith("max(" if self.relation in ("<", "<=") else "min(")
+        return self.claim["right"].startswith("max(" if self.relation in ("<", "<=", "~") else "min(")
+
+    @property
+    def exact(self) -> bool:
+        """Whether all that is compared is counted or declared: seeds that are alike are no coincidence."""
+        metrics = {cell.metric for cell in self.cells}
+        return all(printed_names.rule(printed_names.ids(metric)[0]) == "exact" for metric in metrics)
 
     @property
     def cells(self) -> list[Cell]:
@@ -99,6 +111,11 @@ class Comparison:
             return "weights and images"
         apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
         return "values of an axis" if apart else "rows of a table"
+
+
+def bounds(relation: str, margin: float) -> tuple[float, ...]:
+    """0 of ">" and "<"; of "not worse than" the margin on the other side of it, of "~" on both."""
+    return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
 
 
 KINDS = (

@@ -13,14 +13,17 @@ from fedshift.analysis.claims.paired import Difference
 RULE = (
     "Comparisons: differences in points between runs at the same target, seed and other axes, averaged "
     "within each seed (the domains are fixed, not sampled), with Student's 95% interval over seeds; a seed "
-    "that lacks a run is left out. Confirmed where every interval lies on the claimed side of 0, refuted "
-    "where one lies on the other (5% over all of a comparison's together), else undecided: one seed decides "
-    "nothing, and its interval is over its pairs (the other axes), which says how much domains differ and "
-    "judges nothing. Beside an undecided one: the true difference (for ~, the distance from the margin) that "
-    "is detected at power 0.8 with so many seeds, and how many would detect ours (noncentral t, our "
-    "spread over seeds). On print, without a test: holds where the printed difference is "
-    "on the claimed side of 0 (for ~, within the margin), else fails; within the spread: nearer to that "
-    "bound than the standard deviation of a difference of two single runs, by the printed spreads."
+    "that lacks a run is left out. Confirmed where every interval lies on the claimed side of 0 (for >=, "
+    "not worse by the margin; for ~, within it), refuted where one lies on the other (5% over all of a "
+    "comparison's together), else undecided: one seed decides nothing, and its interval is over its pairs "
+    "(the other axes), which says how much domains differ and judges nothing; nor do seeds that are all "
+    "alike, except of what is counted. Rounds up to a value: a run that never gets there counts as one round "
+    "more than the longest. Beside an undecided one: the true difference (for >= and ~, the distance from "
+    "the margin) that is detected at power 0.8 with so many seeds, and how many would detect ours "
+    "(noncentral t, our spread over seeds). On print, without a test: holds where the printed difference is "
+    "on the claimed side of 0 (for >= and ~, of the margin), else fails; within the spread: nearer to that "
+    "bound than the standard deviation of a difference of two single runs, by the printed spreads; within "
+    "the rounding: nearer than the printed digits tell."
 )
 SENTENCES = (
     "Sentences: confirmed where as many of their comparisons are, together at 5%, as the paper's word needs, "
@@ -72,7 +75,9 @@ def lines(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
             verdict.on_print.word,
             word_of(verdict.verdict, _seeds(verdict)),
             compared(_seeds(verdict))
-            + "; ".join(_in_words(difference, verdict.verdict) for difference in verdict.differences),
+            + "; ".join(
+                dict.fromkeys(_in_words(difference, verdict.verdict) for difference in verdict.differences)
+            ),
             verdict.text,
         )
         for verdict in verdicts
@@ -128,20 +133,26 @@ def _in_words(difference: Difference, verdict: str) -> str:
     """A difference in words: mean, interval, seeds, and what so many seeds detect."""
     seeds, planned, pairs = difference.seeds, difference.planned, difference.pairs
     if not seeds:
-        return f"{difference.right}: no seed with all its runs"
+        if not difference.lacking:
+            return f"{difference.right}: no seed with all runs of both sides"
+        return f"{' and '.join(difference.lacking)}: no seed with all its runs"
     mean = f"{difference.right} {difference.mean:+z.1f}"
     left_out = f" of {planned}: the others lack a run" if seeds < planned else ""
+    late = difference.late
+    left_out += f" ({late} {'run never gets' if late == 1 else 'runs never get'} there)" if late else ""
     if seeds == 1:
         parts = f" ({_listed(pairs)})" if any(pairs) else ""
         interval = f" [{difference.pairs_low:+.1f}, {difference.pairs_high:+.1f}] over these {len(pairs)}"
         over = interval if len(pairs) > 1 else ""
         return f"{mean}{parts}{over}, 1 seed{left_out}; no interval over seeds"
+    if math.isnan(difference.low):
+        return f"{mean}, {seeds} seeds{left_out}: the same in each, so no interval over seeds"
     over_seeds = f"{mean} [{difference.low:+z.1f}, {difference.high:+z.1f}], {seeds} seeds{left_out}"
     if verdict != "undecided":
         return over_seeds
     needed = "more than 1000" if math.isinf(difference.needed) else f"{difference.needed:.0f}"
     if math.isclose(difference.low, difference.high, abs_tol=1e-9):
-        return f"{over_seeds}: the same in each"
+        return f"{over_seeds}: the same in each"  # counted or declared
     detected = (
         f"{seeds} seeds detect {difference.detectable:.1f} or more; this difference would take {needed}"
     )

@@ -13,7 +13,7 @@ def statement(comparison: Comparison, home: str) -> str:
     """
     shared = _Shared(comparison, home)
     left, right = (list(dict.fromkeys(map(shared.side, of))) for of in zip(*comparison.pairs, strict=True))
-    several = "the best of" if comparison.relation == "~" or comparison.one_is_enough else "each of"
+    several = "the best of" if comparison.one_is_enough else "each of"
     sides = [
         of[0] if len(of) == 1 else f"{word} {len(of)}" for of, word in ((left, "each of"), (right, several))
     ]
@@ -22,12 +22,15 @@ def statement(comparison: Comparison, home: str) -> str:
 
 def pair_names(comparison: Comparison, home: str) -> list[str]:
     """What each pair is called: its right side, and its left where there are several."""
+    sides = side_names(comparison, home)
+    several = len({left for left, _ in sides}) > 1
+    return [f"{left} and {right}" if several else right for left, right in sides]
+
+
+def side_names(comparison: Comparison, home: str) -> list[tuple[str, str]]:
+    """What both sides of each pair are called."""
     shared = _Shared(comparison, home)
-    several = len({shared.side(left) for left, _ in comparison.pairs}) > 1
-    return [
-        f"{shared.side(left)} and {shared.side(right)}" if several else shared.side(right)
-        for left, right in comparison.pairs
-    ]
+    return [(shared.side(left), shared.side(right)) for left, right in comparison.pairs]
 
 
 class _Shared:

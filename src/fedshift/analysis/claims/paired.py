@@ -8,7 +8,9 @@ interval over its pairs - how much the difference varies from domain to domain, 
 is shown and judges nothing.
 
 With two seeds or more, a difference also has its power (fedshift.analysis.verdicts.power): the distance from
-0, or of "~" from the margin, that so many seeds see with probability 0.8, and the seeds that would see ours.
+its bound (0, or the margin) that so many seeds see with probability 0.8, and the seeds that would see ours.
+Seeds that are all alike do not tell how much seeds differ: they have no interval either, except of what is
+counted or declared.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedshift.analysis.verdicts.equivalence import ALIKE
 from fedshift.analysis.verdicts.power import detectable, needed
 
 if TYPE_CHECKING:
@@ -33,13 +36,14 @@ LEVEL = 0.05
 @dataclass(frozen=True)
 class Difference:
     """The left method less a method on the right, in points of accuracy: mean over seeds, with its 95%
-    interval (NaN below two seeds).
+    interval (NaN below two seeds, and of seeds that are all alike).
 
     seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the
         other axes that vary ("photo");
     pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs
     than two); detectable: the distance from the bound that so many seeds see; needed: the seeds that see ours
-    (NaN below two seeds).
+    (NaN where the interval is); late: runs that never get where the metric asks, and count as if they did one
+    round after the longest; lacking: where there is no seed, the sides that have none of their own.
     """
 
     right: str
@@ -53,6 +57,8 @@ class Difference:
     pairs_high: float
     detectable: float
     needed: float
+    late: int = 0
+    lacking: tuple[str, ...] = ()
 
 
 def paired(terms: Sequence[tuple[float, pd.DataFrame]], constant: float = 0.0) -> pd.DataFrame:
@@ -77,32 +83,34 @@ def _mean(groups: SeriesGroupBy[float, Any]) -> pd.Series[float]:
 
 
 def estimate(
-    pairs: pd.DataFrame, right: str, level: float = LEVEL, margin: float | None = None
+    pairs: pd.DataFrame, right: str, bounds: Sequence[float] = (0.0,), exact: bool = False
 ) -> Difference:
     """The mean difference of `pairs` with its interval.
 
     pairs: columns `seed`, the other axes, and `difference` (NaN where a run of either method is missing);
-    margin: of "~", whose bounds are -margin and margin instead of 0.
+    bounds: what it is judged by, of which the nearest counts for the power; exact: whether it is counted or
+        declared, so that seeds which are alike have an interval, of no width.
     """
     by_seed = pairs.groupby("seed")["difference"].agg(lambda values: values.mean(skipna=False))
     whole = by_seed.dropna()
     mean, by_point = float(whole.mean()), _by_other_axes(pairs[pairs["seed"].isin(whole.index)])
-    half = _half(whole, level)
-    over_pairs = _half(pd.Series(by_point), level) if len(whole) == 1 else math.nan
+    half, deviation = _half(whole), float(whole.std(ddof=1)) if len(whole) > 1 else math.nan
+    if deviation <= ALIKE:
+        half = deviation = 0.0 if exact else math.nan
+    over_pairs = _half(pd.Series(by_point)) if len(whole) == 1 else math.nan
     interval, of_pairs = (mean - half, mean + half), (mean - over_pairs, mean + over_pairs)
-    deviation = float(whole.std(ddof=1)) if len(whole) > 1 else math.nan
-    distance = abs(mean) if margin is None else abs(margin - abs(mean))
-    power = detectable(deviation, len(whole), level), needed(distance, deviation, level)
+    distance = min(abs(mean - bound) for bound in bounds)
+    power = detectable(deviation, len(whole), LEVEL), needed(distance, deviation, LEVEL)
     return Difference(right, mean, *interval, len(whole), len(by_seed), by_point, *of_pairs, *power)
 
 
-def _half(values: pd.Series[float], level: float) -> float:
+def _half(values: pd.Series[float]) -> float:
     """Half of Student's interval for the mean of `values`; NaN below two."""
     if len(values) < 2:
         return math.nan
     from scipy.stats import t
 
-    return float(t.ppf(1 - level / 2, len(values) - 1) * values.sem())
+    return float(t.ppf(1 - LEVEL / 2, len(values) - 1) * values.sem())
 
 
 def _by_other_axes(pairs: pd.DataFrame) -> dict[str, float]:

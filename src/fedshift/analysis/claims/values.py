@@ -21,11 +21,12 @@ from fedshift.analysis.quantities.select import curves
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.claim import SELECTED
-from fedshift.experiments.column import column, recorded_of
+from fedshift.experiments.column import REACHED, column, recorded_of
 from fedshift.experiments.table import Table
 from fedshift.storage.workspace import Workspace
 
 VALUE = "value"
+LATE = "late"
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,21 @@ class Values:
     axes: dict[str, list[str]]
 
     def of(self, cell: Cell, where: str) -> pd.DataFrame:
-        """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis); no row where
-        its experiment was not collected. Raises FedshiftError at `where` for an axis that it has not.
+        """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis), and LATE:
+        whether one never gets where the metric asks, and counts as if it did one round after the longest; no
+        row where its experiment was not collected. Raises FedshiftError at `where` for an axis that it has
+        not.
         """
         if cell.experiment not in self.axes:
-            return pd.DataFrame({"seed": [], VALUE: []})
+            return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
         axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
         frame = _over_rows(frame, axes, cell) if cell.range or cell.peak else _of_row(frame, cell)
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
-        runs = frame[axes].fillna(NONE).assign(**{VALUE: frame[cell.metric]})
+        late = frame.get(_late(cell.metric), False)
+        runs = frame[axes].fillna(NONE).assign(**{VALUE: frame[cell.metric], LATE: late})
         return runs if "seed" in axes else runs.assign(seed=0)
 
 
@@ -104,16 +108,35 @@ def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell])
 
 
 def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
-    """Every planned run as tables show it; relative metrics as the table that has them."""
+    """Every planned run as tables show it, with those that are late; relative metrics as the table that has
+    them.
+    """
     tables = collected.experiment.tables.values()
     against = {metric: table.against for table in tables for metric in table.metrics}
-    bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
-    frames = [
-        of_runs(workspace, collected, collected.protocol.select, Table(metrics=names, against=base))
-        for base in bases
-        for names in [[metric for metric in metrics if against.get(metric, "") == base]]
-    ]
-    return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
+
+    def read(metrics: list[str], late: bool) -> pd.DataFrame:
+        bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
+        frames = [
+            of_runs(
+                workspace, collected, collected.protocol.select, Table(metrics=names, against=base), late=late
+            )
+            for base in bases
+            for names in [[metric for metric in metrics if against.get(metric, "") == base]]
+        ]
+        return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
+
+    frame = read(metrics, late=True)
+    reached = [metric for metric in metrics if column(metric).kind in REACHED]
+    if reached:
+        shown = read(reached, late=False)
+        for metric in reached:
+            frame[_late(metric)] = frame[metric].notna() & shown[metric].isna()
+    return frame
+
+
+def _late(metric: str) -> str:
+    """The column of frames that says which runs are late."""
+    return f"{LATE}: {metric}"
 
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:

@@ -26,12 +26,15 @@ TIMED = ("seconds", "seconds_to")
 ALIKE = "hardware"  # times are compared on one kind of it alone
 
 
-def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table) -> pd.DataFrame:
+def of_runs(
+    workspace: Workspace, collected: Collected, rule: Rule, table: Table, late: bool = False
+) -> pd.DataFrame:
     """Keys and one column for each of the table's metrics, NaN where a run has no value; of a layer its
     parameters.
 
-    rule: which round the quantities are of. Relative columns compare runs at the same values on all axes; the
-    ratio of seconds is NaN where the two ran on other hardware.
+    rule: which round the quantities are of; late: whether a run that never reaches a value counts as if it
+    did one round after the longest (claims), or has no value (tables). Relative columns compare runs at the
+    same values on all axes; the ratio of seconds is NaN where the two ran on other hardware.
     """
     keys, runs = collected.keys, collected.runs
     rounds = curves(collected, recorded(table.metrics))
@@ -48,7 +51,7 @@ def of_runs(workspace: Workspace, collected: Collected, rule: Rule, table: Table
         elif own.kind == "leads":
             values = leading(collected, own.name)
         elif own.kind in REACHED:
-            values = _reached(collected, own, rounds)
+            values = _reached(collected, own, rounds, late)
         elif own.kind == "evaluated":
             values = measured(workspace, collected, own.name)
         elif own.kind == "setting":
@@ -75,16 +78,20 @@ def setting(text: str, key: str) -> float:
     return float(value) if number else float("nan")
 
 
-def _reached(collected: Collected, own: Column, rounds: pd.DataFrame) -> pd.Series[float]:
+def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:
     """Rounds, MB sent and got by all clients, or seconds, until a quantity first reaches a value: of bytes
     and seconds the share of all rounds that the run trained.
     """
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
-    hits = rounds[rounds[name] <= value] if lower else rounds[rounds[name] >= value]
+    hit = rounds[name] <= value if lower else rounds[name] >= value
     keys, runs = collected.keys, collected.runs
-    first = hits.groupby(keys, dropna=False)["round"].min().rename("first").reset_index()
-    reached = runs[keys].merge(first, on=keys, how="left").set_axis(runs.index)["first"].astype(float)
+    known = rounds.assign(first=rounds["round"].where(hit)).dropna(subset=name)
+    firsts = known.groupby(keys, dropna=False).agg(first=("first", "min"), last=("round", "max"))
+    of = runs[keys].merge(firsts.reset_index(), on=keys, how="left").set_axis(runs.index)
+    reached = of["first"].astype(float)
+    if late:
+        reached = reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1)
     if own.kind == "rounds_to":
         return reached
     sent = (runs["bytes_up"] + runs["bytes_down"]) / costs.MEGA
