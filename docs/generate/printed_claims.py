@@ -37,10 +37,11 @@ says of its rounds (a certain one, their mean, the fluctuation, how many up to a
 """
 PRINT = """## On the papers' own numbers
 
-Not a test: *holds* and *fails* go by the sign of the printed difference (of ~: by the margin). *within the spread*: where the paper prints
-spreads, the difference (of ~: its distance from the margin) is smaller than the standard deviation of a difference of two single runs. The
-margin is the paper's in `reference/published.yaml`, as for [verdicts](verdicts.md), or what an experiment declares for the claim; of costs a
-tenth.
+Not a test: *holds* and *fails* go by the sign of the printed difference (of >= and ~: by the margin). *within the spread*: where the paper
+prints spreads, the difference (of >= and ~: its distance from the margin) is smaller than the standard deviation of a difference of two single
+runs. *within the rounding*: it is smaller than the printed digits tell. The margin is the paper's in `reference/published.yaml`, as for
+[verdicts](verdicts.md), or what an experiment declares for the claim; of costs a tenth. A number that is a slip stands for what it is taken for
+([coverage.md](coverage.md)); of several on the right, one whose right value nobody knows is left out.
 
 """
 AGAINST = """## What the papers' own numbers speak against
@@ -69,9 +70,11 @@ NARROWER = """## Where the text says more
 - FedRD: Table 5 "shows that our method outperforms prior federated learning methods". It has no prior method; judged are its reduced variants beside FedAvg (FRD-C11).
 - FDSE: that the best tau differs between data sets is left out of FDSE-C31.
 - hFedF: confidence is judged of wrong predictions out of distribution (HF-C11) and of right ones in it (HF-C12); the text restricts neither.
-- hFedF: that FedAvg is "a strong benchmark" has no measure in the text; judged is that most comparisons with FedSR and FedGMA go its way (HF-C36). "To approve the design of the client
+- hFedF: that FedAvg is "a strong benchmark" has no measure in the text; judged is that it is not worse than FedSR and FedGMA, by the margin, in most comparisons (HF-C36). "To approve the design of the client
   model architecture" is judged as no network being better (HF-C35).
 - hFedF, A.1.7: that it stays ahead of FedAvg and FedSR over 1,000 rounds is not said, and not judged; that it does not lose performance is (HF-C31).
+- hFedF, A.1.4: "surpasses the version with randomized client embeddings", yet "the results remain remarkably consistent", is judged as being not worse, by the
+  margin (HF-C25). FedRD: "robustness" under heterogeneity is judged likewise, beside its baselines (FRD-C08).
 - StableFDG: "the previous results" of centralised training are MixStyle's and DSU's; StableFDG's own is not compared (SF-C07).
 - hFedF: the "marginal" improvement with d is judged as an improvement (HF-C10).
 - hFedF, A.1.1: that weights converge "for some left-out target domains", and that every domain drifts either way depending on the others, are not judged.

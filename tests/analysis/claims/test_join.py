@@ -126,10 +126,11 @@ def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
         ("FDSE-C17.6", 1.25, 2.0, "holds"),
         ("SF-C05.1", 1.50, 1.0, "fails"),
         ("SF-C05.2", 0.50, 1.0, "holds"),
-        ("HF-C38.1", -1.20, 1.0, "fails"),  # its own
-        ("HF-C39.1", -1.20, 1.0, "fails"),
-        ("FDSE-C23.1", 0.24, 0.1, "holds"),  # of a ratio of times; on print a tenth of 4.03 s
+        ("HF-C38.1", 0.2 / 3 - 1.3, 1.0, "fails"),  # its own
+        ("HF-C39.1", 1.6 / 3 - 1.7, 1.0, "fails"),
+        ("FDSE-C23.1", 4.27 / 4.03 - 1, 0.1, "holds"),  # of a ratio of times
         ("SF-C23.1", 0.02, 4.498, "holds"),  # a tenth of 44.98 MB
+        ("HF-C25.8", -1.20, 3.3, "holds"),  # >=: not worse by the margin
     ],
 )
 def test_equal_on_print_is_within_the_margin_by_which_runs_are_judged(
@@ -137,7 +138,40 @@ def test_equal_on_print_is_within_the_margin_by_which_runs_are_judged(
 ) -> None:
     (one,) = (one for one in joined if one.claim == claim)
     assert one.places[0][1].margin == pytest.approx(margin)
-    assert (one.on_print.difference, one.on_print.word) == (pytest.approx(difference), word)
+    assert (one.on_print.difference, one.on_print.word) == (pytest.approx(difference, abs=1e-6), word)
+
+
+@pytest.mark.parametrize(
+    ("claim", "difference", "holds", "word"),
+    [
+        ("FDSE-C21.1", (2.24 - 4.41) * 200, True, "holds"),  # in millions, of one image of 50
+        ("FDSE-C22.1", -6.5, True, "holds"),  # in millions
+        ("FDSE-C24.1", (4.27 - 6.59) / 4.03, True, "holds"),  # in times of FedBN
+        ("SF-C25.1", (7.39 - 4.57) / 4.57, True, "holds"),  # of FedAvg
+        ("HF-C23.2", -0.1 / 3, False, "within the rounding"),  # means of three with one digit
+        ("HF-C24.5", -0.1 / 3, True, "within the rounding"),
+        ("HF-C25.4", 0.1, True, "holds"),
+        ("HF-C23.3", 0.5 / 3, True, "holds"),
+        ("FDSE-C29.2", 0.0, False, "within the rounding"),
+        ("HF-C36.2", 158 / 3 - 49.8, True, "holds"),  # 49.6, where Table 2 prints 48.9
+        ("HF-C36.6", 57.7 - 170.9 / 3, True, "holds"),
+        ("FRD-C03.8", 0.89, True, "holds"),  # without two rows of which one is a copy
+    ],
+)
+def test_on_print_judged_numbers_stand_in_the_unit_of_ours(
+    joined: list[Joined], claim: str, difference: float, holds: bool, word: str
+) -> None:
+    (one,) = (one for one in joined if one.claim == claim)
+    assert one.on_print == (pytest.approx(difference, abs=1e-6), holds, word)
+
+
+def test_especially_is_a_gain_larger_than_on_each_other_domain(joined: list[Joined]) -> None:
+    """SF-C32.1: on Sketch 1.89 points, on Art and Photo 0.28; and a gain at all."""
+    (one,) = (one for one in joined if one.claim == "SF-C32.1")
+    ((_, comparison),) = one.places
+    rights = [[cell.where["target"] for _, cell in right.terms] for _, right in comparison.pairs]
+    assert rights == [[], ["art_painting"] * 2, ["cartoon"] * 2, ["photo"] * 2]
+    assert one.on_print == (pytest.approx(1.61), True, "holds")
 
 
 def test_the_margin_of_a_difference_of_costs_is_a_share_of_the_difference() -> None:
@@ -149,16 +183,13 @@ def test_the_margin_of_a_difference_of_costs_is_a_share_of_the_difference() -> N
 
 
 def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: list[Joined]) -> None:
-    """But for "~", which the list takes to hold whatever the numbers."""
     groups = pd.read_csv(ROOT / "reference" / "claims_groups.csv").set_index("claim")
     held, printed = Counter[str](), Counter[str]()
     for one in joined:
-        if paper_claims(WORKSPACE)[one.claim]["relation"] != "~":
-            held[one.claim.rpartition(".")[0]] += one.on_print.holds
-            printed[one.claim.rpartition(".")[0]] += one.on_print.word != "not printed"
-    assert len(held) > 100
-    assert {name: held[name] for name in held} == groups.loc[[*held], "hold_in_published_numbers"].to_dict()
-    assert {name: printed[name] for name in held} == groups.loc[[*held], "with_published_numbers"].to_dict()
+        held[one.claim.rpartition(".")[0]] += one.on_print.holds
+        printed[one.claim.rpartition(".")[0]] += one.on_print.word != "not printed"
+    assert {name: held[name] for name in groups.index} == groups["hold_in_published_numbers"].to_dict()
+    assert {name: printed[name] for name in groups.index} == groups["with_published_numbers"].to_dict()
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def scaled(
         return printed
     base = find(workspace, experiment, table.against, values, metric)
     over = base.judged if base else math.nan
-    return replace(printed, value=printed.value / over, judged=printed.judged / over, std=math.nan)
+    numbers = {name: getattr(printed, name) / over for name in ("value", "judged", "half")}
+    return replace(printed, **numbers, std=math.nan)
 
 
 @functools.cache
