@@ -44,9 +44,9 @@ def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> No
     assert [text.get_text() for text in panel.texts] == ["confirmed", "refuted"]
     marks = {(line.get_marker(), float(line.get_ydata()[0])): line.get_xdata() for line in panel.get_lines()}
     assert marks["s", 0].tolist() == pytest.approx([3]) and marks["s", 1].tolist() == pytest.approx([-3])
-    assert marks["o", 0].tolist() == pytest.approx([3, 3, 3, 3])
+    assert marks["o", 0].tolist() == pytest.approx([3, 2, 4])  # the seeds
     assert marks["D", 0].tolist() == pytest.approx([54.6 - 51.3])
-    assert "rings: its parts by held-out domain" in " ".join(figure.get_supxlabel().split())
+    assert "square: mean; rings: seeds" in " ".join(figure.get_supxlabel().split())
     half = 4.302653 / 3**0.5  # t of 2 degrees of freedom, standard deviation 1
     bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
     assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])

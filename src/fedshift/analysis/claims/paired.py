@@ -43,7 +43,8 @@ class Difference:
     pairs_low, pairs_high: with one seed, the interval over its pairs (NaN with more seeds, or fewer pairs
     than two); detectable: the distance from the bound that so many seeds see; needed: the seeds that see ours
     (NaN where the interval is); late: runs that never get where the metric asks, and count as if they did one
-    round after the longest; lacking: where there is no seed, the sides that have none of their own.
+    round after the longest; lacking: where there is no seed, the sides that have none of their own;
+    by_seed: of each of `seeds` the mean over its pairs.
     """
 
     right: str
@@ -57,6 +58,7 @@ class Difference:
     pairs_high: float
     detectable: float
     needed: float
+    by_seed: tuple[float, ...]
     late: int = 0
     lacking: tuple[str, ...] = ()
 
@@ -101,7 +103,8 @@ def estimate(
     interval, of_pairs = (mean - half, mean + half), (mean - over_pairs, mean + over_pairs)
     distance = min(abs(mean - bound) for bound in bounds)
     power = detectable(deviation, len(whole), LEVEL), needed(distance, deviation, LEVEL)
-    return Difference(right, mean, *interval, len(whole), len(by_seed), by_point, *of_pairs, *power)
+    counts = len(whole), len(by_seed)
+    return Difference(right, mean, *interval, *counts, by_point, *of_pairs, *power, (*map(float, whole),))
 
 
 def _half(values: pd.Series[float]) -> float:

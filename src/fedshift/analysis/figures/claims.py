@@ -26,11 +26,10 @@ ROOM = 1.6  # the axis ends at so many times the largest value; a longer interva
 
 
 class Claims(Figure):
-    """A line per claim and method on its right side: rings are its parts by the other axes, each the mean
-    over seeds, the square their mean.
+    """A line per claim and method on its right side: rings are its seeds, the square their mean.
 
-    Bar: Student's 95% interval over seeds; thin with one seed, where it is over the pairs and judges
-    nothing. Diamond: printed, where the claim names one method.
+    Bar: Student's 95% interval over seeds; thin with one seed, where it is over the pairs (other axes),
+    which the rings are then, and judges nothing. Diamond: printed, where the claim names one method.
     """
 
     name = "claims"
@@ -78,9 +77,9 @@ def _note(series: Sequence[Series], left_out: int) -> str:
     parts = {
         "bar: 95% interval over seeds": "bar" in kinds,
         "thin: of one seed, over its pairs": "thin" in kinds,
-        "square: mean; rings: its parts by held-out domain or other axes, means over seeds": any(
-            mark.mark == "pair" and mark.x for mark in series
-        ),
+        "square: mean": any(mark.style == "square" for mark in series),
+        "rings: seeds": any(mark.mark == "seed" for mark in series),
+        "rings of one seed: its pairs": any(mark.mark == "pair" for mark in series),
         "diamond: printed": any(mark.style == "diamond" for mark in series),
         f"not shown: {left_out} without runs": left_out > 0,
     }
@@ -94,9 +93,14 @@ def _line(verdict: Verdict, difference: Difference, begins: bool) -> str:
 
 
 def _values(verdict: Verdict, difference: Difference) -> list[float]:
-    """What must be seen whole: intervals over seeds, pairs, the printed difference."""
-    values = (difference.mean, difference.low, difference.high, _printed(verdict), *difference.pairs.values())
+    """What must be seen whole: intervals over seeds, rings, the printed difference."""
+    values = (difference.mean, difference.low, difference.high, _printed(verdict), *_rings(difference))
     return [value for value in values if not math.isnan(value)]
+
+
+def _rings(difference: Difference) -> list[float]:
+    """What the interval is computed from: seeds, or of a single one its pairs."""
+    return [*(difference.pairs.values() if difference.seeds == 1 else difference.by_seed)]
 
 
 def _printed(verdict: Verdict) -> float:
@@ -106,8 +110,10 @@ def _printed(verdict: Verdict) -> float:
 
 def _marks(place: float, verdict: Verdict, difference: Difference) -> Iterator[Series]:
     """The marks of one line; what is not a number is left out."""
-    label, pairs = verdict.verdict, [*difference.pairs.values()]
-    yield Series(label, "pair", pairs, [place] * len(pairs), "ring")
+    label, rings = verdict.verdict, _rings(difference)
+    if rings:
+        mark = "pair" if difference.seeds == 1 else "seed"
+        yield Series(label, mark, rings, [place] * len(rings), "ring")
     if not math.isnan(difference.mean):
         alone = difference.seeds == 1
         low, high = (
