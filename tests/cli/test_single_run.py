@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import fedshift
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.quantities.select import selected
+from fedshift.planning import planfile
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
@@ -79,6 +81,18 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
     assert f"run:  {run.path}" in again
 
 
+def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
+    (project / "experiments" / "same.yaml").write_text(DECLARED)
+    plan = done(called(project, "plan", "same", "--print", "path")).strip()
+    (planned,) = planfile.runs(project / plan)
+    status, output = on_a_terminal(
+        project, ["train", "--plan", str(project / plan), planned.digest], "round 1 of 3"
+    )
+    assert status == 143 and "Ctrl-C again: at once" in output, output
+    run = Workspace(project).run_at(planned.directory)
+    assert run.outcome() is State.MISSING and run.checkpoint.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -125,6 +139,15 @@ def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, t
     assert run.summary() and "held out b" in output and "licence: the user's" in output
     assert (project / "data" / "raw" / "folder" / "my-clinics").is_symlink()
     assert "licence" not in done(called(project, *asked))  # finished: nothing is fetched again
+    plant(tree, ("d",), ("ill", "well"), each=2)
+    listed = f"{project / 'data' / 'raw' / 'folder' / 'my-clinics'}: has changed since its files were listed"
+    refused(called(project, *asked), listed, "d/ill/0.png and 3 more", "--write-manifest")
+    done(called(project, "verify", "folder", "--release", "my-clinics", "--write-manifest"))
+    refused(called(project, *asked), "was made from another state of folder my-clinics")
+    (decoded,) = (project / "data" / "prepared" / "folder").iterdir()
+    shutil.rmtree(decoded)
+    done(called(project, "prepare", "folder", "--release", "my-clinics", "--px", decoded.name.split("-")[0]))
+    refused(called(project, *asked), "was trained on other images", "Remove the run's folder")
     other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
     asked = ["run", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
     refused(called(project, *asked), "exists already and is not")

@@ -57,6 +57,18 @@ def test_a_preset_is_a_setting() -> None:
         (Single("fedavg", Address("digits"), "mnist"), "data.target", "unknown domain of digits 'mnist'"),
         (Single("fedavg", Address("digits"), settings={"local.lrr": 1}), "fedavg", "unknown key 'local.lrr'"),
         (Single("fedavg", Address("digits"), protocol="digit"), "protocols", "Did you mean 'digits'?"),
+        (Single("fedavg", Address("digits"), settings={"seed": 3}), "seed", "Say it by --seed"),
+        (Single("fedavg", Address("digits"), settings={"data.target": "ink"}), "data.target", "by --target"),
+        (
+            Single("fedavg", Address("digits"), settings={"method.name": "fdse"}),
+            "method.name",
+            "method's name",
+        ),
+        (
+            Single("fedavg", Address("digits"), rounds=2, settings={"federation.rounds": 3}),
+            "rounds",
+            "--rounds",
+        ),
     ],
 )
 def test_mistakes_name_no_file_that_nobody_wrote(single: Single, place: str, message: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fedshift.analysis.collection.diagnostics import diagnostics
+from fedshift.common.errors import FedshiftError
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.identity import identify, run_name
@@ -76,3 +77,12 @@ def test_a_method_without_such_slots_keeps_what_it_kept(project: Path) -> None:
     assert weights.rows(directory, summary, "last", federation.layout).keys() == {"shared"}
     assert not directory.diagnostics.exists()
     assert not diagnostics(Workspace(project), directory).size
+
+
+def test_a_selection_that_no_run_keeps_is_refused() -> None:
+    """A misspelt one was the last round, without a word."""
+    summary = {"best_round": {"first": 3, "later": 5}, "rounds": 8, "spec": {"federation": {"rounds": 9}}}
+    assert [weights.round_of(summary, name) for name in ("best_first", "best_later")] == [3, 5]
+    for name in ("bestfirst", "oracle"):
+        with pytest.raises(FedshiftError, match="unknown round that runs keep"):
+            weights.round_of(summary, name)

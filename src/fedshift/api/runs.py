@@ -22,7 +22,7 @@ from fedshift.tracking.points import points
 from fedshift.training import run as training
 from fedshift.training.bar import watched
 from fedshift.training.device import device as device_of
-from fedshift.training.provide import provide
+from fedshift.training.provide import provide, trained_on
 from fedshift.training.weights import round_of
 
 Select = Literal["last", "best_first", "best_later"]
@@ -128,6 +128,8 @@ def run(
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
         training.train(workspace, spec, training.Machine(device_of(device), threads), watched)
+    else:
+        trained_on(workspace, spec, directory)
     return Run(workspace, directory)
 
 

@@ -20,7 +20,7 @@ from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 from fedshift.training.gpus import claim
 from fedshift.training.pack import at_once, in_turn
-from fedshift.training.stop import whole
+from fedshift.training.stop import interruptible, whole
 
 log = logging.getLogger("fedshift.train")
 PROGRAM = [sys.executable, "-m", "fedshift", "--root"]
@@ -51,6 +51,7 @@ PROGRAM = [sys.executable, "-m", "fedshift", "--root"]
     help="Least time between checkpoints.",
 )
 @click.pass_obj
+@interruptible(log.warning)
 def command(
     workspace: Workspace,
     digests: tuple[str, ...],
@@ -65,7 +66,8 @@ def command(
 
     A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the
     others alone. Partitions that are absent are made first. A pack leaves out runs that failed for good
-    (fedshift plan --retry-failed). Exits with 1 where a run failed and trying again can help.
+    (fedshift plan --retry-failed). Ctrl-C stops once the client that trains is done, as SIGTERM does; the
+    second at once. Exits with 1 where a run failed and trying again can help.
     """
     runs = _named(path, pack, digests)
     logging.basicConfig(

@@ -101,5 +101,5 @@ def title(kind: str, name: str) -> str:
     """The first line of the module's docstring, read without importing it."""
     spec = importlib.util.find_spec(module(kind, name))
     assert spec is not None and spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_bytes())
+    tree = ast.parse(Path(spec.origin).read_bytes(), spec.origin)
     return " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())

@@ -100,6 +100,29 @@ def entries(raw: Path) -> list[Path]:
     return [path for depth in range(1, LEVELS + 1) for path in below(raw, depth)]
 
 
+def as_listed(workspace: Workspace, name: str, release: str) -> None:
+    """A look at a tree of the user's own, which may change; its files are not read. Raises FedshiftError
+    where names or sizes are not those of its manifest.
+    """
+    dataset: Dataset = get("datasets", name)()
+    if dataset.release(release).manifest is not None:
+        return
+    raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
+    listed = _listed(declared)
+    was = dict(zip(listed["path"], listed["size"], strict=True))
+    now = {path: _size(raw / path, was.get(path)) for path in dataset.paths(raw)}
+    if changed := [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]:
+        what = f"has changed since its files were listed: {min(changed)}"
+        what += f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
+        cure = f"Restore the tree, fetch it as another release, or {_take_as_is(name, release)}"
+        raise FedshiftError(raw, what, cure)
+
+
+def _size(path: Path, listed: int | None) -> int | None:
+    """In bytes; as listed for an image that is no file of its own."""
+    return path.stat().st_size if path.is_file() else listed
+
+
 def _take_as_is(name: str, release: str) -> str:
     return f"take the tree as it is: fedshift verify {name} --release {release} --write-manifest"
 

@@ -22,6 +22,15 @@ from fedshift.storage.workspace import Workspace
 NAME = "run"
 PROTOCOL = "unified"
 
+# Dotted key -> the option (in Python: the argument) that says it.
+OWN = {
+    "seed": "--seed (compare: --seeds)",
+    "data.target": "--target",
+    "data.dataset": "--data",
+    "data.release": "--data",
+    "method.name": "the method's name",
+}
+
 
 @dataclass(frozen=True)
 class Single:
@@ -56,7 +65,12 @@ class Single:
 
 
 def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
-    """Settings by dotted key, nested as below an experiment's `methods`."""
+    """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
+    has a place of its own, which would win over it without a word.
+    """
+    own = OWN | ({} if rounds is None else {"federation.rounds": "--rounds"})
+    for key in own.keys() & settings.keys():
+        raise FedshiftError(key, "has a place of its own", f"Say it by {own[key]}, not among the settings.")
     federation: Partial = {} if rounds is None else {"federation": {"rounds": rounds}}
     return functools.reduce(merge, (nested(key, value) for key, value in settings.items()), federation)
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_json, sha256
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.prepare import prepare
+from fedshift.data.verify import as_listed
 from fedshift.identity import prepared_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.weights import fetch_weights
 from fedshift.storage.workspace import Workspace
 from fedshift.training.divide import divide
@@ -35,16 +39,32 @@ def provide(
         fetch_weights(dict.fromkeys(owners), say=say)
 
 
+def trained_on(workspace: Workspace, spec: RunSpec, run: RunDirectory) -> None:
+    """Raises FedshiftError where decoded images are there, and a finished run was trained on others."""
+    folder = workspace.prepared(prepared_name(spec.data))
+    summary = run.summary()
+    if not folder.exists() or summary is None:
+        return
+    images(workspace, spec)
+    facts = read_json(folder / "prepared.json")
+    if summary["hashes"].get("prepared") != sha256(facts["images"] + facts["index"]):
+        what = f"was trained on other images than {folder} has now"
+        cure = "Remove the run's folder to train it again, or fetch these images as another release."
+        raise FedshiftError(run.path, what, cure)
+
+
 def images(
     workspace: Workspace, spec: RunSpec, tree: Path | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """The folder of a spec's decoded images, made where it is absent."""
+    """The folder of a spec's decoded images, made where it is absent. Raises FedshiftError, too, where the
+    user's own tree has changed since its files were listed, or since they were decoded.
+    """
     data = spec.data
     folder = workspace.prepared(prepared_name(data))
     raw = workspace.raw(data.dataset, data.release)
     absent = not get("datasets", data.dataset).embedded and not (folder.exists() or raw.exists())
     if tree or absent:
         fetch(workspace, data.dataset, data.release, tree or (), say=say)
-    if not folder.exists():
-        prepare(workspace, data.dataset, data.release, data.prepare)
-    return folder
+    if raw.exists():
+        as_listed(workspace, data.dataset, data.release)
+    return prepare(workspace, data.dataset, data.release, data.prepare)

@@ -14,6 +14,7 @@ from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import sha256
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.evaluations.base import Kept
+from fedshift.experiments.task import KEPT
 from fedshift.federation.batches import visits
 from fedshift.federation.evaluate import Set
 from fedshift.federation.evaluator import TARGET
@@ -105,7 +106,9 @@ def restore(
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
-    """The round of the weights of a selection."""
+    """The round of the weights of a selection. Raises FedshiftError for one that no run keeps."""
+    if selection not in KEPT:
+        raise unknown("select", "round that runs keep", selection, KEPT)
     return int(summary["best_round"].get(selection.removeprefix("best_"), rounds_trained(summary)))
 
 
