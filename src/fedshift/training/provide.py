@@ -47,7 +47,7 @@ def trained_on(workspace: Workspace, spec: RunSpec, run: RunDirectory) -> None:
         return
     images(workspace, spec)
     facts = read_json(folder / "prepared.json")
-    if summary["hashes"].get("prepared") != sha256(facts["images"] + facts["index"]):
+    if facts and summary["hashes"].get("prepared") != sha256(facts["images"] + facts["index"]):
         what = f"was trained on other images than {folder} has now"
         cure = "Remove the run's folder to train it again, or fetch these images as another release."
         raise FedshiftError(run.path, what, cure)
