@@ -68,7 +68,7 @@ def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
     refused(
         fedshift(project, "table", "unified"),
         "experiments/unified: is a folder of experiments, and one of them is asked for",
-        "Name one: unified/equal_steps, unified/first_pass, unified/leave_one_domain_out, unified/pacs, unified/seven_more, unified/tuned.",
+        "Name one: unified/equal_steps, unified/equal_weights, unified/first_pass, unified/leave_one_domain_out, unified/pacs, unified/seven_more, unified/tuned.",
     )
 
 
