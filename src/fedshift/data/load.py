@@ -12,9 +12,8 @@ from torch import Tensor
 
 from fedshift.build import rendering_of
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import sha256
 from fedshift.data.partition import load_partition
-from fedshift.data.prepare import load_prepared
+from fedshift.data.prepare import load_prepared, prepared_hash
 from fedshift.data.rendered import load_rendered, render
 from fedshift.federation.samples import ClientData
 from fedshift.identity import partition_name, prepared_name, rendered_name
@@ -50,12 +49,10 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
 
     Raises FedshiftError where files are absent or do not match their hashes, or a client trains on nothing.
     """
-    prepared, path = (
-        load_prepared(workspace.prepared(prepared_name(spec.data))),
-        workspace.partition(partition_name(spec)),
-    )
+    folder = workspace.prepared(prepared_name(spec.data))
+    prepared, path = load_prepared(folder), workspace.partition(partition_name(spec))
     partition, content = load_partition(path, prepared.index)
-    hashes = {"prepared": sha256(prepared.facts["images"] + prepared.facts["index"]), "partition": content}
+    hashes = {"prepared": prepared_hash(folder), "partition": content}
     sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
 
     def positions(rows: NDArray[np.bool_]) -> Tensor:

@@ -126,6 +126,12 @@ def load_index(folder: Path) -> pd.DataFrame:
     return read_columns(folder / "index.parquet", _cure(folder))[0]
 
 
+def prepared_hash(folder: Path) -> str:
+    """What runs note of the images that they are trained on: the SHA-256 of pixels and index together."""
+    facts = _facts(folder)
+    return sha256(facts["images"] + facts["index"])
+
+
 def _facts(folder: Path) -> dict[str, Any]:
     facts = read_json(folder / "prepared.json", _cure(folder))
     if facts is None:

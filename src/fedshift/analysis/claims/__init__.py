@@ -80,20 +80,14 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
     """Judge one claim on the selected rounds of its runs; home: the experiment that tests it."""
     row, differs = comparison.claim, tuple(comparison.differs)
     where = f"experiments/{home}.yaml: claims.{row['id']}"
-    differences = [
-        replace(
-            estimate(_paired(values, *pair, where), name, comparison.bounds, comparison.exact),
-            late=sum(int(values.of(cell, where)[LATE].sum()) for side in pair for _, cell in side.terms),
-            lacking=tuple(
-                side_name
-                for side_name, side in zip(names, pair, strict=True)
-                if side.terms and not estimate(_paired(values, side, Sum(()), where), side_name).seeds
-            ),
-        )
-        for pair, name, names in zip(
-            comparison.pairs, pair_names(comparison, home), side_names(comparison, home), strict=True
-        )
-    ]
+    differences = []
+    for pair, name, names in zip(
+        comparison.pairs, pair_names(comparison, home), side_names(comparison, home), strict=True
+    ):
+        gap = estimate(_paired(values, *pair, where), name, comparison.bounds, comparison.exact)
+        late = sum(int(values.of(cell, where)[LATE].sum()) for side in pair for _, cell in side.terms)
+        lacking = () if gap.seeds else _lacking(values, pair, names, where)
+        differences.append(replace(gap, late=late, lacking=lacking))
     said, p = on_print(workspace, row, comparison), levels(comparison, differences)
     return Verdict(
         row["id"],
@@ -106,6 +100,15 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         "confirmed" if p.confirmed <= LEVEL else "refuted" if p.refuted <= LEVEL else "undecided",
         said,
         p,
+    )
+
+
+def _lacking(values: Values, pair: tuple[Sum, Sum], names: tuple[str, str], where: str) -> tuple[str, ...]:
+    """The sides of a pair, by their names, of which no seed has all its runs."""
+    return tuple(
+        name
+        for name, side in zip(names, pair, strict=True)
+        if side.terms and not estimate(_paired(values, side, Sum(()), where), name).seeds
     )
 
 
