@@ -52,7 +52,7 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
     folder = workspace.prepared(prepared_name(spec.data))
     prepared, path = load_prepared(folder), workspace.partition(partition_name(spec))
     partition, content = load_partition(path, prepared.index)
-    hashes = {"prepared": prepared_hash(folder), "partition": content}
+    hashes = {"prepared": prepared_hash(prepared.facts), "partition": content}
     sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
 
     def positions(rows: NDArray[np.bool_]) -> Tensor:

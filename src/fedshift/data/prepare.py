@@ -73,7 +73,7 @@ def prepare(
         with built_once(folder) as part:
             if part is not None:
                 _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
-    if _facts(folder)["raw"] != raw:
+    if prepared_facts(folder)["raw"] != raw:
         what, cure = (
             f"was made from another state of {name} {release}",
             f"Remove {folder} or name a new release.",
@@ -104,7 +104,7 @@ def load_prepared(folder: Path) -> Prepared:
 
     Raises FedshiftError where they or the index are absent or do not match prepared.json.
     """
-    facts, cure, images = _facts(folder), _cure(folder), folder / "images.npy"
+    facts, cure, images = prepared_facts(folder), _cure(folder), folder / "images.npy"
     index, header = read_columns(folder / "index.parquet", cure)
     if header["hash"] != facts["index"]:
         raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
@@ -126,13 +126,15 @@ def load_index(folder: Path) -> pd.DataFrame:
     return read_columns(folder / "index.parquet", _cure(folder))[0]
 
 
-def prepared_hash(folder: Path) -> str:
-    """What runs note of the images that they are trained on: the SHA-256 of pixels and index together."""
-    facts = _facts(folder)
+def prepared_hash(facts: dict[str, Any]) -> str:
+    """What runs note of the images that they are trained on, by `facts` of a prepared folder: the SHA-256 of
+    pixels and index together.
+    """
     return sha256(facts["images"] + facts["index"])
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def prepared_facts(folder: Path) -> dict[str, Any]:
+    """What prepared.json says. Raises FedshiftError where there is none."""
     facts = read_json(folder / "prepared.json", _cure(folder))
     if facts is None:
         raise FedshiftError(folder, "is not prepared", _cure(folder))

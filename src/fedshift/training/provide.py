@@ -10,7 +10,7 @@ from pathlib import Path
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
-from fedshift.data.prepare import prepare, prepared_hash
+from fedshift.data.prepare import prepare, prepared_facts, prepared_hash
 from fedshift.data.verify import as_listed
 from fedshift.identity import prepared_name
 from fedshift.planning.lacking import needed_weights
@@ -45,7 +45,7 @@ def trained_on(workspace: Workspace, spec: RunSpec, run: RunDirectory) -> None:
     if not folder.exists() or summary is None:
         return
     images(workspace, spec)
-    if summary["hashes"].get("prepared") != prepared_hash(folder):
+    if summary["hashes"].get("prepared") != prepared_hash(prepared_facts(folder)):
         what = f"was trained on other images than {folder} has now"
         cure = "Remove the run's folder to train it again, or fetch these images as another release."
         raise FedshiftError(run.path, what, cure)
