@@ -47,20 +47,27 @@ def test_fedshift_track_0_starts_no_follower(checkout: Checkout) -> None:
     assert not (checkout.root / "mlflow.db").exists()
 
 
-def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkout) -> None:
-    """The lock is held from before snakemake starts until it has ended and the follower has complained."""
+@pytest.fixture(scope="module")
+def published(checkout: Checkout) -> str:
+    """What the follower of a whole snakemake has said; the store was locked until it had complained of that."""
     database, log = checkout.root / "mlflow.db", checkout.root / "logs" / "track.log"
     with closing(sqlite3.connect(database, isolation_level=None)) as holder:
         holder.execute("PRAGMA user_version = 1")
         holder.execute("BEGIN EXCLUSIVE")
         done = checkout.snakemake("metrics", FEDSHIFT_TRACK="1", MLFLOW_TRACKING_URI="")
-        fedavg, fedprox = sorted(planfile.runs(checkout.plan), key=lambda run: run.method)
+        fedavg = next(run for run in planfile.runs(checkout.plan) if run.method == "fedavg")
         assert (checkout.root / fedavg.directory / "summary.json").is_file(), done.stdout
         until(lambda: "will try again" in log.read_text(), 60)
-        assert "locked" in log.read_text()
         holder.execute("ROLLBACK")
     with open(checkout.root / "results" / ".track.lock") as lock:
         until(lambda: _free(lock.fileno()), 90)  # the follower has ended
+    return log.read_text()
+
+
+def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkout, published: str) -> None:
+    assert "locked" in published
+    database = checkout.root / "mlflow.db"
+    fedavg, fedprox = sorted(planfile.runs(checkout.plan), key=lambda run: run.method)
     assert names(database) == sorted(
         [(fedavg.name, "FINISHED", ""), (fedprox.name, "FAILED", "ValueError: mu is broken")]
     )
@@ -99,6 +106,7 @@ def _free(lock: int) -> bool:
     return True
 
 
+@pytest.mark.usefixtures("published")
 def test_make_ui_serves_this_machine_and_ends_with_make(checkout: Checkout) -> None:
     """On a port of choice; what the follower has published is there; one SIGTERM ends all of it."""
     if shutil.which("make") is None:
