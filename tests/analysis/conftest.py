@@ -66,6 +66,7 @@ class Project:
         stage: str = "post_agg",
         model: str = "global",
         bn: str = "averaged",
+        images: str = "1ma9e5",
         loss: float | Mapping[int, float] = 1.0,
         extra: list[dict[str, Any]] | None = None,
         statistics: Statistics | None = None,
@@ -150,7 +151,7 @@ class Project:
             "clients": [
                 {"client": k, "domains": [f"domain{k}"], "train": size, "val": 5, "test": test} for k, size in enumerate(sizes)
             ],
-            "hashes": {}, "best_round": {"first": 0, "later": 0}, "policy": {"shared": 1, "personal": 0, "local": 0, "bn": bn},
+            "hashes": {"prepared": images}, "best_round": {"first": 0, "later": 0}, "policy": {"shared": 1, "personal": 0, "local": 0, "bn": bn},
             "costs": {
                 "bytes_up": 80, "bytes_down": 80, "state_dict_bytes": 40, "macs_per_image": 7, "seconds": 1.5, "peak_memory_mb": 90.0
             },

@@ -36,6 +36,19 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
     assert "runs of fedbn" not in text
 
 
+def test_images_in_several_states_are_told_by_method(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
+    for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0)):
+        project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
+    assert "Mixed images" not in "".join(notes(project.collect()))
+    project.add("fedbn", {1: accuracy((0.5, 0.5))}, seed=1, images="0ther5")
+    (line,) = (line for line in notes(project.collect()) if line.startswith("Mixed images"))
+    assert line == (
+        "Mixed images: digits original at 32 px come in 2 states, by other files or decoded otherwise: "
+        "1ma9e5 (fedavg, fedbn); 0ther5 (fedbn)."
+    )
+
+
 def test_how_clients_are_weighed_is_told_by_method(project: Project) -> None:
     uniform = {"method": {"name": "fedavg"}, "federation": {"weights": "uniform"}}
     rows = {"fedavg": None, "uniform": uniform, "scaffold": None, "fdse": None}

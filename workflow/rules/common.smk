@@ -92,6 +92,19 @@ def take(path):
                 date_today(path)
         for images in IMAGES:
             date_today(WORKSPACE.root / images)
+        for images in filter(of_the_users, IMAGES.values()):
+            from fedshift.spec import RunSpec
+            from fedshift.training.provide import trained_on
+
+            if runs := [run for run in RUNS if run.prepared == images.prepared]:
+                spec = RunSpec.model_validate_json(runs[0].spec)
+                trained_on(WORKSPACE, spec, *(WORKSPACE.run_at(run.directory) for run in runs))
+
+
+def of_the_users(images):
+    """Whether images are of a tree that the user may change: their list lies beside it, not in the project."""
+    raw = WORKSPACE.raw(images.dataset, images.release)
+    return raw.with_name(f"{raw.name}.manifest.json") in WORKSPACE.manifests()
 
 
 try:

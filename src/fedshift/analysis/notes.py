@@ -95,6 +95,7 @@ def _measured(collected: Collected) -> list[str]:
     lines.append(
         f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
     )
+    lines += _images(runs)
     lines += sources.note(runs)
     same = [key for key in collected.keys if key not in ("target", "seed")]
     versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
@@ -113,6 +114,24 @@ def _measured(collected: Collected) -> list[str]:
             f"(rerun: version): {counts}."
         )
     return lines
+
+
+def _images(runs: pd.DataFrame) -> Iterator[str]:
+    """Where runs on images of one name were trained on several states of them: other files, or decoded by
+    another Pillow.
+    """
+    for name, alike in runs.groupby(runs["spec"].map(_source), sort=False):
+        if (several := alike["images"].nunique()) > 1:
+            yield (
+                f"Mixed images: {name} come in {several} states, by other files or decoded otherwise: "
+                f"{_by_method(alike, alike['images'].str[:8])}."
+            )
+
+
+def _source(spec: str) -> str:
+    """What a run's images are called, by its resolved specification (JSON)."""
+    data = json.loads(spec)["data"]
+    return f"{data['dataset']} {data['release']} at {data['prepare']['px']} px"
 
 
 def _weighed(runs: pd.DataFrame) -> Iterator[str]:

@@ -19,7 +19,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.costs.run_values import of_runs
 from fedshift.analysis.layout.footnotes import footnotes
-from fedshift.analysis.layout.page import csv, html, markdown
+from fedshift.analysis.layout.page import blocks, csv, html, markdown
 from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
@@ -48,11 +48,11 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
     tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
-    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    titled = blocks((experiment.tables[name].title or name, table) for name, table in tables.items())
     below = notes(collected)
-    for (name, table), titled_table in zip(tables.items(), titled, strict=True):
+    for (name, table), block in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", csv(table))
-        write_text(folder / f"{name}.md", markdown([titled_table], [*footnotes([table]), *below]))
+        write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
     judged = judge.judge(workspace, collected, tables)
     write_text(folder / "verdicts.csv", csv(judged))
     verdicts = claims.verdicts(workspace, collected)
@@ -77,7 +77,7 @@ def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str])
         for name, table in collected.experiment.tables.items()
     ]
     titled = [(table.title or name, cells(workspace, collected, table)) for name, table in changed]
-    return markdown(titled, footnotes([table for _, table in titled]))
+    return markdown(blocks(titled), footnotes([table for _, table in titled]))
 
 
 def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFrame:

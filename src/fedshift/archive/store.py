@@ -6,6 +6,7 @@ What two experiments share is archived once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -71,9 +72,17 @@ def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
     none. Raises FedshiftError for a file that `check` refuses.
     """
     for archived in of_run(workspace, workspace.name_of(run))[:1]:
-        check(workspace, archived)
+        _checked(workspace, archived.path)
         return unpacked(workspace, archived)
     return None
+
+
+@functools.cache
+def _checked(workspace: Workspace, path: Path) -> None:
+    """Once for several experiments that share a run: the name of a file has the hash of its content, which
+    `read` holds it against.
+    """
+    check(workspace, read(path))
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:

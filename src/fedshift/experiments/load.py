@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import functools
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ def available(workspace: Workspace) -> list[str]:
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
 
-def _has(workspace: Workspace, name: str) -> bool:
-    """Whether there is such a file, asked without a listing: `load` is called for every printed number."""
+def _has(folder: Path, name: str) -> bool:
+    """Whether there is such a file, asked without a listing: files are read for every printed number."""
     inside = Path(name).as_posix() == name and not {"..", "/"} & {*Path(name).parts}
-    return inside and (workspace.experiments / f"{name}.yaml").is_file()
+    return inside and (folder / f"{name}.yaml").is_file()
 
 
 def load(workspace: Workspace, name: str) -> Experiment:
@@ -39,11 +39,11 @@ def load(workspace: Workspace, name: str) -> Experiment:
     the key and the nearest valid name.
     """
     base = name.removesuffix(TUNING)
-    if base != name and _has(workspace, base):
+    if base != name and _has(workspace.experiments, base):
         experiment = load(workspace, base)
         known = protocol(workspace, experiment.protocol)
         return tuning.stage(experiment, known, trials(workspace, experiment))
-    if not _has(workspace, name):
+    if not _has(workspace.experiments, name):
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
@@ -74,8 +74,8 @@ def protocols(workspace: Workspace) -> list[str]:
 
 def _protocol_file(workspace: Workspace, name: str) -> Partial:
     folder = workspace.reference / "protocols"
-    if name not in (valid := protocols(workspace)):
-        raise unknown(folder, "protocol", name, valid)
+    if not _has(folder, name):
+        raise unknown(folder, "protocol", name, protocols(workspace))
     return read(folder / f"{name}.yaml")
 
 
@@ -120,7 +120,7 @@ def preset(workspace: Workspace, method: str) -> Preset:
     return loaded
 
 
-class _Once(yaml.SafeLoader):
+class _Once(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # C where PyYAML has it
     """YAML in which a mapping has each key once; PyYAML keeps the last one silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -135,11 +135,13 @@ class _Once(yaml.SafeLoader):
 
 
 @functools.lru_cache(512)
-def _parsed(text: str, path: Path) -> Any:
-    """An experiment reads its protocol and presets once for each method."""
+def _parsed(text: str, path: Path) -> str:
+    """YAML as JSON, of which each reader gets values of its own: an experiment reads its protocol and presets
+    once for each method, and a scorecard them all a hundred times.
+    """
     value = yaml.load(text, _Once)
     _check_plain(value, path)
-    return value
+    return json.dumps(value)
 
 
 def _check_plain(value: Any, path: Path) -> None:
@@ -169,7 +171,7 @@ def _check_plain(value: Any, path: Path) -> None:
 def read(path: Path) -> Partial:
     """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
     try:
-        value = copy.deepcopy(_parsed(path.read_text(encoding="utf-8"), path))
+        value = json.loads(_parsed(path.read_text(encoding="utf-8"), path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FedshiftError(path, f"is not YAML: {error}", "Mend the line that it names.") from None
     except (RecursionError, ValueError) as error:  # YAML's words that Python has no value for: 2001-02-30

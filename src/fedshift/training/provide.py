@@ -38,17 +38,21 @@ def provide(
         fetch_weights(dict.fromkeys(owners), say=say)
 
 
-def trained_on(workspace: Workspace, spec: RunSpec, run: RunDirectory) -> None:
-    """Raises FedshiftError where decoded images are there, and a finished run was trained on others."""
+def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None:
+    """Raises FedshiftError where decoded images are there, and one of the finished `runs` was trained on
+    others.
+    """
     folder = workspace.prepared(prepared_name(spec.data))
-    summary = run.summary()
-    if not folder.exists() or summary is None:
+    summaries = [(run, summary) for run in runs if (summary := run.summary())]
+    if not folder.exists() or not summaries:
         return
     images(workspace, spec)
-    if summary["hashes"].get("prepared") != prepared_hash(prepared_facts(folder)):
+    now = prepared_hash(prepared_facts(folder))
+    if stale := [run for run, summary in summaries if summary["hashes"].get("prepared") != now]:
         what = f"was trained on other images than {folder} has now"
+        what += f"; so were {len(stale) - 1:,} more runs" if len(stale) > 1 else ""
         cure = "Remove the run's folder to train it again, or fetch these images as another release."
-        raise FedshiftError(run.path, what, cure)
+        raise FedshiftError(stale[0].path, what, cure)
 
 
 def images(

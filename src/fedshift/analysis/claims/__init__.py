@@ -108,8 +108,12 @@ def _lacking(values: Values, pair: tuple[Sum, Sum], names: tuple[str, str], wher
     return tuple(
         name
         for name, side in zip(names, pair, strict=True)
-        if side.terms and not estimate(_paired(values, side, Sum(()), where), name).seeds
+        if side.terms and not _has_whole_seed(_paired(values, side, Sum(()), where))
     )
+
+
+def _has_whole_seed(pairs: pd.DataFrame) -> bool:
+    return bool(pairs["difference"].notna().groupby(pairs["seed"]).all().any())
 
 
 def _paired(values: Values, left: Sum, right: Sum, where: str) -> pd.DataFrame:

@@ -67,7 +67,7 @@ def _targets(workspace: Workspace, row: Mapping[str, str], dataset: str) -> froz
     return named or every
 
 
-@functools.lru_cache(16)
+@functools.lru_cache(128)
 def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
     """The runs of an experiment (JSON), each beside the same run without what the file changes of its
     protocol for all methods.

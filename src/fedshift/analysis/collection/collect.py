@@ -93,6 +93,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         "bn": summary["policy"]["bn"],
         "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
         "hardware": _hardware(measured),
+        "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),
     }
 

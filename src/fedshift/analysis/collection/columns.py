@@ -32,6 +32,7 @@ RUNS = pa.schema(
         "bn": pa.string(),
         "precision": pa.string(),
         "hardware": pa.string(),
+        "images": pa.string(),
         "pooled": pa.bool_(),
         "rounds": pa.int64(),
         "classes": pa.list_(pa.string()),

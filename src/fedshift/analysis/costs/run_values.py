@@ -66,16 +66,20 @@ def of_runs(
     return frame
 
 
-@functools.lru_cache(4096)
 def setting(text: str, key: str) -> float:
     """The number at a dotted key of a resolved spec (JSON), with the standard values of parameters that it
     does not set; NaN where there is none, or no number.
     """
-    value: Any = filled(RunSpec.model_validate_json(text))
+    value: Any = _filled(text)
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number else float("nan")
+
+
+@functools.lru_cache(4096)
+def _filled(text: str) -> dict[str, Any]:
+    return filled(RunSpec.model_validate_json(text))
 
 
 def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:

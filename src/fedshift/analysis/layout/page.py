@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jinja2
 import pandas as pd
@@ -15,6 +15,7 @@ from fedshift.experiments.schema import Experiment
 
 # What a line of a table of verdicts, comparisons or sentences holds.
 Line = tuple[str, ...]
+Block = tuple[str, list[Grid[Entry]]]  # a table under its title
 GROUP: Line = (
     "sentence",
     "needs of its comparisons",
@@ -52,7 +53,7 @@ CLAIM: Line = (
 
 
 def html(
-    tables: Sequence[tuple[str, pd.DataFrame]],
+    tables: Sequence[Block],
     notes: list[str],
     experiment: Experiment,
     verdicts: list[Line],
@@ -65,7 +66,7 @@ def html(
     """
     return template("tables.html.j2").render(
         experiment=experiment,
-        tables=blocks(tables),
+        tables=tables,
         notes=notes,
         verdicts=verdicts,
         claims=claims,
@@ -102,13 +103,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def blocks(tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, list[Grid[Entry]]]]:
-    """The tables as `results.html.j2` lays them out."""
+def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
+    """Titles and cells, laid out for the pages."""
     return [(title, grids(cells)) for title, cells in tables]
 
 
 def markdown(
-    tables: Sequence[tuple[str, pd.DataFrame]],
+    tables: Sequence[Block],
     notes: list[str],
     title: str = "",
     verdicts: Sequence[Line] = (),
@@ -119,9 +120,9 @@ def markdown(
     and the differences, or one, the values printed for another experiment.
     """
     parts = [f"# {title}"] if title else []
-    for name, cells in tables:
+    for name, grids_of in tables:
         parts.append(f"## {name}")
-        for block in grids(cells):
+        for block in grids_of:
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
     if verdicts:

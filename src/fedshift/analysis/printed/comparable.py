@@ -53,7 +53,7 @@ def differences(
         what = "/".join(printed.row[1:])
         return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
     values_by_key: dict[tuple[str, str], dict[str, None]] = {}
-    for text in runs["spec"].map(_without_seed).unique():
+    for text in dict.fromkeys(map(_without_seed, runs["spec"].unique())):
         for key, ours, theirs in _of_run(workspace, printed.row, text):
             values_by_key.setdefault((key, theirs), {})[ours] = None
     reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
@@ -71,7 +71,7 @@ def compare(
     ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
-    left, right = _flat(filled(ours)), _flat(filled(theirs))
+    left, right = (_flat(spec.model_dump_json()) for spec in (ours, theirs))
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
         f"{block}.params"
@@ -114,7 +114,7 @@ def _grid(workspace: Workspace, name: str, method: str) -> Spaces:
 
 def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> Iterator[str]:
     """An average must be over the domains that the paper averages over, a domain must be that domain."""
-    held_out = [RunSpec.model_validate_json(text).data.held_out for text in runs["spec"].unique()]
+    held_out = [_domains(text) for text in runs["spec"].unique()]
     if max(map(len, held_out)) > 1:
         yield "two domains held out, paper one"
     theirs = {
@@ -128,12 +128,16 @@ def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> I
 
 def _averaged(wanted: Setting, runs: pd.DataFrame) -> Iterator[str]:
     """A mean over values of a setting must be over these."""
-    specs = [_flat(filled(RunSpec.model_validate_json(text))) for text in runs["spec"].unique()]
     for key, theirs in wanted.over.items():
-        ours = {spec.get(key) for spec in specs}
+        ours = {_flat(text).get(key) for text in runs["spec"].unique()}
         if ours != {*theirs}:
             listed = (", ".join(map(_text, sorted(values, key=str))) for values in (ours, theirs))
             yield "{} over {}, paper {}".format(key, *listed)
+
+
+@functools.cache
+def _domains(text: str) -> tuple[str, ...]:
+    return tuple(RunSpec.model_validate_json(text).data.held_out)
 
 
 def _adaptation(text: str) -> str:
@@ -158,7 +162,10 @@ def filled(spec: RunSpec) -> dict[str, Any]:
     return {**values, "modify": ", ".join(values["partition"]["modify"]) or "none"}
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
+@functools.lru_cache(8192)
+def _flat(text: str) -> dict[str, Any]:
+    """A spec (JSON) by dotted key, filled."""
+    values = filled(RunSpec.model_validate_json(text))
     return {key: [*value] if isinstance(value, tuple) else value for key, value in dotted(values)}
 
 

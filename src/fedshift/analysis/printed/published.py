@@ -118,10 +118,10 @@ def scaled(
 @functools.cache
 def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
     """The held-out domains that a paper averages over on a data set: those with a number of their own."""
-    rows = _printed(workspace.reference / "published.csv").values()
+    every = _printed(workspace.reference / "published.csv").values()
     return frozenset(
         printed.target
-        for printed in rows
+        for printed in every
         if printed.row[:2] == (paper, dataset) and printed.target not in ("", "mean", "all_clients")
     )
 
@@ -141,14 +141,19 @@ def by_uid(workspace: Workspace) -> dict[str, Published]:
 
 @functools.cache
 def _printed(path: Path) -> dict[tuple[str, str], Published]:
-    rows = [row for row in _numbers(path) if not row["same_as"]]
-    return {(row["run_key"], row["metric_id"]): _row(row) for row in rows}
+    first = [row for row in _numbers(path) if not row["same_as"]]
+    return {(row["run_key"], row["metric_id"]): _row(row) for row in first}
+
+
+@functools.cache
+def rows(path: Path) -> list[dict[str, str]]:
+    """All rows of reference/published.csv as text, those that are lost in our copy too."""
+    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")  # type: ignore[return-value]  # its columns are text
 
 
 def _numbers(path: Path) -> list[dict[str, str]]:
-    """The rows with a number, and the printed layers, as text."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    return table[(table["mean"] != "") | (table["metric_id"] == printed_names.LAYER)].to_dict("records")  # type: ignore[return-value]  # its columns are text
+    """The rows with a number, and the printed layers."""
+    return [row for row in rows(path) if row["mean"] or row["metric_id"] == printed_names.LAYER]
 
 
 def _row(row: dict[str, str]) -> Published:

@@ -8,6 +8,7 @@ and metric_id, as in `fedshift.analysis.printed.published`. Nothing has to be tr
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from fedshift.experiments.uneven import AVERAGE
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
+Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a printed number
 
 
 @dataclass(frozen=True)
@@ -60,24 +62,29 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
     """Every printed number, in the order of the reference, with its cells in the experiments `names` (None:
     in all). One that is lost has a reason and no cell.
     """
-    cells: dict[tuple[str, str, str, str], list[Place]] = {}
+    cells: dict[Key, list[Place]] = {}
     for name in available(workspace) if names is None else names:
         experiment = load(workspace, name)
         if any(table.printed for table in experiment.tables.values()):
-            for key, metric_id, table, place in _places(workspace, experiment):
-                for printed in table.printed:
-                    cells.setdefault((experiment.paper, printed, key, metric_id), []).append(place)
-    path = workspace.reference / "published.csv"
+            for key, place in _places(workspace, experiment.model_dump_json()):
+                cells.setdefault(key, []).append(place)
     return [
         Number(row["row_uid"], row["paper"], row["table"], reason, [] if reason else cells.get(key, []))
-        for row in pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+        for row in published.rows(workspace.reference / "published.csv")
         for reason in [LOST if row["value_kind"] == "lost" else ""]
         for key in [(row["paper"], row["table"], row["run_key"], row["metric_id"])]
     ]
 
 
-def _places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, str, Table, Place]]:
-    """The cells of an experiment's tables that say what they print, with run_key and metric_id."""
+@functools.cache
+def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
+    """The cells of the tables of an experiment (JSON) that say what they print. Its own tables, the claims
+    beside them and the scorecard ask for them by turns.
+    """
+    return [*_placed(workspace, Experiment.model_validate_json(text))]
+
+
+def _placed(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[Key, Place]]:
     uses = expand(workspace, experiment)
     known = protocol(workspace, experiment.protocol)
     for name, table in experiment.tables.items():
@@ -86,14 +93,17 @@ def _places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str,
         for row, *values in (cells := _cells(table, uses)):
             point = dict(zip(_columns(table), values, strict=True))
             named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
-            runs_of = functools.partial(_runs, cells, values=tuple(values))
+            runs_of = functools.cache(functools.partial(_runs, cells, values=tuple(values)))
             for metric in table.metrics:
                 if _lacks(metric, runs_of(row)):
                     continue
                 place = row, named, metric
                 _, differs = printed_cell(workspace, experiment, known, table, place, runs_of)
-                for key, metric_id in published.keys(experiment, row, named, metric):
-                    yield key, metric_id, table, Place(experiment.name, name, row, metric, point, differs)
+                at = Place(experiment.name, name, row, metric, point, differs)
+                for key, printed in itertools.product(
+                    published.keys(experiment, row, named, metric), table.printed
+                ):
+                    yield (experiment.paper, printed, *key), at
 
 
 def _lacks(metric: str, runs: pd.DataFrame) -> bool:

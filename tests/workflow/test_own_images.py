@@ -1,0 +1,54 @@
+"""Images of the user's own that change between two calls of real snakemake."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedshift.storage.workspace import Workspace
+from tests.data.conftest import plant
+from tests.verbs import done, fedshift
+from tests.workflow.checkout import Checkout
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+CLINICS = """\
+title: Clinics
+protocol: digits
+spec:
+  data: {dataset: folder, release: clinics}
+  local: {epochs: 1}
+  federation: {rounds: 1}
+methods: {fedavg: , fedprox: }
+axes: {target: [a], seed: [0]}
+tables: {main: {columns: [target]}}
+"""
+
+
+def test_nothing_is_trained_on_images_that_have_changed(tmp_path: Path) -> None:
+    """Not on those that were decoded before, and not beside runs that were trained on those."""
+    made = Checkout.made(tmp_path / "checkout", {"clinics": CLINICS}, "experiments: [clinics]\n")
+    tree = plant(tmp_path / "clinics", ("a", "b", "c"), ("ill", "well"), each=12)
+    done(fedshift(made.root, "fetch", "folder", "--release", "clinics", "--from", str(tree)))
+    made.run("metrics")
+    (decoded,) = (path for path in (made.root / "data/prepared/folder").iterdir() if path.is_dir())
+    plant(tree, ("d",), ("ill", "well"), each=2)
+
+    changed = made.snakemake("metrics")
+    assert changed.returncode != 0
+    assert "has changed since its files were listed: d/ill/0.png and 3 more" in changed.stdout
+    done(fedshift(made.root, "verify", "folder", "--release", "clinics", "--write-manifest"))
+    assert "was made from another state of folder clinics" in made.snakemake("metrics").stdout
+    shutil.rmtree(decoded)
+    px = decoded.name.partition("-")[0]
+    done(fedshift(made.root, "prepare", "folder", "--release", "clinics", "--px", px))
+
+    trained = made.snakemake("metrics")
+    assert trained.returncode != 0
+    assert "was trained on other images than" in trained.stdout and "; so were 1 more runs" in trained.stdout
+    assert "Traceback" not in trained.stdout
+    shutil.rmtree(made.root / "results" / "runs")
+    shutil.rmtree(made.root / "data" / "partitions")
+    made.run("metrics")
+    assert len([*Workspace(made.root).runs()]) == 2
