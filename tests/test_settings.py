@@ -19,9 +19,10 @@ from pydantic import BaseModel
 
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, preset, protocol, read
+from fedshift.experiments.load import load, preset, protocol
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.yaml_file import read
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec

@@ -61,6 +61,7 @@ RUN = {
     "bn": "batch-norm statistics: `none`, `averaged`, or `local` to each client",
     "precision": "`fp32`, `tf32` or `bf16`",
     "hardware": "the accelerator, or the CPU's instruction set and threads",
+    "images": "hash of the decoded images that it was trained on",
     "pooled": "whether one client trains on everybody's images",
     "rounds": "rounds that it trained: fewer than declared where it stopped early",
     "classes": "their names",

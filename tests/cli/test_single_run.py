@@ -147,7 +147,7 @@ def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, t
     (decoded,) = (project / "data" / "prepared" / "folder").iterdir()
     shutil.rmtree(decoded)
     done(called(project, "prepare", "folder", "--release", "my-clinics", "--px", decoded.name.split("-")[0]))
-    refused(called(project, *asked), "was trained on other images", "Remove the run's folder")
+    refused(called(project, *asked), "was trained on other images", "fedshift gc --delete")
     other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
     asked = ["run", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
     refused(called(project, *asked), "exists already and is not")

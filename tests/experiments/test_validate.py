@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fedshift.cli._settings import parsed
 from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
@@ -103,6 +104,8 @@ def plan(root: Path, **keys: Any) -> Any:
             },
             ("claims.HF-C04.1.rows.FedAvg", "both `range` and `peak`"),
         ),
+        ({"spec": {"seed": 5}}, ("spec.seed", "the axis 'seed' varies it", "Leave one of the two out.")),
+        ({"spec": {"data": {"target": "ink"}}}, ("spec.data.target", "the axis 'target' varies it")),
         ({"methods": {}}, ("'methods'", "at least 1")),
         ({"methods": {"fedprox": {"method": "fedavg"}}}, ("fedprox", "'method'", "fedavg")),
         ({"spec": {"data": "pacs"}, "axes": {"seed": [0]}}, ("fedavg", "'data'", "pacs")),
@@ -129,6 +132,17 @@ def test_names_that_are_there_pass(project: Path) -> None:
     cells = expand(Workspace(project), load(Workspace(project), "tiny"))
     assert [cell.label for cell in cells].count("fedavg") == 4
     assert [cell.axes for cell in cells if cell.label == "fedprox"] == [{"target": "ink", "seed": 1}]
+
+
+def test_a_number_with_an_exponent_is_a_number(project: Path) -> None:
+    """1e-2 is one in YAML 1.2 and text in YAML 1.1, whose numbers have a point."""
+    text = yaml.safe_dump(TINY) + "spec: {local: {lr: 1e-2, weight_decay: 5E-4, clip: 1.5e+1}}\n"
+    (project / "experiments" / "tiny.yaml").write_text(text)
+    spec = expand(Workspace(project), load(Workspace(project), "tiny"))[0].spec
+    assert (spec.local.lr, spec.local.weight_decay, spec.local.clip) == (0.01, 0.0005, 15.0)
+    assert parsed(("local.lr=1e-2", "seeds=12", "name=e12"), "--set") == {
+        "local.lr": 0.01, "seeds": 12, "name": "e12"
+    }  # fmt: skip
 
 
 def test_a_claim_says_its_rows() -> None:

@@ -9,6 +9,7 @@ import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
+from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.data.partition import partition
 from fedshift.planning import planfile
@@ -39,6 +40,26 @@ def test_cost_by_hand(workspace: Workspace) -> None:
     assert estimate.mem_mb == round(2000 + 3 * checkpoint)
     assert estimate.kept_mb == round(3 * row_mb) + 1  # last, first and later best
     assert estimate.disk_mb == round(2 * checkpoint) + estimate.kept_mb  # the old one and the new
+
+
+def test_a_domain_that_a_tree_has_not_is_refused(workspace: Workspace) -> None:
+    """Only its manifest names the domains of a tree of the user's own."""
+    by_class = {"a": {"ill": 9, "well": 9}}
+    raw = workspace.raw("folder", "clinics")
+    write_json(raw.with_name("clinics.manifest.json"), {"counts": by_class})
+    for target in ("a", "b"):
+        spec = RunSpec.model_validate(
+            {
+                "data": {"dataset": "folder", "release": "clinics", "target": target},
+                "model": {"name": "digits_cnn"},
+                "method": {"name": "fedavg"},
+                "local": {"batch": 8, "lr": 0.1},
+                "federation": {"rounds": 2},
+            }
+        )
+        said = "unknown domain 'b'" if target == "b" else "no source domain is left"
+        with pytest.raises(FedshiftError, match=said):
+            cost(workspace, spec, "cpu")
 
 
 def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:

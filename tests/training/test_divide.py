@@ -11,7 +11,7 @@ import yaml
 
 from fedshift.common.files import locked
 from fedshift.data.partition import partition
-from fedshift.experiments.load import read
+from fedshift.experiments.yaml_file import read
 from fedshift.spec import Division
 from fedshift.spec.resolve import resolve_division
 from fedshift.storage.workspace import Workspace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import yaml
 
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.yaml_file import value as value_of
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
@@ -17,7 +18,7 @@ def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
         if not equals:
             raise FedshiftError(f"{flag} {option}", "has no '='", f"Write {flag} KEY=VALUE.")
         try:
-            settings[key] = yaml.safe_load(value)
+            settings[key] = value_of(value)
         except yaml.YAMLError:
             raise FedshiftError(f"{flag} {option}", "its value is not YAML", "Quote it.") from None
     return settings

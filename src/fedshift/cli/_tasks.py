@@ -46,10 +46,13 @@ def named(
     workspace: Workspace, experiment: Experiment, uses: list[Use], name: str, params: dict[str, object],
     selection: str | None, images: Images,
 ) -> Tasks:  # fmt: skip
-    """The evaluation that the caller names, of an experiment's runs."""
+    """The evaluation that the caller names, of an experiment's runs. Raises FedshiftError for a parameter
+    that it has not.
+    """
     alone = experiment.model_copy(update={"evaluations": [{name: params}]})
     ((label, task),) = evaluations(workspace, alone).items()
     task = Task(name, params, selection or task.selection, images)
+    task.declared()
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, _runs(uses))}
 

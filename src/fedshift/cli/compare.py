@@ -60,10 +60,12 @@ def command(
     from fedshift.cli._settings import parsed
     from fedshift.data.address import address
     from fedshift.data.fetch import fetch
+    from fedshift.data.verify import as_listed
     from fedshift.experiments import compare
 
     where = address(data)
     fetch(workspace, where.dataset, where.release, where.tree or (), say=click.echo)
+    as_listed(workspace, where.dataset, where.release)
     declared = compare.declaration(
         workspace,
         where,
@@ -80,7 +82,7 @@ def command(
     click.echo(file := compare.write(workspace, name, declared))
     try:
         _said(["plan", name], workspace)
-    except SystemExit:
+    except BaseException:
         if written:  # else it would stand in the way of the same command, mended
             file.unlink()
         raise

@@ -9,6 +9,7 @@ import click
 from fedshift.analysis import export
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import complete, experiments
+from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
 
@@ -40,6 +41,9 @@ def command(
     fedshift export hfedf/table2 --tex --pdf --printed
     """
     collected = collected_or_archived(workspace, experiment)
+    if not collected.experiment.tables:
+        cure = "See docs/add-an-experiment.md."
+        raise FedshiftError(f"experiments/{experiment}.yaml", "declares no `tables` to export", cure)
     folder = out or workspace.exported(experiment)
     for path in export.write(workspace, collected, folder, set(formats) or {"tex", "csv"}, printed):
         click.echo(path)

@@ -12,7 +12,7 @@ from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import RERUN
 from fedshift.storage.workspace import Workspace
-from fedshift.training.gc import delete, garbage
+from fedshift.training.gc import OTHER_IMAGES, delete, garbage
 
 
 @click.command
@@ -29,9 +29,10 @@ from fedshift.training.gc import delete, garbage
 def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
     """Name runs below results/ that no file below experiments/ needs.
 
-    These are runs of other code, where the installed code has finished them too, and of what was taken out of
-    all experiments. Going back to that code would train them again. What is being trained stays, as do all
-    tables, figures and collected metrics.
+    These are runs of other code, where the installed code has finished them too, of what was taken out of
+    all experiments, and of images of your own that have changed since. Going back to that code, or to those
+    images, would train them again. What is being trained stays, as do all tables, figures and collected
+    metrics.
     """
     request = read_request(workspace, tuple(available(workspace)), rerun=rerun)
     path = plan(workspace, request)
@@ -57,3 +58,8 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
         ) as deletions:
             for _ in deletions:
                 pass
+        again = {of.path.name.partition("-")[0] for of in leftovers if of.why == OTHER_IMAGES}
+        for experiment in {cell.experiment for cell in planfile.cells(path) if cell.digest in again}:
+            workspace.metrics(experiment).with_suffix(".collected").unlink(
+                missing_ok=True
+            )  # Snakemake's mark

@@ -8,6 +8,7 @@ import click
 
 from fedshift.cli._json import echo_json, json_option
 from fedshift.common import registry
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 
@@ -29,10 +30,13 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
         click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
-            if kind == "datasets":
-                _states(workspace, name, width)
-            if kind == "methods":
-                _diagnostics(name, width)
+            try:
+                if kind == "datasets":
+                    _states(workspace, name, width)
+                if kind == "methods":
+                    _diagnostics(name, width)
+            except FedshiftError as error:
+                click.echo(f"  {'':{width}}    {_broken(error)}")
 
 
 def _diagnostics(name: str, width: int) -> None:
@@ -55,7 +59,17 @@ def _states(workspace: Workspace, name: str, width: int) -> None:
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
-    if kind == "experiments":
-        names = available(workspace)
-        return {name: load(workspace, name).title for name in names}
-    return {name: registry.title(kind, name) for name in registry.names(kind)}
+    """Names with what each is, or what is wrong with its file."""
+
+    def title(name: str) -> str:
+        try:
+            return load(workspace, name).title if kind == "experiments" else registry.title(kind, name)
+        except FedshiftError as error:
+            return _broken(error)
+
+    every = available(workspace) if kind == "experiments" else registry.names(kind)
+    return {name: title(name) for name in every}
+
+
+def _broken(error: FedshiftError) -> str:
+    return f"broken: {error.where}: {error.what}"

@@ -9,7 +9,8 @@ import click
 from fedshift.cli._json import json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.common.errors import unknown
-from fedshift.experiments.load import available, read
+from fedshift.experiments.load import available
+from fedshift.experiments.yaml_file import read
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import DEVICES, RERUN, Request

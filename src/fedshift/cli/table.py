@@ -35,6 +35,9 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
     if metrics:
         click.echo(tables.with_metrics(workspace, collected, list(metrics)))
         return
+    if not collected.experiment.tables:
+        hint = f"experiments/{experiment}.yaml declares no `tables`: docs/add-an-experiment.md says how."
+        click.echo(hint, err=True)
     stem = tables.write(workspace, collected)
     click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
     click.echo(stem.with_suffix(".html"))

@@ -7,10 +7,12 @@ Other packages add theirs by an entry point in the group `fedshift.<kind>` that 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import importlib
 import importlib.util
 import inspect
+import traceback
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -84,22 +86,50 @@ def module(kind: str, name: str, where: str = "registry") -> str:
 
 
 def get(kind: str, name: str, where: str = "registry") -> Any:
-    """The class behind a name: the one class that its module defines with `name` as its attribute `name`."""
+    """The class behind a name: the one class that its module defines with `name` as its attribute `name`.
+
+    Raises FedshiftError for an unknown name, and at the line of a file that cannot be imported or has no such
+    class.
+    """
     return _class(module(kind, name, where), name)
 
 
 @functools.cache
 def _class(path: str, name: str) -> Any:
-    loaded = importlib.import_module(path)
+    try:
+        loaded = importlib.import_module(path)
+    except FedshiftError:
+        raise
+    except Exception as error:  # whatever a file of the user's own does
+        raise _broken(error) from error
     for _, value in inspect.getmembers(loaded, inspect.isclass):
         if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:
+            if hasattr(value, "Params") and not dataclasses.is_dataclass(value.Params):
+                what = f"{value.__name__}.Params is no dataclass"
+                raise FedshiftError(loaded.__file__, what, "Write @dataclass(frozen=True) above it.")
             return value
-    raise AttributeError(f"{loaded.__file__}: no class with name = '{name}'")
+    what = f"no class has name = '{name}'"
+    raise FedshiftError(loaded.__file__, what, f'Write `name = "{name}"` in the one that this file is for.')
+
+
+def _broken(error: Exception) -> FedshiftError:
+    """The error of a file that cannot be imported, at the line where that ended."""
+    if isinstance(error, SyntaxError):
+        place, what = f"{error.filename}:{error.lineno}", error.msg
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place, what = f"{last.filename}:{last.lineno}", str(error)
+    return FedshiftError(place, f"{type(error).__name__}: {what}", "Mend that line.")
 
 
 def title(kind: str, name: str) -> str:
-    """The first line of the module's docstring, read without importing it."""
+    """The first line of the module's docstring, read without importing it. Raises FedshiftError for a file
+    that is not Python.
+    """
     spec = importlib.util.find_spec(module(kind, name))
     assert spec is not None and spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_bytes(), spec.origin)
+    try:
+        tree = ast.parse(Path(spec.origin).read_bytes(), spec.origin)
+    except SyntaxError as error:
+        raise _broken(error) from error
     return " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())

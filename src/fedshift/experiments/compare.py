@@ -14,10 +14,11 @@ from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get, module, names
 from fedshift.data.address import Address
-from fedshift.experiments.load import load, read
+from fedshift.experiments.load import load
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.single import entry_of
+from fedshift.experiments.yaml_file import read
 from fedshift.storage.workspace import Workspace
 
 FOLDER = "compare"

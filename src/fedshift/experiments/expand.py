@@ -26,7 +26,7 @@ from fedshift.experiments.protocols import Partial, Protocol, merge
 from fedshift.experiments.rows import entry, method_of, setting
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
-from fedshift.experiments.validate import check, check_only, check_parameters
+from fedshift.experiments.validate import check, check_common, check_only, check_parameters
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
@@ -143,6 +143,7 @@ def _cells(
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_only(experiment, varied, where)
+    check_common(experiment, varied, where)
     settled = functools.cache(functools.partial(_settled, workspace, experiment, known))
     points = [
         (label, columns, overrides, *_subject(known, experiment, label, overrides))

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fedshift.experiments.load import read
 from fedshift.experiments.paper_claims import NUMBER, names
+from fedshift.experiments.yaml_file import read
 from fedshift.storage.workspace import Workspace
 
 ITEM = re.compile(r"item (\w+):(.*)")

@@ -23,6 +23,7 @@ from fedshift.experiments.table import METRIC
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
+UNSET = object()
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
@@ -39,6 +40,17 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
                 )
             for value in wanted:
                 _known(f"{where}: only.{label}.{axis}", "value of this axis", value, values[axis])
+
+
+def check_common(experiment: Experiment, axes: list[Axis], where: str) -> None:
+    """What the axes vary is not set for all runs in `spec`, where it would be without effect."""
+    for axis in axes:
+        value: Any = experiment.spec
+        for word in axis.key.split("."):
+            value = value.get(word, UNSET) if isinstance(value, dict) else UNSET
+        if value is not UNSET:
+            what = f"is set for all runs, and the axis '{axis.name}' varies it"
+            raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
 
 
 def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:

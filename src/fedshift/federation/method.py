@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
+from fedshift.common.errors import FedshiftError
 from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
@@ -15,6 +17,8 @@ from fedshift.federation.layout import Index, Layout
 from fedshift.federation.server import Server
 from fedshift.federation.slots import Message, Slot
 from fedshift.models.base import Model
+
+NEAR = 0.6  # share of letters by which a name is taken for another's misspelling
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,18 @@ class Method:
     rendering: ClassVar[str | None] = None
     waits: ClassVar[int] = 0
     own: Mapping[str, Any] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse what is nearly a hook: a method with `gradient` for `grad` would be FedAvg without a
+        word.
+        """
+        super().__init_subclass__(**kwargs)
+        hooks = [name for name in vars(Method) if not name.startswith("_")]
+        for name in vars(cls):
+            close = difflib.get_close_matches(name, hooks, n=1, cutoff=NEAR)
+            if close and not hasattr(Method, name) and not name.startswith("_"):
+                cure = f"Did you mean '{close[0]}'? The names of helpers begin with '_'."
+                raise FedshiftError(f"{cls.__module__}.{cls.__name__}", f"'{name}' is no hook", cure)
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp

@@ -12,7 +12,7 @@ import functools
 from dataclasses import dataclass
 
 from fedshift.build import rendering_of
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get
 from fedshift.data.verify import manifest
 from fedshift.planning.footprint import footprint, taking_part
@@ -57,9 +57,17 @@ class Cost:
 
 
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
-    """Estimate one run on one device. Raises FedshiftError where the method does not suit the model."""
+    """Estimate one run on one device. Raises FedshiftError where the method does not suit the model, and for
+    a domain that the manifest does not have.
+    """
     counted = counts(workspace, spec.data.dataset, spec.data.release)
     sizes = dict(counted.images)
+    for domain in spec.data.held_out if counted.source == "manifest" else ():
+        if domain not in sizes:
+            raise unknown(f"{spec.data.dataset} {spec.data.release}: target", "domain", domain, sizes)
+    if not {*sizes} - {*spec.data.held_out}:
+        where, what = f"{spec.data.dataset} {spec.data.release}", "no source domain is left to train on"
+        raise FedshiftError(where, what, "Hold out fewer domains, or none: target: null.")
     held_out = sum(sizes.pop(domain, 0) for domain in spec.data.held_out)
     sources = sum(sizes.values())
     train, rounds = spec.partition.fractions[0], spec.federation.rounds

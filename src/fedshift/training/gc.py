@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedshift.common.registry import get
 from fedshift.planning.planfile import Run
+from fedshift.spec import RunSpec
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
+from fedshift.training.provide import of_other_images
 
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # <digest>-<code>
+OTHER_IMAGES = "of other images"
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,8 @@ class Garbage:
     """A run's directory that nothing asks for.
 
     path: of the directory
-    why: "of other code" or "of no experiment"
+    why: "of other code", "of no experiment", or OTHER_IMAGES: a tree of the user's own was decoded anew
+        since, with other files
     size: of its files, in bytes
     """
 
@@ -32,7 +38,7 @@ class Garbage:
 def garbage(
     workspace: Workspace, wanted: Collection[Run], waiting: Collection[Run] = ()
 ) -> Iterator[Garbage]:
-    """Directories of runs that are not `wanted`, in order.
+    """Directories of runs that are not `wanted`, in order, and before them those of other images.
 
     Left out are runs that a process trains now, what the installed code has of a wanted run that is taken
     from other code, and directories without a run's name; and, of the data set, method, held-out domain and
@@ -41,13 +47,31 @@ def garbage(
     spared = {workspace.run_at(run.directory).path.parent for run in waiting}
     names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
     digests = {run.digest for run in wanted}
+    yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
     for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path.name not in names and not RunDirectory(path).writer():
             why = "of other code" if path.name.partition("-")[0] in digests else "of no experiment"
             if why == "of no experiment" and path.parent in spared:
                 continue
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            yield Garbage(path, why, size)
+            yield Garbage(path, why, _size(path))
+
+
+def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Path]:
+    """Of wanted runs on a tree of the user's own. Published images stay what they are; another Pillow decodes
+    them otherwise, which costs no run.
+    """
+    by_images: dict[str, list[Run]] = defaultdict(list)
+    for run in wanted:
+        by_images[run.prepared].append(run)
+    for prepared, runs in by_images.items():
+        data, folder = RunSpec.model_validate_json(runs[0].spec).data, workspace.root / prepared
+        if folder.exists() and get("datasets", data.dataset)().release(data.release).manifest is None:
+            directories = [workspace.run_at(run.directory) for run in runs]
+            yield from (run.path for run in of_other_images(folder, directories) if not run.writer())
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:

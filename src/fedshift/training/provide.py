@@ -4,7 +4,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fedshift.common.errors import FedshiftError
@@ -43,16 +43,23 @@ def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None
     others.
     """
     folder = workspace.prepared(prepared_name(spec.data))
-    summaries = [(run, summary) for run in runs if (summary := run.summary())]
-    if not folder.exists() or not summaries:
+    if not folder.exists() or not any(run.summary() for run in runs):
         return
     images(workspace, spec)
-    now = prepared_hash(prepared_facts(folder))
-    if stale := [run for run, summary in summaries if summary["hashes"].get("prepared") != now]:
+    if others := of_other_images(folder, runs):
         what = f"was trained on other images than {folder} has now"
-        what += f"; so were {len(stale) - 1:,} more runs" if len(stale) > 1 else ""
-        cure = "Remove the run's folder to train it again, or fetch these images as another release."
-        raise FedshiftError(stale[0].path, what, cure)
+        what += f"; so were {len(others) - 1:,} more runs" if len(others) > 1 else ""
+        cure = (
+            "To train them again: fedshift gc --delete. To keep them: fetch these images as another release."
+        )
+        raise FedshiftError(others[0].path, what, cure)
+
+
+def of_other_images(folder: Path, runs: Iterable[RunDirectory]) -> list[RunDirectory]:
+    """Those of finished runs that were trained on other images than a folder of decoded ones has now."""
+    now = prepared_hash(prepared_facts(folder))
+    summaries = ((run, run.summary()) for run in runs)
+    return [run for run, summary in summaries if summary and summary["hashes"].get("prepared") != now]
 
 
 def images(

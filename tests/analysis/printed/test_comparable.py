@@ -14,8 +14,9 @@ from fedshift.analysis.printed.spec import Settings, resolved, setting
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, printed_grid, protocol, read
+from fedshift.experiments.load import load, printed_grid, protocol
 from fedshift.experiments.protocols import Protocol, merge
+from fedshift.experiments.yaml_file import read
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 

@@ -13,9 +13,9 @@ from typing import Any
 from fedshift.analysis.printed.published import Row, targets
 from fedshift.common.errors import unknown
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import read
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
+from fedshift.experiments.yaml_file import read
 from fedshift.spec import Closed, RunSpec, closed
 from fedshift.storage.workspace import Workspace
 
