@@ -7,6 +7,7 @@ What two experiments share is archived once.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,8 +26,9 @@ def files(workspace: Workspace) -> list[Archived]:
 
 def paths(workspace: Workspace, run: str) -> list[Path]:
     """The archived files of a run (identity.run_name), by any code; their content is not read."""
-    digest = run.rpartition("/")[2].partition("-")[0]
-    return sorted(workspace.archived(run).glob(f"{digest}-*.zip"))
+    folder, digest = workspace.archived(run), run.rpartition("/")[2].partition("-")[0]
+    names = os.listdir(folder) if folder.is_dir() else ()  # glob compiles a pattern for every run
+    return sorted(folder / name for name in names if name.startswith(f"{digest}-") and name.endswith(".zip"))
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:

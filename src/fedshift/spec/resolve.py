@@ -115,7 +115,7 @@ def check_weights(spec: RunSpec, where: str) -> None:
             f"'{weights}' would have no effect: {method.name} weighs its clients by a rule of its own, "
             f"'{method.weights}'"
         )
-        own = any(field.name == "weights" for field in dataclasses.fields(kind.Params))
+        own = "weights" in _names(kind.Params)
         cure = (
             f"Set method.params.weights to '{weights}'." if own else "Leave it out, or choose another method."
         )
@@ -128,7 +128,7 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
     Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
     is 0 or more, unless its type says which it may be.
     """
-    valid = [field.name for field in dataclasses.fields(plugin.Params)]
+    valid = _names(plugin.Params)
     for key in overrides:
         if key not in valid:
             raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
@@ -142,16 +142,22 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
             f"'{key}' of {plugin.name}: {first['msg'].removeprefix('Value error, ')}",
             f"Got {first['input']!r}.",
         ) from None
-    for field in dataclasses.fields(filled):
-        value = getattr(filled, field.name)
+    for name in valid:
+        value = getattr(filled, name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise FedshiftError(where, f"'{field.name}' of {plugin.name} is not finite", f"Got {value!r}.")
-        if isinstance(overrides.get(field.name), bool) and not isinstance(value, bool):
-            raise FedshiftError(where, f"'{field.name}' of {plugin.name} is a number", f"Got {value!r}.")
-        if _is_number(value) and not _bounds_itself(plugin.Params, field.name) and not 0 <= value <= MOST:
-            what = f"'{field.name}' of {plugin.name} must be from 0 to {MOST:,}"
+            raise FedshiftError(where, f"'{name}' of {plugin.name} is not finite", f"Got {value!r}.")
+        if isinstance(overrides.get(name), bool) and not isinstance(value, bool):
+            raise FedshiftError(where, f"'{name}' of {plugin.name} is a number", f"Got {value!r}.")
+        if _is_number(value) and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
+            what = f"'{name}' of {plugin.name} must be from 0 to {MOST:,}"
             raise FedshiftError(where, what, f"Got {value!r}.")
     return filled
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Of a class's parameters, in order."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _is_number(value: object) -> bool:
@@ -174,7 +180,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 def _overrides(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
     filled, default = params(plugin, overrides, where), plugin.Params()
-    pairs = ((field.name, getattr(filled, field.name)) for field in dataclasses.fields(filled))
+    pairs = ((name, getattr(filled, name)) for name in _names(plugin.Params))
     return {name: value for name, value in pairs if value != getattr(default, name)}
 
 
