@@ -104,6 +104,9 @@ def plan(root: Path, **keys: Any) -> Any:
             },
             ("claims.HF-C04.1.rows.FedAvg", "both `range` and `peak`"),
         ),
+        ({"methods": {"mine": None}}, ("mine: method.name", "'moon'", "mine: {method: {name: fedavg}}")),
+        ({"methods": {"fedprox": {"mu": 0.1}}}, ("fedprox", "key 'mu'", "Did you mean 'method.params.mu'?")),
+        ({"axes": {"target": [2020, 2021]}}, ("'data.target'", "(got 2020)", "Write it in quotes.")),
         ({"spec": {"seed": 5}}, ("spec.seed", "the axis 'seed' varies it", "Leave one of the two out.")),
         ({"spec": {"data": {"target": "ink"}}}, ("spec.data.target", "the axis 'target' varies it")),
         ({"methods": {}}, ("'methods'", "at least 1")),
@@ -168,6 +171,12 @@ def test_a_claim_says_its_rows() -> None:
 def test_broken_parameters_name_their_file(project: Path, text: str, said: tuple[str, ...]) -> None:
     (project / "params.yaml").write_text(text)
     refused(fedshift(project, "plan"), "params.yaml", *said)
+
+
+def test_a_path_of_a_file_is_told_its_name(project: Path) -> None:
+    done(plan(project))
+    for verb in ("plan", "table", "figure"):
+        refused(fedshift(project, verb, "experiments/tiny.yaml"), "unknown experiment", "Its name is 'tiny'.")
 
 
 def test_bytes_that_are_no_text_are_named(project: Path) -> None:

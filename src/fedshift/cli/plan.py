@@ -8,8 +8,7 @@ import click
 
 from fedshift.cli._json import json_option
 from fedshift.cli._names import complete, experiments
-from fedshift.common.errors import unknown
-from fedshift.experiments.load import available
+from fedshift.experiments.load import available, unknown_experiment
 from fedshift.experiments.yaml_file import read
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
@@ -37,7 +36,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     known = available(workspace)
     for name in request.experiments:
         if name not in known:
-            raise unknown(workspace.experiments, "experiment", name, known)
+            raise unknown_experiment(workspace, name)
     return request
 
 

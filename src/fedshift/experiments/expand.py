@@ -26,7 +26,7 @@ from fedshift.experiments.protocols import Partial, Protocol, merge
 from fedshift.experiments.rows import entry, method_of, setting
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
-from fedshift.experiments.validate import check, check_common, check_only, check_parameters
+from fedshift.experiments.validate import check, check_common, check_only, check_parameters, check_rows
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
@@ -150,7 +150,9 @@ def _cells(
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
-    check_parameters(varied, {(label, method) for label, *_, method in points}, where)
+    rows = {(label, method) for label, *_, method in points}
+    check_rows(experiment, rows, where)
+    check_parameters(varied, rows, where)
     for label, columns, overrides, dataset, method in points:
         place = f"{where}: {label}"
         if every_target and overrides[HELD_OUT] not in _domains(dataset, place):

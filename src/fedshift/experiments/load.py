@@ -42,12 +42,20 @@ def load(workspace: Workspace, name: str) -> Experiment:
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, and one of them is asked for"
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
-        raise unknown(workspace.experiments, "experiment", name, available(workspace))
+        raise unknown_experiment(workspace, name)
     path = workspace.experiments / f"{name}.yaml"
     declared, where = read(path), path.relative_to(workspace.root).as_posix()
     if "name" in declared:
         raise FedshiftError(where, "'name' is no key of the file", "Rename the file: its path is its name.")
     return closed(Experiment, {**declared, "name": name}, where)
+
+
+def unknown_experiment(workspace: Workspace, name: str) -> FedshiftError:
+    """The error for a name that no experiment has; a path of its file may be meant."""
+    known, stem = available(workspace), name.removesuffix(".yaml").removeprefix("experiments/")
+    if stem != name and stem in known:
+        return FedshiftError(workspace.experiments, f"unknown experiment '{name}'", f"Its name is '{stem}'.")
+    return unknown(workspace.experiments, "experiment", name, known)
 
 
 def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:

@@ -11,19 +11,21 @@ from typing import Any
 import yaml
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.registry import get
+from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis
 from fedshift.experiments.claim import Compared
 from fedshift.experiments.column import column
 from fedshift.experiments.figures import asked_for, check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.printed import check_names, check_printed
+from fedshift.experiments.rows import entry
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.experiments.table import METRIC
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 UNSET = object()
+WHOSE = "A row with a name of its own says whose it is: {}: {{method: {{name: fedavg}}}}."
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
@@ -40,6 +42,20 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
                 )
             for value in wanted:
                 _known(f"{where}: only.{label}.{axis}", "value of this axis", value, values[axis])
+
+
+def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -> None:
+    """Each row is of a method, whose parameters stand below `method.params`; rows: label and method."""
+    for label, method in sorted(rows):
+        if method not in names("methods"):
+            error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"))
+            if label == method:
+                error = FedshiftError(error.where, error.what, f"{error.cure} {WHOSE.format(label)}")
+            raise error
+        for key in entry(experiment, label)[1].keys() - RunSpec.model_fields.keys():
+            if key in _parameters(method, where):
+                cure = f"Did you mean 'method.params.{key}'?"
+                raise FedshiftError(f"{where}: {label}", f"unknown key '{key}'", cure)
 
 
 def check_common(experiment: Experiment, axes: list[Axis], where: str) -> None:

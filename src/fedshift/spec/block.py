@@ -41,9 +41,10 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     """The first mistake of a validation, an unknown key before all: a misspelled one is missing, too; and
     last that a value is no text or no list, which is said of each of several forms that it might have had.
     """
-    rank = {"extra_forbidden": 0, "string_type": 2, "list_type": 2}
+    rank = {"extra_forbidden": 0, "string_type": 2, "list_type": 2, "tuple_type": 2}
     first = min(error.errors(), key=lambda mistake: rank.get(mistake["type"], 1))
-    place = ".".join(str(part) for part in first["loc"])
+    of_forms = first["type"] == "string_type" and first["loc"][-1] == "str"
+    place = ".".join(str(part) for part in first["loc"][: -1 if of_forms else None])
     if first["type"] == "extra_forbidden":
         cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
         return FedshiftError(where, f"unknown key '{place}'", cure)
@@ -61,6 +62,7 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     return FedshiftError(
         where,
         f"'{place or block.__name__}': {message}" + (f" (got {value!r})" if value is not None else ""),
+        "Write it in quotes." if first["type"] == "string_type" and isinstance(value, int | float) else "",
     )
 
 
