@@ -70,7 +70,9 @@ def published(declared: Partial) -> Partial:
 def experiment(declared: Partial, known: Partial, domains: Domains) -> Partial:
     """A file of experiments in miniature; known: the protocol that it follows, as it was before."""
     if not declared.get("train", True):
-        return {**declared, "spec": merge(known["spec"], declared.get("spec", {}))}
+        varied = {axis["key"] for axis in declared["axes"].values() if isinstance(axis, dict)}
+        common = merge(known["spec"], declared.get("spec", {}))
+        return {**declared, "spec": _without({*declared["axes"], *varied}, common)}
     result = {key: value for key, value in declared.items() if key != "expect"}  # two rounds reach nothing
     result["spec"] = small(declared.get("spec", {}))
     result["methods"] = {row: small(part, ROWS) for row, part in declared["methods"].items()}
@@ -88,6 +90,15 @@ def experiment(declared: Partial, known: Partial, domains: Domains) -> Partial:
     result["claims"] = _rounds(declared.get("claims", {}))
     result["evaluations"] = [_evaluation(entry) for entry in declared.get("evaluations", [])]
     return result
+
+
+def _without(keys: set[str], part: Partial, before: str = "") -> Partial:
+    """A part of a specification without these dotted keys."""
+    return {
+        name: _without(keys, inner, f"{before}{name}.") if isinstance(inner, dict) else inner
+        for name, inner in part.items()
+        if f"{before}{name}" not in keys
+    }
 
 
 def named(value: Any) -> Iterator[tuple[str, Any]]:
