@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pandas as pd
 
 from fedshift.analysis import costs
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import measured
-from fedshift.analysis.printed.comparable import filled
+from fedshift.analysis.printed.comparable import flat
 from fedshift.analysis.quantities import recorded as recording
 from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.quantities.select import choose, curves
@@ -19,7 +18,6 @@ from fedshift.experiments.column import REACHED, Column, column, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.table import Table
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 TIMED = ("seconds", "seconds_to")
@@ -70,16 +68,9 @@ def setting(text: str, key: str) -> float:
     """The number at a dotted key of a resolved spec (JSON), with the standard values of parameters that it
     does not set; NaN where there is none, or no number.
     """
-    value: Any = _filled(text)
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+    value: Any = flat(text).get(key)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number else float("nan")
-
-
-@functools.lru_cache(4096)
-def _filled(text: str) -> dict[str, Any]:
-    return filled(RunSpec.model_validate_json(text))
 
 
 def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:

@@ -71,7 +71,7 @@ def compare(
     ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
-    left, right = (_flat(spec.model_dump_json()) for spec in (ours, theirs))
+    left, right = (flat(spec.model_dump_json()) for spec in (ours, theirs))
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
         f"{block}.params"
@@ -129,7 +129,7 @@ def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> I
 def _averaged(wanted: Setting, runs: pd.DataFrame) -> Iterator[str]:
     """A mean over values of a setting must be over these."""
     for key, theirs in wanted.over.items():
-        ours = {_flat(text).get(key) for text in runs["spec"].unique()}
+        ours = {flat(text).get(key) for text in runs["spec"].unique()}
         if ours != {*theirs}:
             listed = (", ".join(map(_text, sorted(values, key=str))) for values in (ours, theirs))
             yield "{} over {}, paper {}".format(key, *listed)
@@ -163,7 +163,7 @@ def filled(spec: RunSpec) -> dict[str, Any]:
 
 
 @functools.lru_cache(8192)
-def _flat(text: str) -> dict[str, Any]:
+def flat(text: str) -> dict[str, Any]:
     """A spec (JSON) by dotted key, filled."""
     values = filled(RunSpec.model_validate_json(text))
     return {key: [*value] if isinstance(value, tuple) else value for key, value in dotted(values)}
