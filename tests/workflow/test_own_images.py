@@ -31,6 +31,12 @@ def test_nothing_is_trained_on_images_that_have_changed(tmp_path: Path) -> None:
     made = Checkout.made(tmp_path / "checkout", {"clinics": CLINICS}, "experiments: [clinics]\n")
     tree = plant(tmp_path / "clinics", ("a", "b", "c"), ("ill", "well"), each=12)
     done(fedshift(made.root, "fetch", "folder", "--release", "clinics", "--from", str(tree)))
+    made.run("images")
+    odd = tree / "a" / "ill" / "odd.png"
+    odd.write_bytes((tree / "a" / "ill" / "0.png").read_bytes())
+    early = made.snakemake("metrics")  # nothing is trained yet
+    assert early.returncode != 0 and "has changed since its files were listed: a/ill/odd.png" in early.stdout
+    odd.unlink()
     made.run("metrics")
     (decoded,) = (path for path in (made.root / "data/prepared/folder").iterdir() if path.is_dir())
     plant(tree, ("d",), ("ill", "well"), each=2)

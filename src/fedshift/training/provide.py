@@ -39,11 +39,11 @@ def provide(
 
 
 def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None:
-    """Raises FedshiftError where decoded images are there, and one of the finished `runs` was trained on
-    others.
+    """Raises FedshiftError where decoded images are there, and are not of the user's tree as it is, or one of
+    the finished `runs` was trained on others.
     """
     folder = workspace.prepared(prepared_name(spec.data))
-    if not folder.exists() or not any(run.summary() for run in runs):
+    if not folder.exists():
         return
     images(workspace, spec)
     if others := of_other_images(folder, runs):
