@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from fedshift.cli.plan import read_request
+from fedshift.common.processes import spread
 from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
@@ -29,13 +33,32 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
     those are made first which need no run or have archived ones (docs/archive.md).
     """
-    from fedshift.analysis import tables
     from fedshift.analysis.report import scorecard
+    from fedshift.analysis.verdicts.coverage import numbers
+
+    names = [] if written_alone else [*_archived(workspace)]
+    with spread(len(names)) as each:
+        # All are collected before a table is made: claims compare with runs of other experiments.
+        collected = each(functools.partial(_collect, workspace), names)
+        known = numbers(workspace)
+        deque(collected, maxlen=0)
+        for page in each(functools.partial(_write, workspace), names):
+            click.echo(page)
+    click.echo(scorecard.write(workspace, known))
+
+
+def _collect(workspace: Workspace, name: str) -> None:
     from fedshift.cli._collected import collected_or_archived
 
-    for name in [] if written_alone else _archived(workspace):
-        click.echo(tables.write(workspace, collected_or_archived(workspace, name)).with_suffix(".html"))
-    click.echo(scorecard.write(workspace))
+    collected_or_archived(workspace, name)
+
+
+def _write(workspace: Workspace, name: str) -> Path:
+    """The page with the tables of a collected experiment."""
+    from fedshift.analysis import tables
+    from fedshift.analysis.collection.collected import read
+
+    return tables.write(workspace, read(workspace, name)).with_suffix(".html")
 
 
 def _archived(workspace: Workspace) -> Iterator[str]:

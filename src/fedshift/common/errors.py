@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class FedshiftError(Exception):
@@ -16,6 +18,10 @@ class FedshiftError(Exception):
     def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:
         self.where, self.what, self.cure, self.retry = str(where), what, cure, retry
         super().__init__(f"{self.where}: {what}" + (f"\n  {cure}" if cure else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From another process it comes without `__init__`, which takes other arguments than `args`."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -18,14 +18,22 @@ from fedshift.spec.block import MOST
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
+_resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
 
 
 def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     """Check names, parameters and combinations; parameters at their default are dropped, so that a digest
-    never sees them.
+    never sees them. What several experiments share is checked once.
 
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
+    text = spec.model_dump_json()
+    if text not in _resolved:
+        _resolved[text] = _resolve(spec, where)
+    return _resolved[text]
+
+
+def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
     model = get("models", spec.model.name, f"{where}: model.name")
     if spec.model.init not in (starts := ["scratch", *model.weights]):

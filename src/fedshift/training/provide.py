@@ -48,7 +48,8 @@ def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None
     images(workspace, spec)
     if others := of_other_images(folder, runs):
         what = f"was trained on other images than {folder} has now"
-        what += f"; so were {len(others) - 1:,} more runs" if len(others) > 1 else ""
+        if more := len(others) - 1:
+            what += "; so was another run" if more == 1 else f"; so were {more:,} other runs"
         cure = (
             "To train them again: fedshift gc --delete. To keep them: fetch these images as another release."
         )

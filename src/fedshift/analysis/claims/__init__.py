@@ -36,11 +36,12 @@ from fedshift.analysis.claims.levels import UNKNOWN, Levels, levels
 from fedshift.analysis.claims.names import pair_names, side_names, statement
 from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print
 from fedshift.analysis.claims.paired import LEVEL, Difference, estimate, paired
-from fedshift.analysis.claims.values import LATE, Values, values_of
+from fedshift.analysis.claims.values import LATE, VALUE, Values, values_of
 from fedshift.analysis.collection.collected import Collected
 from fedshift.storage.workspace import Workspace
 
 Outcome = Literal["confirmed", "refuted", "undecided"]
+Terms = list[tuple[float, pd.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,12 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
     for pair, name, names in zip(
         comparison.pairs, pair_names(comparison, home), side_names(comparison, home), strict=True
     ):
-        gap = estimate(_paired(values, *pair, where), name, comparison.bounds, comparison.exact)
-        late = sum(int(values.of(cell, where)[LATE].sum()) for side in pair for _, cell in side.terms)
-        lacking = () if gap.seeds else _lacking(values, pair, names, where)
+        left, right = (_terms(values, side, where) for side in pair)
+        minus = [(-factor, frame) for factor, frame in right]
+        pairs = paired([*left, *minus], pair[0].constant - pair[1].constant)
+        gap = estimate(pairs, name, comparison.bounds, comparison.exact)
+        late = sum(int(frame[LATE].sum()) for _, frame in (*left, *right))
+        lacking = () if gap.seeds else _lacking(names, (left, right))
         differences.append(replace(gap, late=late, lacking=lacking))
     said, p = on_print(workspace, row, comparison), levels(comparison, differences)
     return Verdict(
@@ -103,20 +107,20 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
     )
 
 
-def _lacking(values: Values, pair: tuple[Sum, Sum], names: tuple[str, str], where: str) -> tuple[str, ...]:
+def _terms(values: Values, side: Sum, where: str) -> Terms:
+    """The terms of a side: of each the factor, and the values of its runs."""
+    return [(factor, values.of(cell, where)) for factor, cell in side.terms]
+
+
+def _lacking(names: tuple[str, str], sides: tuple[Terms, Terms]) -> tuple[str, ...]:
     """The sides of a pair, by their names, of which no seed has all its runs."""
     return tuple(
-        name
-        for name, side in zip(names, pair, strict=True)
-        if side.terms and not _has_whole_seed(_paired(values, side, Sum(()), where))
+        name for name, terms in zip(names, sides, strict=True) if terms and not _has_whole_seed(terms)
     )
 
 
-def _has_whole_seed(pairs: pd.DataFrame) -> bool:
+def _has_whole_seed(terms: Terms) -> bool:
+    if any(frame[VALUE].isna().all() for _, frame in terms):  # most often: nothing was trained
+        return False
+    pairs = paired(terms)
     return bool(pairs["difference"].notna().groupby(pairs["seed"]).all().any())
-
-
-def _paired(values: Values, left: Sum, right: Sum, where: str) -> pd.DataFrame:
-    terms = [(factor, values.of(cell, where).drop(columns=LATE)) for factor, cell in left.terms]
-    terms += [(-factor, values.of(cell, where).drop(columns=LATE)) for factor, cell in right.terms]
-    return paired(terms, left.constant - right.constant)

@@ -20,17 +20,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedshift.analysis.claims.values import LATE, VALUE
 from fedshift.analysis.verdicts.equivalence import ALIKE
 from fedshift.analysis.verdicts.power import detectable, needed
 
-if TYPE_CHECKING:
-    from pandas.core.groupby import SeriesGroupBy
-
 LEVEL = 0.05
+NO_AXES = (VALUE, LATE)
 
 
 @dataclass(frozen=True)
@@ -67,21 +65,16 @@ def paired(terms: Sequence[tuple[float, pd.DataFrame]], constant: float = 0.0) -
     """The sum of factor times `value`, and a constant, as `difference`: one row per seed and values of the
     other axes at which all terms are planned.
 
-    terms: of each the factor, and axes with `value`. An axis on which they share no value, or that not all of
-    them have, is none of the pairs': the values of a term are averaged over it.
+    terms: of each the factor, and what `Values.of` gives. An axis on which they share no value, or that not
+    all of them have, is none of the pairs': the values of a term are averaged over it.
     """
     frames = [frame for _, frame in terms]
-    axes = [axis for axis in frames[0] if axis != "value" and all(axis in frame for frame in frames)]
+    axes = [axis for axis in frames[0] if axis not in NO_AXES and all(axis in frame for frame in frames)]
     common = {axis: set.intersection(*(set(frame[axis]) for frame in frames)) for axis in axes}
     shared = [axis for axis in axes if axis == "seed" or common[axis]]
-    columns = [factor * _mean(frame.groupby(shared)["value"]) for factor, frame in terms]
+    columns = [factor * frame.groupby(shared)[VALUE].mean(skipna=False) for factor, frame in terms]
     both = pd.concat(dict(enumerate(columns)), axis=1, join="inner")
     return (both.sum(axis=1, skipna=False) + constant).rename("difference").reset_index()
-
-
-def _mean(groups: SeriesGroupBy[float, Any]) -> pd.Series[float]:
-    """The mean of each group, NaN where one of its values is."""
-    return groups.mean().where(groups.count() == groups.size())
 
 
 def estimate(
@@ -93,7 +86,7 @@ def estimate(
     bounds: what it is judged by, of which the nearest counts for the power; exact: whether it is counted or
         declared, so that seeds which are alike have an interval, of no width.
     """
-    by_seed = pairs.groupby("seed")["difference"].agg(lambda values: values.mean(skipna=False))
+    by_seed = pairs.groupby("seed")["difference"].mean(skipna=False)
     whole = by_seed.dropna()
     mean, by_point = float(whole.mean()), _by_other_axes(pairs[pairs["seed"].isin(whole.index)])
     half, deviation = _half(whole), float(whole.std(ddof=1)) if len(whole) > 1 else math.nan

@@ -206,7 +206,7 @@ class Sweep(Figure):
     def _over_axes(self, runs: pd.DataFrame, metric: str, by: str) -> pd.DataFrame:
         """The mean of each seed over the axes that are averaged, where none of its runs is missing."""
         groups = runs.groupby([by, "seed"])[metric]
-        return groups.apply(lambda values: values.mean(skipna=False)).dropna().reset_index()
+        return groups.mean(skipna=False).dropna().reset_index()
 
     def _published(
         self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, metric: str

@@ -72,13 +72,13 @@ def _grid(
 ) -> Grid[T]:
     """One caption's cells as rows of methods and columns of axis values and metrics."""
     columns = list(cells[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
-    rows = []
-    for method, own in cells.groupby("method", observed=True):
-        entries = {
-            tuple(row[axis] for axis in axes): entry(row, form(row["metric"], digits))
-            for row in own.to_dict("records")
-        }
-        rows.append((str(method), [entries.get(column, nothing) for column in columns]))
+    entries: dict[object, dict[tuple[Any, ...], T]] = {}
+    for row in cells.sort_values("method", kind="stable").to_dict("records"):
+        place = tuple(row[axis] for axis in axes)
+        entries.setdefault(row["method"], {})[place] = entry(row, form(row["metric"], digits))
+    rows = [
+        (str(method), [own.get(column, nothing) for column in columns]) for method, own in entries.items()
+    ]
     headings = [tuple(map(_heading, axes, column)) for column in columns]
     return Grid(caption, headings, rows)
 

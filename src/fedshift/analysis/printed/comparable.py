@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -52,16 +52,17 @@ def differences(
     if wanted is None:
         what = "/".join(printed.row[1:])
         return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
+    specs = [*dict.fromkeys(runs["spec"])]
     values_by_key: dict[tuple[str, str], dict[str, None]] = {}
-    for text in dict.fromkeys(map(_without_seed, runs["spec"].unique())):
+    for text in dict.fromkeys(map(_without_seed, specs)):
         for key, ours, theirs in _of_run(workspace, printed.row, text):
             values_by_key.setdefault((key, theirs), {})[ours] = None
     reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
-    adapted = runs["adaptation"].fillna("").map(_adaptation).unique()
-    if {*adapted} != {wanted.adapt}:
+    adapted = dict.fromkeys(_adaptation(text) for text in runs["adaptation"])
+    if adapted.keys() != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
-    reasons += _held_out(workspace, printed, runs)
-    reasons += _averaged(wanted, runs)
+    reasons += _held_out(workspace, printed, specs)
+    reasons += _averaged(wanted, specs)
     if (ours := own_protocol.select) != (theirs := _rule(workspace, wanted.protocol)):
         reasons.append(f"select {ours}, paper {theirs}")
     return reasons
@@ -85,8 +86,9 @@ def compare(
             CLASSES.get(side[key], side[key]) if key == "local.precision" else side.get(key)
             for side in (left, right)
         )
-        excused = any(key == name or key.startswith(f"{name}.") for name in (*free, *others))
-        if value != other and not excused and value not in (grid or {}).get(key, ()):
+        if value == other or any(key == name or key.startswith(f"{name}.") for name in (*free, *others)):
+            continue
+        if value not in (grid or {}).get(key, ()):
             yield key, _text(value), _text(other)
 
 
@@ -112,9 +114,9 @@ def _grid(workspace: Workspace, name: str, method: str) -> Spaces:
     return printed_grid(workspace, name, method)
 
 
-def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> Iterator[str]:
+def _held_out(workspace: Workspace, printed: Published, specs: Sequence[str]) -> Iterator[str]:
     """An average must be over the domains that the paper averages over, a domain must be that domain."""
-    held_out = [_domains(text) for text in runs["spec"].unique()]
+    held_out = [_domains(text) for text in specs]
     if max(map(len, held_out)) > 1:
         yield "two domains held out, paper one"
     theirs = {
@@ -126,10 +128,10 @@ def _held_out(workspace: Workspace, printed: Published, runs: pd.DataFrame) -> I
         yield f"data.target {', '.join(sorted(ours))}, paper {', '.join(sorted(theirs))}"
 
 
-def _averaged(wanted: Setting, runs: pd.DataFrame) -> Iterator[str]:
+def _averaged(wanted: Setting, specs: Sequence[str]) -> Iterator[str]:
     """A mean over values of a setting must be over these."""
     for key, theirs in wanted.over.items():
-        ours = {flat(text).get(key) for text in runs["spec"].unique()}
+        ours = {flat(text).get(key) for text in specs}
         if ours != {*theirs}:
             listed = (", ".join(map(_text, sorted(values, key=str))) for values in (ours, theirs))
             yield "{} over {}, paper {}".format(key, *listed)
@@ -140,8 +142,8 @@ def _domains(text: str) -> tuple[str, ...]:
     return tuple(RunSpec.model_validate_json(text).data.held_out)
 
 
-def _adaptation(text: str) -> str:
-    return str(json.loads(text)["task"]["evaluation"]) if text else ""
+def _adaptation(text: str | None) -> str:
+    return "" if pd.isna(text) or not text else str(json.loads(text)["task"]["evaluation"])
 
 
 @functools.cache

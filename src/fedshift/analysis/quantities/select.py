@@ -112,8 +112,4 @@ def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     end = frame.groupby(keys, dropna=False)["round"].transform("max")
     late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
     groups = late.groupby(keys, dropna=False, sort=False, as_index=False)
-    return groups.agg(_mean_of_all)
-
-
-def _mean_of_all(values: pd.Series[float]) -> float:
-    return float(values.mean(skipna=False))
+    return groups.mean(skipna=False)

@@ -67,10 +67,12 @@ class Scorecard:
         return [(f"fedshift table {name}", ", ".join(ids)) for name, ids in self.outdated.items()]
 
 
-def write(workspace: Workspace) -> Path:
-    """Write results/scorecard.html and .md of the tables that are there; return the first."""
+def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
+    """Write results/scorecard.html and .md of the tables that are there; return the first. known: as
+    `scorecard` has it.
+    """
     path = workspace.scorecard
-    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES)
+    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
     write_text(
         path,
         template("scorecard.html.j2").render(

@@ -1,0 +1,99 @@
+"""Work in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedshift.common import processes
+from fedshift.common.errors import FedshiftError
+from fedshift.common.lock import Locked
+from fedshift.common.processes import spread
+
+PARENT = """
+import sys, time
+from fedshift.common import processes
+from tests.common.test_processes import asleep
+if __name__ == "__main__":
+    processes.usable_cores = lambda: 2
+    with processes.spread(2) as each:
+        list(each(asleep, [sys.argv[1]] * 2))
+"""
+
+
+@pytest.fixture(params=[1, 2])
+def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    number: int = request.param
+    monkeypatch.setattr(processes, "usable_cores", lambda: number)
+    return number
+
+
+def told(item: int) -> tuple[int, int]:
+    return item, os.getpid()
+
+
+def refuse(item: int) -> int:
+    if item == 1:
+        raise FedshiftError("a.yaml", "is no file", "Write it.", retry=True)
+    return item
+
+
+def asleep(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def test_results_come_in_order_from_other_processes(cores: int) -> None:
+    with spread(5) as each:
+        results = list(each(told, range(5)))
+    assert [item for item, _ in results] == [*range(5)]
+    assert ({pid for _, pid in results} == {os.getpid()}) is (cores == 1)
+
+
+def test_one_item_stays_here() -> None:
+    with spread(1) as each:
+        assert list(each(told, [7])) == [(7, os.getpid())]
+
+
+def test_an_error_is_raised_whole_at_its_item(cores: int) -> None:
+    with pytest.raises(FedshiftError) as raised, spread(3) as each:
+        results = each(refuse, range(3))
+        assert next(results) == 0
+        next(results)
+    assert vars(raised.value) == {"where": "a.yaml", "what": "is no file", "cure": "Write it.", "retry": True}
+    assert str(raised.value) == "a.yaml: is no file\n  Write it."
+
+
+def test_errors_with_arguments_of_their_own_travel() -> None:
+    error = Locked(Path("run"), {"pid": 1})
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (Locked, str(error), vars(error))
+
+
+def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    (tmp_path / "began").mkdir()
+    paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, str(script), str(tmp_path / "began")]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}) as parent:
+        while len(began := [*(tmp_path / "began").iterdir()]) < 2:
+            assert parent.poll() is None
+            time.sleep(0.05)
+        parent.kill()
+    until = time.monotonic() + 60
+    while any(map(lives, began)):
+        assert time.monotonic() < until, "processes of a killed one live on"
+        time.sleep(0.05)
+
+
+def lives(began: Path) -> bool:
+    """Whether the process is there, and no zombie that nobody has waited for."""
+    stat = Path(f"/proc/{began.name}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
