@@ -11,6 +11,7 @@ import pytest
 from fedshift.archive.compare import NOISE, compare
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.store import unpacked
+from fedshift.common.files import write_json
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import with_summary, with_table
@@ -61,6 +62,21 @@ def test_another_class_may_differ_by_the_noise(
     result = compare(run, other)
     assert not result.same_class and result.points == pytest.approx(points) and result.passed is passed
     assert ("within" if passed else "beyond") in str(result)
+
+
+def test_another_model_of_cpu_is_another_class(run: RunDirectory, archived: Archived) -> None:
+    other = with_summary(archived, lambda summary: summary["environment"].update(cpu_model="Maker 1 2"))
+    result = compare(run, with_table(other, METRICS, lambda table: lower(table, 1)))
+    assert not result.same_class and result.passed
+
+
+def test_what_was_resumed_on_another_class_is_of_none(run: RunDirectory, archived: Archived) -> None:
+    """Where it was resumed nobody knows."""
+    resumed = {"earlier": ["cpu AVX2, threads: 1"]}
+    other = with_summary(archived, lambda summary: summary["environment"].update(resumed))
+    summary = run.summary() or {}
+    write_json(run.summary_file, {**summary, "environment": {**summary["environment"], **resumed}})
+    assert not compare(run, other).same_class
 
 
 def test_other_sets_are_no_comparison(run: RunDirectory, archived: Archived) -> None:

@@ -18,6 +18,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 
+from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
@@ -25,6 +26,7 @@ from fedshift.federation.loop import Federation
 from fedshift.identity import identify, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.training import weights
@@ -174,8 +176,8 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
         assert not (run / "checkpoint.safetensors").exists()
 
 
-def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
-    """The first stops after a round, and its checkpoint is given a thousand seconds more."""
+def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
+    """A run that was stopped after its first round."""
 
     def stops(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
         for event in events:
@@ -187,12 +189,31 @@ def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) 
     partition(Workspace(project), spec)
     with pytest.raises(MemoryError):
         train(Workspace(project), spec, MACHINE, stops)
-    run = Workspace(project).run(run_name(spec, identify(spec)))
+    return spec, Workspace(project).run(run_name(spec, identify(spec)))
+
+
+def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
+    """The first stops after a round, and its checkpoint is given a thousand seconds more."""
+    spec, run = stopped(project)
     tensors, facts = read_tensors(run.checkpoint, "")
     first = float(facts["seconds"])
     write_tensors(run.checkpoint, tensors, {**facts, "seconds": str(first + 1000)})
     taken = train(Workspace(project), spec, MACHINE)["costs"]["seconds"]
     assert 0 < first < 1000 and first + 1000 < taken < first + 1300
+
+
+def test_a_run_knows_the_machines_that_it_was_begun_on(project: Path) -> None:
+    spec, run = stopped(project)
+    before = json.loads(run.environment.read_text())
+    assert before["earlier"] == []
+    elsewhere = {**before, "cpu_model": "Maker 1 2", "earlier": [str(MachineClass.of(before)), "another"]}
+    run.environment.write_text(json.dumps(elsewhere))
+    summary = train(Workspace(project), spec, MACHINE)
+    alone = {**elsewhere, "earlier": []}
+    assert summary["environment"]["earlier"] == ["another", str(MachineClass.of(alone))]
+    assert str(MachineClass.of(summary["environment"])).endswith(
+        f", begun on another; {MachineClass.of(alone)}"
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -21,7 +21,7 @@ NOISE = 5.0
 @dataclass(frozen=True)
 class Comparison:
     """equal: whether records and weights are the same, bit for bit
-    same_code, same_class: whether code and class of machine are
+    same_code, same_class: whether code and class of machine are; what was resumed elsewhere is of no class
     points: largest difference of the accuracies after the last round, each a mean over its clients
     """
 
@@ -49,12 +49,13 @@ class Comparison:
 def compare(run: RunDirectory, archived: Archived) -> Comparison:
     """A finished run with an archived one of its digest."""
     summary, other = run.summary() or {}, archived.summary
+    machine = MachineClass.of(summary["environment"])
     ours, theirs = read_parquet(run.metrics), read_parquet(archived.content[METRICS])
     return Comparison(
         equal=_of_weights(summary["hashes"]) == _of_weights(other["hashes"])
         and _exact(ours).equals(_exact(theirs)),
         same_code=summary["code"] == archived.code,
-        same_class=MachineClass.of(summary["environment"]) == archived.machine,
+        same_class=machine == archived.machine and not machine.earlier,
         points=_points(ours, theirs),
     )
 

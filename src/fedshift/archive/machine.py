@@ -9,18 +9,22 @@ class MachineClass(NamedTuple):
     """Two runs of one digest and code have the same bits on machines of one class.
 
     device: "cpu", or the name of the accelerator
-    cpu: the processor's architecture; capability: its best instruction set
+    cpu: the processor's architecture; capability: its best instruction set; model: its maker, family and
+        model, "" where the device is another, and of runs that did not note it yet
     threads: of torch
     torch: its version
     arithmetic: how reduced precision is multiplied
+    earlier: other classes on which the run was trained before it was resumed; its bits are then nobody else's
     """
 
     device: str
     cpu: str
     capability: str
+    model: str
     threads: int
     torch: str
     arithmetic: str
+    earlier: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, environment: dict[str, Any]) -> MachineClass:
@@ -29,11 +33,15 @@ class MachineClass(NamedTuple):
             environment["device"],
             environment.get("cpu", ""),
             environment["capability"],
+            environment.get("cpu_model", "") if environment["device"] == "cpu" else "",
             environment["threads"],
             environment.get("versions", {}).get("torch", ""),
             environment.get("bf16", ""),
+            tuple(environment.get("earlier", ())),
         )
 
     def __str__(self) -> str:
         device = self.device if self.device != "cpu" else f"cpu {self.capability}"
-        return ", ".join([device, f"threads: {self.threads}", f"torch {self.torch}"])
+        device += f" ({self.model})" if self.model else ""
+        begun = [f"begun on {'; '.join(self.earlier)}"] if self.earlier else []
+        return ", ".join([device, f"threads: {self.threads}", f"torch {self.torch}", *begun])

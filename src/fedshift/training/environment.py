@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ import torch
 from fedshift.common.version import __version__
 from fedshift.federation.products import has_bf16
 
+CPUINFO = Path("/proc/cpuinfo")
+MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")  # of x86, and of ARM
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
 
 
@@ -28,6 +31,7 @@ def environment(device: torch.device, threads: int, commit: str) -> dict[str, An
         "versions": {"fedshift": __version__} | {package: version(package) for package in PACKAGES},
         "device": torch.cuda.get_device_name(device) if cuda else "cpu",
         "cpu": platform.processor() or platform.machine(),
+        "cpu_model": _cpu_model(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "threads": threads,
         "tf32": {
@@ -40,3 +44,16 @@ def environment(device: torch.device, threads: int, commit: str) -> dict[str, An
         else "bit for bit with these threads and instruction set",
         "slurm_job": os.environ.get("SLURM_JOB_ID"),
     }
+
+
+def _cpu_model() -> str:
+    """Maker, family and model of the processor ("GenuineIntel 6 207"), by which libraries choose an order of
+    sums; "" where the system does not tell (macOS, whose name for it `cpu` has).
+    """
+    if not CPUINFO.is_file():
+        return ""
+    first = CPUINFO.read_text().partition("\n\n")[0]  # core
+    known = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
+    return " ".join(known[key] for key in MODEL if key in known)

@@ -15,13 +15,15 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import atomic_path, sha256, write_json
+from fedshift.common.files import atomic_path, read_whole, sha256, write_json
 from fedshift.common.lock import locked
 from fedshift.common.parquet import read_parquet
 from fedshift.data.load import load
@@ -98,6 +100,7 @@ def _train(
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
         machine_facts = environment(machine.device, machine.threads, workspace.commit)
+    machine_facts["earlier"] = _earlier(run, machine_facts)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(partition_name(spec))).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run.spec)])}"
@@ -117,6 +120,17 @@ def _train(
     run.finish(summary)
     run.checkpoint.unlink()
     return summary
+
+
+def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
+    """The classes of machines on which a run was trained before it is resumed on one of another class, whose
+    bits are then not its own.
+    """
+    before = read_whole(run.environment) if run.checkpoint.exists() else None
+    if before is None:
+        return []
+    classes = [*before.get("earlier", []), str(MachineClass.of({**before, "earlier": []}))]
+    return [*dict.fromkeys(one for one in classes if one != str(MachineClass.of(now)))]
 
 
 def _rounds(

@@ -134,8 +134,9 @@ def _statistics(workspace: Workspace, use: Use) -> pa.Table:
 
 def _hardware(environment: dict[str, Any]) -> str:
     """The hardware that may change the last bits of a result: the accelerator, or on a CPU its instruction
-    set and the number of threads.
+    set, its model where that was noted, and the number of threads.
     """
     if environment["device"] != "cpu":
         return str(environment["device"])
-    return f"cpu, {environment['capability']}, threads: {environment['threads']}"
+    model = f" ({environment['cpu_model']})" if environment.get("cpu_model") else ""
+    return f"cpu, {environment['capability']}{model}, threads: {environment['threads']}"
