@@ -60,7 +60,7 @@ RUN = {
     "stage": "the stage at which they show it",
     "bn": "batch-norm statistics: `none`, `averaged`, or `local` to each client",
     "precision": "`fp32`, `tf32` or `bf16`",
-    "hardware": "the accelerator, or the CPU's instruction set and threads",
+    "hardware": "the accelerator, or the CPU's instruction set, model (where the run noted it) and threads",
     "images": "hash of the decoded images that it was trained on",
     "pooled": "whether one client trains on everybody's images",
     "rounds": "rounds that it trained: fewer than declared where it stopped early",

@@ -6,9 +6,23 @@ import pytest
 
 from fedshift.analysis import tables
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.analysis.layout.grid import grids
 from fedshift.experiments.load import load
 
 from .conftest import Project, accuracy
+
+
+def test_what_is_missing_has_no_mark(project: Project) -> None:
+    """An average over two targets, of which one is archived and the other was not run."""
+    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0]}, tables={"t": {}})
+    project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.3)}, target="a", seed=0)
+    project.add("fedavg", None, target="b", seed=0)
+    collected = project.collect()
+    collected.runs.loc[collected.runs["target"] == "a", "source"] = ARCHIVE
+    table = load(project.workspace, "toy").tables["t"]
+    table = table.model_copy(update={"columns": ["target"], "metrics": ["ood"]})
+    (grid,) = grids(tables.cells(project.workspace, collected, table))
+    assert [entry.ours for entry in grid.rows[0][1]] == ["30.0§", "missing", "missing"]
 
 
 @pytest.mark.parametrize("archived", ["a", "b"])

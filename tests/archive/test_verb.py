@@ -68,6 +68,14 @@ def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> 
     assert done(fedshift(clone.root, "scorecard")).split() == [page]
 
 
+def test_a_report_collects_what_is_archived(clone: Workspace) -> None:
+    assert done(fedshift(clone.root, "report", "tiny")).split() == [str(clone.report("tiny") / "index.html")]
+    assert "§ From the archive" in (clone.report("tiny") / "index.html").read_text()
+    shutil.rmtree(clone.results)
+    shutil.rmtree(clone.archive)
+    refused(fedshift(clone.root, "report", "tiny"), "no runs have been collected")
+
+
 def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -> None:
     """As it does that names every run of every experiment."""
     others: dict[str, dict[str, Any]] = {

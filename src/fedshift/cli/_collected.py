@@ -6,9 +6,14 @@ from collections.abc import Iterable
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
+from fedshift.analysis.collection.uses import choice_now
 from fedshift.archive import store
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.expand import specs
+from fedshift.experiments.schema import Experiment
+from fedshift.identity import Identity, digest, run_name
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
@@ -41,3 +46,23 @@ def _is_current(workspace: Workspace, name: str) -> bool:
 def any_archived(workspace: Workspace, directories: Iterable[str]) -> bool:
     """Whether one of the runs with these directories, below the workspace's root, is in the archive."""
     return any(store.paths(workspace, workspace.name_of(workspace.run_at(run))) for run in directories)
+
+
+def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
+    """Whether an experiment needs no run or has an archived one, by any code; of a tuned one, of those that
+    its search has chosen. Only runs in whose folder the archive has something are looked for.
+    """
+    if not experiment.train:
+        return True
+    name, choice = experiment.name, None
+    if experiment.tune:
+        if workspace.choices(name).is_dir() or workspace.archived_choices(name).is_dir():
+            choice = choice_now(workspace, experiment, read_request(workspace, (name,)).rerun)
+        if choice is None:
+            return False
+
+    def has_folder(spec: RunSpec) -> bool:
+        return workspace.archived(run_name(spec, Identity("", ""))).is_dir()
+
+    runs = specs(workspace, experiment, choice, has_folder)
+    return any(store.paths(workspace, run_name(spec, Identity(digest(spec), ""))) for spec in runs)

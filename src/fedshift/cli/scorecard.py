@@ -9,13 +9,8 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli.plan import read_request
 from fedshift.common.processes import spread
-from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
-from fedshift.experiments.schema import Experiment
-from fedshift.identity import Identity, digest, run_name
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
@@ -63,32 +58,13 @@ def _write(workspace: Workspace, name: str) -> Path:
 
 def _archived(workspace: Workspace) -> Iterator[str]:
     """Experiments with tables, none of them written, that need no run or have archived ones."""
+    from fedshift.cli._collected import shown_without_training
+
     if not workspace.archive.is_dir():
         return
     for name in available(workspace):
         experiment = load(workspace, name)
         if workspace.tables(name).exists() or not experiment.tables:
             continue
-        if not experiment.train or _any_archived(workspace, experiment):
+        if shown_without_training(workspace, experiment):
             yield name
-
-
-def _any_archived(workspace: Workspace, experiment: Experiment) -> bool:
-    """Whether a run of an experiment is in the archive, by any code; of a tuned one, of those that its search
-    has chosen. Only runs in whose folder the archive has something are looked for.
-    """
-    from fedshift.analysis.collection.uses import choice_now
-    from fedshift.archive import store
-
-    name, choice = experiment.name, None
-    if experiment.tune:
-        if workspace.choices(name).is_dir() or workspace.archived_choices(name).is_dir():
-            choice = choice_now(workspace, experiment, read_request(workspace, (name,)).rerun)
-        if choice is None:
-            return False
-
-    def has_folder(spec: RunSpec) -> bool:
-        return workspace.archived(run_name(spec, Identity("", ""))).is_dir()
-
-    runs = specs(workspace, experiment, choice, has_folder)
-    return any(store.paths(workspace, run_name(spec, Identity(digest(spec), ""))) for spec in runs)

@@ -14,6 +14,7 @@ from fedshift.analysis.layout.headings import form, heading, in_percent
 from fedshift.experiments.table import METRIC
 
 T = TypeVar("T")
+MISSING = "missing"
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 
 
@@ -92,13 +93,14 @@ def _heading(axis: str, value: object) -> str:
 
 def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
     """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
-    ours = _spread(cell["mean"], cell["std"], text) or "missing"
+    ours = _spread(cell["mean"], cell["std"], text) or MISSING
     if cell["text"]:
         unlike = "" if cell["text"] == cell["published_text"] else "differs"
         return Entry(f"{cell['text']}: {ours}", cell["published_text"], unlike)
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
-    ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
+    if ours != MISSING:
+        ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
     difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
     paper, orientation = (
         _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
