@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from tqdm import tqdm
 
 from fedshift.common.processes import spread
 from fedshift.experiments.load import available, load
@@ -32,13 +32,19 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     from fedshift.analysis.verdicts.coverage import numbers
 
     names = [] if written_alone else [*_archived(workspace)]
-    with spread(len(names)) as each:
+    shown = None if names else True  # on a terminal
+    with (
+        spread(len(names)) as each,
+        tqdm(total=2 * len(names), desc="archived experiments", disable=shown) as bar,
+    ):
         # All are collected before a table is made: claims compare with runs of other experiments.
-        collected = each(functools.partial(_collect, workspace), names)
+        for _ in each(functools.partial(_collect, workspace), names):
+            bar.update()
+        pages = each(functools.partial(_write, workspace), names)
         known = numbers(workspace)
-        deque(collected, maxlen=0)
-        for page in each(functools.partial(_write, workspace), names):
-            click.echo(page)
+        for page in pages:
+            bar.update()
+            tqdm.write(str(page))
     click.echo(scorecard.write(workspace, known))
 
 
