@@ -51,7 +51,11 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ),
     (
         {"methods": {"stablefdg": {"method": {"params": {"d": 0}}}}},
-        ("stablefdg: method.params: 'stablefdg' cannot be built with {'d': 0}: division by zero", "Choose"),
+        ("stablefdg: method.params: 'd' of stablefdg: Input should be greater than or equal to 1", "Got 0"),
+    ),
+    (
+        {"methods": {"fdse": {"method": {"params": {"padding": "head"}}}}},
+        ("fdse: method.params: 'fdse' cannot be built with {'padding': 'head'}", "too small", "Choose"),
     ),
     (
         {"spec": {"local": {"optimizer": "adm"}}},
@@ -103,6 +107,12 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (
         {"spec": {"partition": {"scheme": "domains_per_client", "params": {"clients": 10**9}}}},
         ("'clients' of domains_per_client must be from 0 to 1,000,000",),
+    ),
+    ({"figures": [{"ranks": {"alpha": 5}}]}, ("'alpha' of ranks", "less than 1")),
+    ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
+    (
+        {"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]},
+        ("filters.row", "Did you mean 'fedavg'?"),
     ),
     ({"only": {"fedpro": {"seed": [0]}}}, ("only", "unknown method of this experiment 'fedpro'")),
 ]

@@ -76,6 +76,7 @@ NARROWER = """## Where the text says more
 - hFedF, A.1.4: "surpasses the version with randomized client embeddings", yet "the results remain remarkably consistent", is judged as being not worse, by the
   margin (HF-C25). FedRD: "robustness" under heterogeneity is judged likewise, beside its baselines (FRD-C08).
 - StableFDG: "the previous results" of centralised training are MixStyle's and DSU's; StableFDG's own is not compared (SF-C07).
+- hFedF, 4.2: "the VLCS data set offers the biggest challenges" compares data sets, not methods, and is not judged.
 - hFedF: the "marginal" improvement with d is judged as an improvement (HF-C10).
 - hFedF, A.1.1: that weights converge "for some left-out target domains", and that every domain drifts either way depending on the others, are not judged.
 - StableFDG, E.1: that by the largest distance most clients receive the same style is not judged; its accuracies are (SF-C29).

@@ -23,6 +23,7 @@ from fedshift.analysis.collection.uses import Use
 from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
+from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.report import write as write_report
 from fedshift.common.files import canonical_json, write_json
 from fedshift.evaluations.base import read
@@ -73,6 +74,16 @@ def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared
 def cells(project: Project, collected: Collected) -> pd.DataFrame:
     table = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
     return table.set_index(["method", "target", "metric"])
+
+
+def test_adapted_rows_take_nobodys_lead(project: Project) -> None:
+    axes = {"target": ["a"], "seed": [0]}
+    project.declare(methods={"fedbn": None, "local": None}, axes=axes, **ROW)
+    for method, clients in (("fedbn", (0.8, 0.6)), ("local", (0.7, 0.9))):
+        project.add(method, {1: accuracy(clients, ood=0.5)}, target="a", seed=0)
+    use = project.cells[0]._replace(label="fedbn-adapted", adaptation=canonical_json(TASK.declared()))
+    project.cells.append(use)
+    assert leading(project.collect(), "accuracy").fillna(-1).tolist() == [50, 50, -1]
 
 
 def test_an_adapted_row_stands_below_the_methods_with_ood_alone(project: Project) -> None:

@@ -13,7 +13,7 @@ from fedshift.analysis.quantities.select import selected
 from fedshift.api.runs import Run, Select
 from fedshift.evaluations.base import read
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.task import Images, Task
+from fedshift.experiments.task import Task
 from fedshift.storage.workspace import Workspace
 from fedshift.training import evaluate as evaluation_of
 from fedshift.training.device import device as device_of
@@ -25,7 +25,7 @@ def evaluate(
     evaluation: str,
     *,
     select: Select = "best_first",
-    images: Images = "tested",
+    full_domain: bool = False,
     device: str = "auto",
     **params: Any,
 ) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def evaluate(
     what has been computed is only read. Returns its table, one row as docs/columns.md says.
 
     select: of which round: "last", "best_first" or "best_later"
-    images: "tested", those that the run tests, or "full_domain", all of the held-out domain
+    full_domain: all images of the held-out domain, not those alone that the run tests
     device: "cpu", "cuda", or "auto": a GPU where there is one
     params: the evaluation's own
     Raises FedshiftError for an unknown evaluation or parameter, for a run without weights, and for a GPU
@@ -43,8 +43,10 @@ def evaluate(
     >>> features = fedshift.evaluate(run, "features", images=50)
     >>> set(features["domain"]) == {"plain", "ink", "texture", "outline"}
     True
+    >>> int(features.groupby("client").size().max())
+    50
     """
-    task = Task(evaluation, params, select, images)
+    task = Task(evaluation, params, select, "full_domain" if full_domain else "tested")
     require(where := device_of(device))
     (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], where)
     return pd.DataFrame(read(path)[0].to_pandas())

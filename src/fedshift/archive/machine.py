@@ -42,6 +42,16 @@ class MachineClass(NamedTuple):
 
     def __str__(self) -> str:
         device = self.device if self.device != "cpu" else f"cpu {self.capability}"
-        device += f" ({self.model})" if self.model else ""
+        device += f" ({self.model})" * bool(self.model)
         begun = [f"begun on {'; '.join(self.earlier)}"] if self.earlier else []
         return ", ".join([device, f"threads: {self.threads}", f"torch {self.torch}", *begun])
+
+
+def hardware(environment: dict[str, Any]) -> str:
+    """What tables and report say of it: the accelerator, or of a CPU its instruction set, its model if noted,
+    and the number of threads.
+    """
+    if environment["device"] != "cpu":
+        return str(environment["device"])
+    model = f" ({environment['cpu_model']})" if environment.get("cpu_model") else ""
+    return f"cpu, {environment['capability']}{model}, threads: {environment['threads']}"

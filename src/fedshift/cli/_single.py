@@ -14,7 +14,6 @@ from fedshift.api import run as train
 from fedshift.cli._settings import parsed
 from fedshift.experiments.load import protocol
 from fedshift.experiments.single import PROTOCOL
-from fedshift.experiments.task import KEPT
 from fedshift.storage.workspace import Workspace
 from fedshift.training.stop import interruptible
 
@@ -61,7 +60,7 @@ def lines(workspace: Workspace, run: Run, protocol_name: str) -> list[str]:
         f"warning: the loss is not finite from round {diverged.min()} on. "
         "Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong."
     ]
-    rounds = f" --select {select}" if select in KEPT else ""
+    rounds = f" --select {select}"
     return [
         f"{summary['method']} on {summary['dataset']}{held_out}, seed {summary['seed']}: "
         f"{', '.join(words)} % in {end}, {summary['costs']['seconds']:.0f} s",

@@ -6,8 +6,7 @@ RandomGrayscale (.1); `fedrd` the same with jitter .4 (FedRD's code); `translate
 Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random; StableFDG's code). Each
 operation equals that of torchvision.transforms.v2 on float images. Deviations: nothing is rounded to 8 bits
 on the way; a sample's place in the batch modulo 4 decides at which of ColorJitter's four stages its hue turns
-(batches are
-shuffled: every sample meets every order).
+(batches are shuffled: every sample meets every order).
 """
 
 from __future__ import annotations

@@ -58,9 +58,8 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     """Read text files `<domain>[_<split>][_kfold].txt` below `folder`: lines `.../domain/class/file [label]`.
 
     `canonical` turns `domain/class/file` into the names used here. A path on two lists keeps the first of
-    train, crossval, val,
-    test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder without such files and
-        for a line that is no path.
+    train, crossval, val, test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder
+    without such files and for a line that is no path.
     """
     splits: dict[str, str] = {}
     files = [

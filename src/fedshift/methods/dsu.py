@@ -3,18 +3,19 @@
 Only in training; statistics are not constants for the gradient. Each position decides by its own coin in
 every forward pass.
 Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each
-    stage. Other networks have no
-stem: a position after each stage; one whose stem is no chain with a normalisation of its own (mobilenet,
-vit_small) needs `stages`. StableFDG's code holds the layer but no network that uses it; `stages: [stage1,
-stage2, stage3]` is where it puts MixStyle.
+stage. Other networks have no stem: a position after each stage; one whose stem is no chain with a
+normalisation of its own (mobilenet, vit_small) needs `stages`. StableFDG's code holds the layer but no
+network that uses it; `stages: [stage1, stage2, stage3]` is where it puts MixStyle.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -32,7 +33,7 @@ class Params:
     centralized: StableFDG, Table 4a.
     """
 
-    p: float = 0.5
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
     stages: tuple[str, ...] | None = None
     centralized: bool = False
 

@@ -34,6 +34,7 @@ from fedshift.methods._fdse_aggregation import all_finite, consensus, consensus_
 from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.base import Model
 from fedshift.models.layers.dse import Decomposition, decompose
+from fedshift.models.layers.insert import channels
 
 # Rounds at the start that record the gradients' norms, for a backward pass more; later every tenth does.
 MEASURED_ROUNDS = 20
@@ -113,6 +114,8 @@ class FDSE(Method):
         if not decompose(model, self.hp):
             cure = "Choose one whose blocks say `decomposes`: alexnet_bn, digits_cnn, resnet50, vit_small."
             raise FedshiftError("method fdse", f"'{model.name}' has no layer to decompose", cure)
+        if self.hp.padding == "head":
+            channels(model)  # fails where a map is smaller than a kernel; spec/resolve.py says so
         return model
 
     def personal(self, L: Layout) -> Index:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from fedshift.common.equations import equation
@@ -32,8 +33,8 @@ class Params:
     channel or all in one.
     """
 
-    p: float = 0.5
-    momentum: float = 0.99
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
+    momentum: Annotated[float, Field(ge=0, le=1)] = 0.99
     variance: Literal["per_channel", "official_scalar"] = "per_channel"
 
 

@@ -3,18 +3,19 @@
 
 Before local training every client measures the gradient of the cross entropy with respect to the head, with
 the received model in eval mode, on unaugmented images, and the server averages it over rounds. It is the mean
-over samples, where the paper takes that over
-batches: the two differ by a last, smaller batch. Linear head as in FedRD's comparison; its gradient is
-written out, so that no second backward pass is needed. The release's nonlinear classifier and its frozen
-batch normalisation in training are not built.
+over samples, where the paper takes that over batches: the two differ by a last, smaller batch. Linear head as
+in FedRD's comparison; its gradient is written out, so that no second backward pass is needed. The release's
+nonlinear classifier and its frozen batch normalisation in training are not built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,7 +31,7 @@ class Params:
     """pen: weight of the penalty; ema: share of the old mean gradient."""
 
     pen: float = 1e-3
-    ema: float = 0.95
+    ema: Annotated[float, Field(ge=0, le=1)] = 0.95
 
 
 @equation("FedIIR", "Eq. 6, inner gradient")
@@ -67,7 +68,7 @@ class FedIIR(Method):
 
     name = "fediir"
     Params = Params
-    slots = (Slot("G", lambda L, N: (L.under("head").size,), "server", travels="down"),)
+    slots = (Slot("G", lambda L, N: (L.floats(L.under("head")),), "server", travels="down"),)
     messages = (Message("g"), Message("n"))
     weights = "uniform"
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -32,7 +34,7 @@ class Params:
     norm (paper).
     """
 
-    z: int = 512
+    z: Annotated[int, Field(ge=1)] = 512
     l2r: float = 0.01
     cmi: float = 0.001
     squared: bool = False

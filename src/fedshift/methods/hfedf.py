@@ -9,8 +9,8 @@ No code was released; what the paper leaves open or contradicts is settled thus:
 - The smoothed state replaces the live state (Algorithm 4), so the average of past states is the state itself,
   and Eq. 10 is the optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
 - Four hidden layers (Table 8; the text says three). How embeddings start is not given: from N(0, 1), as in
-  pFedHN's code, times `embedding_std`. Adam's weight decay is
-  coupled and acts on the embeddings too; Adam also moves the embedding of a client that did not take part.
+  pFedHN's code, times `embedding_std`. Adam's weight decay is coupled and acts on the embeddings too; Adam
+  also moves the embedding of a client that did not take part.
 - Statistics of batch normalisation, which the paper's network has not, are averaged by the protocol's
   weights.
 - Pre-learned embeddings (A.1.3): the autoencoder's loss, optimiser and epochs are not given (mean squared
@@ -132,7 +132,10 @@ class HFedF(Generated):
         """
         if not self.exchanges(C.t):
             return None
-        images = torch.cat([x for x, _ in C.batches()])[:IMAGES]
+        if not (batches := [x for x, _ in C.batches()]):
+            problem = f"client {C.k} has too few training images for an autoencoder"
+            raise FedshiftError("method hfedf", problem, "Give it two or more, or learn the embeddings.")
+        images = torch.cat(batches)[:IMAGES]
         if images.shape[2:] != (32, 32):
             problem = f"the autoencoder of pre-learned embeddings takes 32 px, not {images.shape[2]}"
             raise FedshiftError("method hfedf", problem, "Set data.input_px to 32, or learn the embeddings.")

@@ -9,8 +9,10 @@ and of MixStyle's on PACS; on Office-Home MixStyle's script has stages 1 and 2 (
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from fedshift.common.equations import equation
@@ -27,8 +29,8 @@ class Params:
     centralized: StableFDG, Table 4a.
     """
 
-    p: float = 0.5
-    beta: float = 0.1
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
+    beta: Annotated[float, Field(gt=0)] = 0.1
     stages: tuple[str, ...] = ("stage1", "stage2", "stage3")
     centralized: bool = False
 

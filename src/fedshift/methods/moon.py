@@ -9,8 +9,10 @@ they happen to have. The term begins with a client's second round: before, it ha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,7 +27,7 @@ class Params:
     """mu: weight of the contrastive term; tau: its temperature."""
 
     mu: float = 1.0
-    tau: float = 0.5
+    tau: Annotated[float, Field(gt=0)] = 0.5
 
 
 @equation("MOON", "model-contrastive loss")

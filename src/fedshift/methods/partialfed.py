@@ -13,9 +13,10 @@ left out of it).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from fedshift.common.equations import equation
@@ -34,11 +35,11 @@ class Params:
     """
 
     rule: Literal["adaptive", "fix_bn_head", "fix_top"] = "adaptive"
-    top: int = 1
+    top: Annotated[int, Field(ge=1)] = 1
     lr: float = 0.1
-    warm: float = 5.0
-    cold: float = 0.5
-    rounds: int = 500
+    warm: Annotated[float, Field(gt=0)] = 5.0
+    cold: Annotated[float, Field(gt=0)] = 0.5
+    rounds: Annotated[int, Field(ge=1)] = 500
 
 
 @equation("PartialFed", "reconstructed, temperature", rule="adaptive")

@@ -33,9 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from fedshift.federation.client import Client
@@ -75,7 +76,7 @@ class Params:
     data, without Steps 1-2.
     """
 
-    p: float = 0.5
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
     sigma: Form = "biased"
     styles: int = 1
     sharing: Literal["random", "largest_distance"] = "random"
@@ -84,12 +85,12 @@ class Params:
     size: int | None = None
     oversampling: Literal["balanced", "random"] = "balanced"
     alpha: float = 3.0
-    beta: float = 0.1
+    beta: Annotated[float, Field(gt=0)] = 0.1
     positions: tuple[str, ...] = ("stage1", "stage2", "stage3")
     attention: Literal["both", "self", "cross", "convolution", "none"] = "both"
     similarity: Similarity = "cosine"
     singletons: Literal["mixed", "cross"] = "mixed"
-    d: int = 30
+    d: Annotated[int, Field(ge=1)] = 30
     dead_v: bool = False
     centralized: bool = False
 

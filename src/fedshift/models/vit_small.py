@@ -1,9 +1,8 @@
 """The small vision transformer of FDSE, called ViT-B/8 in its Table A8.
 
 FDSE (CVPR 2025), model/vit.py of its code: patches of 32 px, 6 blocks of width 64, 8 heads of 64, batch
-normalisation in the feed-forward
-part: 1,096,327 parameters at 7 classes and 256 px, 70.1 M multiply-adds in its linear layers. Patches, tokens
-and their order are those of that code.
+normalisation in the feed-forward part: 1,096,327 parameters at 7 classes and 256 px, 70.1 M multiply-adds in
+its linear layers. Patches, tokens and their order are those of that code.
 """
 
 from __future__ import annotations

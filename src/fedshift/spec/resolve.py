@@ -145,11 +145,9 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise FedshiftError(
-            where,
-            f"'{key}' of {plugin.name}: {first['msg'].removeprefix('Value error, ')}",
-            f"Got {first['input']!r}.",
-        ) from None
+        of = f"'{key}' of {plugin.name}" if key else plugin.name
+        what = f"{of}: {first['msg'].removeprefix('Value error, ')}"
+        raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
     for name in valid:
         value = getattr(filled, name)
         if isinstance(value, float) and not math.isfinite(value):

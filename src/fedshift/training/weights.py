@@ -124,10 +124,10 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
 
     targets: positions of the images of each held-out domain. A client's own model right after its training is
-    among them only where it is a slot, where nothing is shared, or where the run was asked to keep it
-    (`evaluation.keep: clients`; of a method without own models none of its records is of it): else the
-    aggregation has changed it. Nor
-    is that of a client that has never trained, whose slot is empty: the run tested what it had received.
+    among them only where it is a slot, where nothing is shared, or where the run kept it (`evaluation.keep:
+    clients`): otherwise the aggregation has changed it. A client that never trained is left out, too: its
+    slot is empty, and the run tested what the client had received. Of a method without own models, `keep:
+    clients` keeps models that no record is of.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
     held: list[list[Set]] = [

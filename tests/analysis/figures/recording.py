@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.federation.records import DiagnosticsTable
 from tests.analysis.conftest import Project, accuracy
 
-Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client
+Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client, NaN of one that takes no part
 
 
 def recorded(project: Project, name: str, of: Mapping[tuple[str, int], Numbers]) -> Collected:
@@ -24,6 +25,7 @@ def recorded(project: Project, name: str, of: Mapping[tuple[str, int], Numbers])
         )
         table = DiagnosticsTable(clients)
         for finished, values in numbers.items():
-            table.add(finished, name, ("K",), range(clients), np.array(values))
+            active = [client for client, value in enumerate(values) if not math.isnan(value)]
+            table.add(finished, name, ("K",), active, np.array([values[client] for client in active]))
         (run / "diagnostics.parquet").write_bytes(table.pack())
     return project.collect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from click.testing import CliRunner
@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels
-from fedshift.analysis.figures.curves import Curves
+from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
+from fedshift.spec import RunSpec
 from tests.analysis.conftest import Project, accuracy
 
 
@@ -61,6 +62,35 @@ def test_an_average_needs_all_targets(project: Project) -> None:
         project.add("fedavg", value and {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
     average = drawn(project, project.collect()).axes[2]
     assert average.get_lines()[0].get_ydata().tolist() == [pytest.approx(50)]
+
+
+def test_what_holds_nothing_out_is_beside_the_average(project: Project) -> None:
+    """As in tables, whose average is over held-out domains."""
+    project.declare(methods={"fedavg": None}, axes={"target": [None, "a", "b"], "seed": [0]})
+    for target, value in (("none", 0.95), ("a", 0.5), ("b", 0.6)):
+        project.add("fedavg", {1: accuracy((value, value))}, target=target, seed=0)
+    figure = drawn(project, project.collect())
+    titles = ["nothing held out", "held out: a", "held out: b", "average"]
+    assert [axes.get_title() for axes in figure.axes[:4]] == titles
+    assert figure.axes[3].get_lines()[0].get_ydata().tolist() == [pytest.approx(55)]
+
+
+def test_steps_are_those_that_are_taken() -> None:
+    """drop_last: of fewer images than a batch one batch; keep_last: no single image before batch normalisation."""
+    spec = {
+        "data": {"dataset": "digits"},
+        "model": {"name": "digits_cnn"},
+        "method": {"name": "fedavg"},
+        "federation": {"rounds": 1},
+    }
+
+    def steps(size: int, batch_norm: bool, **local: Any) -> float:
+        text = RunSpec.model_validate({**spec, "local": {"lr": 0.1, "epochs": 2, **local}}).model_dump_json()
+        return _steps(text, [{"train": size}, {"train": size}], batch_norm)
+
+    assert steps(20, False, batch=32, batch_rule="drop_last") == 2
+    assert steps(17, True, batch=8, batch_rule="keep_last") == 4
+    assert steps(17, False, batch=8, batch_rule="keep_last") == 6
 
 
 OFFICE = "office_caltech10/alexnet_bn/personal_all_clients/domain_per_client/{method}/default/all_clients"

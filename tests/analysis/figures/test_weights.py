@@ -14,6 +14,7 @@ from fedshift.spec.resolve import params
 from tests.analysis.conftest import Project, accuracy
 from tests.analysis.figures.recording import Numbers, recorded
 
+NOBODY = float("nan")
 OF: dict[tuple[str, int], Numbers] = {
     ("a", 0): {1: (0.7, 0.3), 2: (0.6, 0.4)},
     ("a", 1): {1: (0.1, 0.9), 2: (0.4, 0.6)},
@@ -41,6 +42,15 @@ def test_over_rounds(project: Project) -> None:
     assert panels.note == "thin lines: single seeds; grey rule: all clients alike"
     static.draw(panels, "A toy")
     interactive.draw(panels)
+
+
+@pytest.mark.parametrize(("second", "rules"), [((NOBODY, 0.5, 0.5), [("y", 50)]), ((0.2, 0.3, 0.5), [])])
+def test_the_rule_is_of_a_rounds_participants(
+    project: Project, second: tuple[float, ...], rules: list[tuple[str, float]]
+) -> None:
+    """Of three clients two take part in the first round; where rounds differ in how many, there is none."""
+    panels = drawn(project, {("a", 0): {1: (0.5, 0.5, NOBODY), 2: second}}, "rounds")
+    assert panels.rows[0].panels[0].rules == rules
 
 
 def test_after_the_last_round(project: Project) -> None:

@@ -18,6 +18,7 @@ from fedshift.analysis.collection.columns import COSTS, RUNS
 from fedshift.analysis.collection.records import of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
+from fedshift.archive.machine import hardware
 from fedshift.build import pools
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.registry import names
@@ -92,7 +93,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
         "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
-        "hardware": _hardware(measured),
+        "hardware": hardware(measured),
         "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),
     }
@@ -130,13 +131,3 @@ def _records(workspace: Workspace, use: Use) -> pa.Table:
 def _statistics(workspace: Workspace, use: Use) -> pa.Table:
     """A finished run's statistics; an adaptation has none."""
     return STATISTICS.empty_table() if use.adaptation else statistics_of_run(workspace.run_at(use.directory))
-
-
-def _hardware(environment: dict[str, Any]) -> str:
-    """The hardware that may change the last bits of a result: the accelerator, or on a CPU its instruction
-    set, its model where that was noted, and the number of threads.
-    """
-    if environment["device"] != "cpu":
-        return str(environment["device"])
-    model = f" ({environment['cpu_model']})" if environment.get("cpu_model") else ""
-    return f"cpu, {environment['capability']}{model}, threads: {environment['threads']}"

@@ -48,7 +48,7 @@ def of_runs(
         elif own.kind == "recorded":
             values = recording.last(workspace, collected, own.name)
         elif own.kind == "leads":
-            values = leading(collected, own.name)
+            values = leading(collected, own.name, rule)
         elif own.kind in REACHED:
             values = _reached(collected, own, rounds, late)
         elif own.kind == "evaluated":

@@ -16,6 +16,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
 from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
+from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
@@ -47,7 +48,14 @@ class Attention(OfRuns):
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""
         frame = results_of(workspace, collected, "attention")
-        frame = frame[frame["client"] == self.params.client]
+        clients, client = sorted({*frame["client"]}), self.params.client
+        frame = frame[frame["client"] == client]
+        if frame.empty:
+            what = f"no image of client {client} was evaluated (-1: the held-out domain)"
+            cure = f"Say one of: {', '.join(map(str, clients))}."
+            raise FedshiftError(
+                f"experiments/{collected.experiment.name}.yaml: figures.attention", what, cure
+            )
         frame, which = shown(frame, collected, self.params.at)
         methods = rows_of(frame, collected)
         first = frame[frame["method"] == methods[0]].drop_duplicates("sample")

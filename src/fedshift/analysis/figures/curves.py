@@ -18,6 +18,7 @@ from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import curves
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.experiments.axes import NONE
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec
@@ -64,9 +65,10 @@ class Curves(Figure):
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """The metrics and the rows exist."""
         patterns = [("rows", self.params.rows), *(("highlight", name) for name in self.params.highlight)]
+        trained = experiment.methods  # an adapted row has no rounds
         for param, pattern in patterns:
-            if not fnmatch.filter(experiment.rows, pattern):
-                raise unknown(f"{where}.{param}", "row of this experiment", pattern, experiment.rows)
+            if not fnmatch.filter(trained, pattern):
+                raise unknown(f"{where}.{param}", "trained row of this experiment", pattern, trained)
         for metric in self.params.metrics:
             quantity(metric, f"{where}.metrics")
 
@@ -138,7 +140,7 @@ class Curves(Figure):
         total = {
             "bytes": sent(runs, "up") + sent(runs, "down"),
             "seconds": runs["seconds"],
-            "steps": rounds * [_steps(*pair) for pair in zip(runs["spec"], runs["clients"], strict=True)],
+            "steps": rounds * [*map(_steps, runs["spec"], runs["clients"], runs["bn"] != "none")],
         }[self.params.x]
         by = [key for key in collected.keys if key != "seed"]
         each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
@@ -146,17 +148,16 @@ class Curves(Figure):
         return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
 
 
-def _steps(text: str, clients: Sequence[Mapping[str, Any]]) -> float:
-    """Local steps of a round, mean over clients."""
+def _steps(text: str, clients: Sequence[Mapping[str, Any]], batch_norm: bool) -> float:
+    """Local steps of a round, mean over clients: of its batches how many there are is not drawn."""
+    from fedshift.federation.batches import schedule  # torch
+
     local = RunSpec.model_validate_json(text).local
-    whole = local.batch_rule == "drop_last"
-    sizes = [client["train"] for client in clients]
-    batches = [size // local.batch if whole else -(-size // local.batch) for size in sizes]
-    return local.epochs * fmean(batches)
+    return fmean(len(schedule(client["train"], local, 0, 0, 0, batch_norm).cuts) for client in clients)
 
 
 def _title(target: str | None) -> str:
-    return {None: "", AVERAGE: "average"}.get(target, f"held out: {target}")
+    return {None: "", AVERAGE: "average", NONE: "nothing held out"}.get(target, f"held out: {target}")
 
 
 def _lines(
@@ -201,14 +202,15 @@ def _targets(collected: Collected, frame: pd.DataFrame, point: Point) -> list[An
 def _with_average(
     part: pd.DataFrame, collected: Collected, metrics: Sequence[str], targets: list[Any]
 ) -> tuple[pd.DataFrame, list[Any]]:
-    """Curves at a point with those of the average over its targets appended (rounds and seeds that all
-    targets have), and the panels to draw.
+    """Curves at a point with those of the average over its held-out domains appended (rounds and seeds that
+    all of these have), and the panels to draw.
     """
-    if len(targets) == 1:
+    averaged = [target for target in targets if target not in (None, NONE)]
+    if len(averaged) < 2:
         return part, targets
     by = [key for key in [*collected.keys, "round"] if key != "target"]
-    groups = part.groupby(by, dropna=False)[[*metrics]]
-    average = groups.mean()[groups.size() == len(targets)].reset_index()
+    groups = part[part["target"].isin(averaged)].groupby(by, dropna=False)[[*metrics]]
+    average = groups.mean()[groups.size() == len(averaged)].reset_index()
     return pd.concat([part, average.assign(target=AVERAGE)]), [*targets, AVERAGE]
 
 

@@ -55,11 +55,9 @@ class Embeddings(Figure):
                 for _, target, part in row
             ]
             rows.append(Row(panels, row[0][0]))
-        note = "lines: single seeds" if self.params.at == "rounds" else ""
-        if size > 1:
-            note = f"the first {'two' if self.params.at == 'end' else ''} of {size} numbers".replace(
-                "  ", " "
-            )
+        over_rounds = self.params.at == "rounds"
+        first = "the first" if over_rounds else "the first two"
+        note = "; ".join(["lines: single seeds"] * over_rounds + [f"{first} of {size} numbers"] * (size > 1))
         labels = holders(frame)
         return Panels("Client embeddings", rows, labels, note, (2.1, 1.7), names="beside")
 

@@ -4,7 +4,9 @@ backpropagation leaves of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,8 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
 from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
+from fedshift.common.errors import unknown
+from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 GAP = 2  # pixels of white between patches
@@ -38,6 +42,14 @@ class Filters(OfRuns):
     name = "filters"
     evaluations = ("filters",)
     Params = Params
+
+    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+        """The row and the values exist."""
+        super().check(experiment, axes, where)
+        if self.params.row and self.params.row not in experiment.methods:
+            raise unknown(
+                f"{where}.row", "trained row of this experiment", self.params.row, experiment.methods
+            )
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
@@ -25,7 +27,7 @@ class Params:
     """metric: what methods are ranked by; alpha: of the Nemenyi test."""
 
     metric: str = "ood"
-    alpha: float = 0.05
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
 
 
 class Ranks(Figure):

@@ -34,11 +34,15 @@ class LayerSpread(Figure):
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where no run was evaluated, and where networks of several kinds were."""
         frame = results_of(workspace, collected, "spread")
+        where = f"experiments/{collected.experiment.name}.yaml: figures.spread"
         if self.params.scale == "log":
             frame = frame[frame["deviation"] > NOTHING * frame["deviation"].max()]
+            if frame.empty:
+                what = "has a log scale, and all clients share all weights"
+                raise FedshiftError(where, what, "Say `scale: linear`.")
         if (frame.groupby("place")["layer"].nunique() > 1).any():
             what = "has networks with other layers, which have no common axis"
-            raise FedshiftError(f"experiments/{collected.experiment.name}.yaml: figures.spread", what, "")
+            raise FedshiftError(where, what, "Draw networks of one kind in one experiment.")
         series = []
         for method in (methods := rows_of(frame, collected)):
             by_layer = frame[frame["method"] == method].groupby("place")["deviation"]

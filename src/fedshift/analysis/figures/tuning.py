@@ -14,7 +14,7 @@ from fedshift.analysis.figures._marks import SETTING, axis_name
 from fedshift.analysis.figures._runs import HELD_OUT
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.tuning import Tried
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
@@ -45,6 +45,9 @@ class Tuning(Figure):
         if experiment.tune is None:
             what = "draws what a search tried, and this experiment is not tuned"
             raise FedshiftError(where, what, "Leave it out, or say `tune`.")
+        for row in self.params.rows:
+            if row not in experiment.methods:
+                raise unknown(f"{where}.rows", "trained row of this experiment", row, experiment.methods)
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Raises FedshiftError where the search was not collected, or is not finished."""

@@ -78,7 +78,7 @@ def _over_rounds(frame: pd.DataFrame, labels: Sequence[str], target: str, ddof: 
     least = frame.groupby(["round", "seed"])["value"].min().reset_index()
     series += [mark for mark in _line(LEAST, least, ddof) if not mark.mark.startswith("seed ")]
     title = target and f"held out: {target}"
-    return Panel(series, Axis("round", whole=True), _axis(), title, rules=_alike(frame))
+    return Panel(series, Axis("round", whole=True), _axis(), title, rules=_alike([frame]))
 
 
 def _clients(frame: pd.DataFrame, labels: Sequence[str], ddof: int) -> Iterator[Series]:
@@ -115,15 +115,16 @@ def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str],
             series += around(label, own, PLACE, "value", ddof, "dot", shift)[1]
     ticks = {float(place): target or "all" for place, (_, target, _) in enumerate(row)}
     x = Axis("held-out domain", ticks=ticks, limits=(-0.5, len(ticks) - 0.5), whole=True)
-    frame = pd.concat([part for *_, part in row])
-    return Panel(series, x, _axis(), rules=_alike(frame))
+    return Panel(series, x, _axis(), rules=_alike([part for *_, part in row]))
 
 
 def _axis() -> Axis:
     return Axis("weight in the\nserver's step (%)")
 
 
-def _alike(frame: pd.DataFrame) -> list[tuple[Literal["x", "y"], float]]:
-    """The weight of each client where all have the same."""
-    clients = frame["client"].nunique()
-    return [("y", PERCENT / clients)] if clients else []
+def _alike(parts: Sequence[pd.DataFrame]) -> list[tuple[Literal["x", "y"], float]]:
+    """The weight of each participant of a round where all have the same; none where rounds differ in how many
+    there are.
+    """
+    counts = {count for part in parts for count in part.groupby(["round", "seed"])["client"].nunique()}
+    return [("y", PERCENT / count) for count in counts if len(counts) == 1]

@@ -11,18 +11,20 @@ from fedshift.analysis.quantities.aggregation import own
 from fedshift.analysis.quantities.select import named, selected_by_place
 from fedshift.analysis.quantities.values import ROUND
 from fedshift.common.registry import get
+from fedshift.experiments.protocols import Rule
 
 DOMAINS = "domains"  # of a client: its name, several joined by "+"
 
 
-def by_client(collected: Collected, metric: str) -> pd.DataFrame:
-    """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent).
+def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd.DataFrame:
+    """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent),
+    in the round that `rule` chooses, by default the protocol's.
 
     The value is on the client's own samples: its test split, or validation where there is none. The mean of a
     rule that takes several rounds (`last_third`) has none: its last round stands for it.
     """
     kind: type[Metric] = get("metrics", metric)
-    rounds = selected_by_place(collected)[ROUND]
+    rounds = selected_by_place(collected, rule)[ROUND]
     parts = [own(part).merge(rounds, on=ROUND) for part in values.reported(collected, kind)]
     frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
     frame["value"] *= 100 if kind.percent else 1
@@ -38,19 +40,20 @@ def domains(collected: Collected) -> pd.DataFrame:
     return each[collected.keys].assign(client=numbers, **{DOMAINS: names})
 
 
-def leading(collected: Collected, metric: str) -> pd.Series[float]:
+def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[float]:
     """For each planned run, by the index of `runs`: the share of its clients (percent) on which its row is
     the best of all rows that are planned at the same place on all axes; equals lead together. NaN at a place
-    where one of these has no value, or where there is one row alone.
+    where one of these has no value, or where there is one row alone. An adapted row, which is of no client,
+    has none and is beside nobody.
     """
     keys, runs = collected.keys, collected.runs
-    frame = by_client(collected, metric)
+    frame = by_client(collected, metric, rule)
     better = get("metrics", metric).better
     groups = frame.groupby([*keys[1:], "client"], dropna=False)["value"]
     best = groups.transform("max" if better == "higher" else "min")
     frame["leads"] = 100.0 * (frame["value"] == best)
     shares = frame.groupby(keys, dropna=False)["leads"].mean().reset_index()
     found = runs[keys].merge(shares, on=keys, how="left").set_axis(runs.index).assign(every=0)
-    place = found.groupby([*keys[1:], "every"], dropna=False)["leads"]
+    place = found[runs["adaptation"].isna()].groupby([*keys[1:], "every"], dropna=False)["leads"]
     planned = place.transform("size")
     return found["leads"].where((place.transform("count") == planned) & (planned > 1))

@@ -15,6 +15,7 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
 from fedshift.analysis.quantities.select import selected
+from fedshift.archive.machine import hardware
 from fedshift.common.parquet import read_parquet
 from fedshift.data.partition import partition_hash
 from fedshift.identity import partition_name
@@ -129,17 +130,10 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
             + ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
             for environment in environments
         ),
-        "hardware": _counted(_hardware(environment) for environment in environments),
+        "hardware": _counted(
+            f"{hardware(environment)}, host {environment.get('host', '?')}" for environment in environments
+        ),
     }
-
-
-def _hardware(environment: dict[str, Any]) -> str:
-    device = (
-        environment["device"]
-        if environment["device"] != "cpu"
-        else f"CPU ({environment.get('cpu', '?')}, {environment['capability']})"
-    )
-    return f"{device}, threads: {environment['threads']}, host {environment.get('host', '?')}"
 
 
 def _counted(values: Iterable[str]) -> list[tuple[str, int]]:

@@ -1,0 +1,62 @@
+"""Values of methods' parameters that no run can be trained with are refused before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
+from fedshift.spec import parse
+from fedshift.spec.resolve import params, resolve
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "refused", "allowed"),
+    [
+        ("moon", "tau", 0, 0.1),
+        ("partialfed", "top", 0, 1),
+        ("partialfed", "warm", 0, 1),
+        ("partialfed", "cold", 0, 1),
+        ("partialfed", "rounds", 0, 1),
+        ("fedsr", "z", 0, 1),
+        ("stablefdg", "d", 0, 1),
+        ("stablefdg", "p", 2, 1),
+        ("stablefdg", "beta", 0, 0.1),
+        ("mixstyle", "p", 3, 0),
+        ("mixstyle", "beta", 0, 0.1),
+        ("dsu", "p", -0.5, 1),
+        ("fedfa", "p", 3, 1),
+        ("fedfa", "momentum", 5, 1),
+        ("fediir", "ema", 5, 0),
+    ],
+)
+def test_a_value_that_cannot_be_trained_is_refused(
+    method: str, name: str, refused: float, allowed: float
+) -> None:
+    kind = get("methods", method)
+    assert getattr(params(kind, {name: allowed}), name) == allowed
+    with pytest.raises(FedshiftError, match=rf"'{name}' of {method}: .*\n.*Got {refused}"):
+        params(kind, {name: refused})
+
+
+def test_what_several_parameters_lack_together_is_of_the_method() -> None:
+    with pytest.raises(FedshiftError, match="params: fdse: G must be positive"):
+        params(get("methods", "fdse"), {"G": 0})
+
+
+@pytest.mark.parametrize(("px", "fits"), [(32, False), (64, True)])
+def test_maps_that_are_smaller_than_a_kernel_are_refused(px: int, fits: bool) -> None:
+    spec: dict[str, Any] = {
+        "data": {"dataset": "digits", "input_px": px, "prepare": {"px": px}},
+        "model": {"name": "digits_cnn"},
+        "method": {"name": "fdse", "params": {"padding": "head"}},
+        "local": {"batch": 8, "lr": 0.1},
+        "federation": {"rounds": 1},
+    }
+    if fits:
+        assert resolve(parse(spec, "run"), "run").method.params == {"padding": "head"}
+        return
+    with pytest.raises(FedshiftError, match=r"run: method.params: 'fdse' cannot be built with .* too small"):
+        resolve(parse(spec, "run"), "run")
