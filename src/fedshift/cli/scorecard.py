@@ -63,14 +63,14 @@ def _write(workspace: Workspace, name: str) -> Path:
 
 
 def _archived(workspace: Workspace) -> Iterator[str]:
-    """Experiments with tables, none of them written, that need no run or have archived ones."""
+    """Experiments with tables or claims, none of them written, that need no run or have archived ones."""
     from fedshift.cli._collected import shown_without_training
 
     if not workspace.archive.is_dir():
         return
     for name in available(workspace):
         experiment = load(workspace, name)
-        if workspace.tables(name).exists() or not experiment.tables:
+        if workspace.tables(name).exists() or not (experiment.tables or experiment.claims):
             continue
         if shown_without_training(workspace, experiment):
             yield name
