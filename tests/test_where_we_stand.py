@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from fedshift.cli._collected import shown_without_training
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load
+from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -34,3 +35,14 @@ def test_its_runs_are_counted(name: str) -> None:
     experiment = load(workspace, name)
     cells = expand(workspace, experiment) if experiment.train else []
     assert len({cell.spec.model_dump_json() for cell in cells}) == listed(name.partition("/")[0])[name]
+
+
+@pytest.mark.slow
+def test_what_a_clones_scorecard_counts_is_kept() -> None:
+    """README and docs/results.md count what is kept, `fedshift scorecard` what is archived."""
+    workspace = Workspace(ROOT)
+    for name in available(workspace):
+        experiment = load(workspace, name)
+        counted = experiment.claims or any(table.printed for table in experiment.tables.values())
+        if counted and shown_without_training(workspace, experiment):
+            assert (ROOT / "docs" / "results" / name).is_dir(), f"python docs/generate --keep {name}"
