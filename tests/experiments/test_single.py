@@ -43,7 +43,7 @@ def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], 
 
 
 def test_a_preset_is_a_setting() -> None:
-    released = Single("fdse", Address("digits"), "ink", settings={"preset": "released"})
+    released = Single("fdse", Address("digits"), "ink", settings={"preset": "released_v1"})
     assert (
         spec_of(WORKSPACE, released).method.params
         != spec_of(WORKSPACE, Single("fdse", Address("digits"), "ink")).method.params
