@@ -29,20 +29,23 @@ def ratios(collected: Collected) -> pd.DataFrame:
     return (norms["consistency_gradient"] / norms["task_gradient"]).rename("ratio").reset_index()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def asked(text: str | None) -> tuple[Workspace, str]:
+    """The workspace and the collected experiment that the command line names; text: what --help says first."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment")
     parser.add_argument("--root", type=Path, default=Path(), help="the project folder that holds the results")
     options = parser.parse_args()
-    workspace = Workspace(options.root.resolve())
-    collected = read(workspace, options.experiment)
+    return Workspace(options.root.resolve()), options.experiment
+
+
+def main() -> None:
+    workspace, experiment = asked(__doc__)
+    collected = read(workspace, experiment)
     by, by_client = [*collected.keys, "round"], ratios(collected)
     rounds = curves(collected).merge(
         by_client.groupby(by)["ratio"].agg(["median", "min", "max"]).reset_index(), on=by, how="left"
     )
-    path = workspace.tables(options.experiment) / "rounds.csv"
+    path = workspace.tables(experiment) / "rounds.csv"
     write_text(path, rounds.to_csv(index=False, float_format="%.6g"))
     reported = choose(rounds, collected.keys, collected.protocol.select)
     for run, own in by_client.groupby(collected.keys)["ratio"]:

@@ -8,31 +8,21 @@ Prints a line a run: the least and largest weight of a client for itself, and fo
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
-import numpy as np
+from gradients import asked
 
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.collection.diagnostics import diagnostics
-from fedshift.storage.workspace import Workspace
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("experiment")
-    parser.add_argument("--root", type=Path, default=Path(), help="the project folder that holds the results")
-    options = parser.parse_args()
-    workspace = Workspace(options.root.resolve())
-    keys = read(workspace, options.experiment).keys
-    frame = diagnostics(workspace, options.experiment, "similarity")
+    workspace, experiment = asked(__doc__)
+    keys = read(workspace, experiment).keys
+    frame = diagnostics(workspace, experiment, "similarity")
     for run, own in frame.groupby(keys, dropna=False):
         clients = own["client"].nunique()
         itself = own["index"] % clients == own["client"]  # its last axis: whose module it weighs
         ends = [
-            f"{np.min(part):.5f} to {np.max(part):.5f}"
+            f"{part.min():.5f} to {part.max():.5f}"
             for part in (own.loc[itself, "value"], own.loc[~itself, "value"])
         ]
         print(

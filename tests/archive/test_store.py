@@ -44,7 +44,8 @@ def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> Non
     assert store.add(here, run_of(here, "fedbn")) == (None, [])
     found = store.of_run(here, archived.index.run)
     assert {one.path for one in found} == {archived.path, other.path}
-    assert str(other.machine).startswith("cpu AVX2 (")
+    model = f" ({other.machine.model})" * bool(other.machine.model)  # where the system tells it
+    assert str(other.machine).startswith(f"cpu AVX2{model}, threads: 1, torch ")
 
 
 def test_the_newest_takes_the_place_of_the_same_machine_and_of_other_code(

@@ -40,9 +40,13 @@ class MachineClass(NamedTuple):
             tuple(environment.get("earlier", ())),
         )
 
+    @property
+    def instructions(self) -> str:
+        """The instruction set of a CPU, and its model if noted."""
+        return self.capability + f" ({self.model})" * bool(self.model)
+
     def __str__(self) -> str:
-        device = self.device if self.device != "cpu" else f"cpu {self.capability}"
-        device += f" ({self.model})" * bool(self.model)
+        device = self.device if self.device != "cpu" else f"cpu {self.instructions}"
         begun = [f"begun on {'; '.join(self.earlier)}"] if self.earlier else []
         return ", ".join([device, f"threads: {self.threads}", f"torch {self.torch}", *begun])
 
@@ -51,7 +55,7 @@ def hardware(environment: dict[str, Any]) -> str:
     """What tables and report say of it: the accelerator, or of a CPU its instruction set, its model if noted,
     and the number of threads.
     """
-    if environment["device"] != "cpu":
-        return str(environment["device"])
-    model = f" ({environment['cpu_model']})" if environment.get("cpu_model") else ""
-    return f"cpu, {environment['capability']}{model}, threads: {environment['threads']}"
+    machine = MachineClass.of(environment)
+    if machine.device != "cpu":
+        return machine.device
+    return f"cpu, {machine.instructions}, threads: {machine.threads}"
