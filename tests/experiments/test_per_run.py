@@ -57,7 +57,7 @@ def test_a_method_on_an_axis_has_its_presets() -> None:
     alone = cells(methods=dict.fromkeys(names), spec={"data": {"dataset": PACS}})
     assert [cell.spec for cell in found] == [cell.spec for cell in alone]
     assert {cell.label for cell in found} == {"all"}
-    assert [cell.spec.local.lr for cell in found] == [0.05, 0.05, 0.1]
+    assert [cell.spec.local.lr for cell in found] == [0.1, 0.05, 0.1]
 
 
 def test_a_method_in_the_spec_is_that_of_rows_that_name_none() -> None:

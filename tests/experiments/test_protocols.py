@@ -16,13 +16,16 @@ import pytest
 import torch
 
 from fedshift.common.registry import own
-from fedshift.data.partition import load_partition, partition
+from fedshift.data.partition import divide, load_partition, partition
 from fedshift.data.prepare import load_index
 from fedshift.experiments import load
+from fedshift.experiments.expand import expand
+from fedshift.federation.batches import schedule
 from fedshift.federation.loop import Federation
 from fedshift.identity import prepared_name
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
+from tests.data.test_partition import OFFICE, make_index, sizes
 from tests.experiments.played import SMALL, declared, play
 
 torch.set_num_threads(1)
@@ -47,7 +50,7 @@ class Expected:
 FDSE = [0.1, 0.0998, 0.0996004]  # 0.1 x 0.998^t
 # Steps are epochs x batches of an epoch, for every client's size the same number.
 BY_HAND = {
-    # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; wrap: 1 x ceil(n / 50) = 8
+    # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; 1 x ceil(n / 50) = 8
     "fdse": Expected([364, 361, 358, 356], 8, FDSE, clip=10.0, ood=0, tested={"val": [45] * 4, "test": [45, 45, 44, 44]}),
     # the same without outline, which is tested on the 44 images of its test part
     "fdse_unseen": Expected([364, 361, 358], 8, FDSE, clip=10.0, ood=44, tested={"val": [45] * 3, "test": [45, 45, 44]}),
@@ -87,6 +90,31 @@ def test_first_three_rounds(project: Path, monkeypatch: pytest.MonkeyPatch, prot
     assert not any(limit and before > limit for limit, before, _ in seen.clipped)  # 10 is not reached here
     assert target_sizes(seen.federation) == ({expected.ood} if expected.ood else set())
     assert seen.optimizers == {expected.optimizer}
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "last"),
+    [
+        ("fdse/table1_office", None, {899: 49, 767: 17, 126: 26, 236: 36}),
+        ("fdse/table2_office", "caltech", {767: 17, 126: 26, 236: 36}),
+        ("fdse/office_start", None, dict.fromkeys((899, 767, 126, 236), 50)),  # archived, with `wrap`
+    ],
+)
+def test_fdse_trains_on_the_smaller_last_batch_of_every_client(
+    name: str, target: str | None, last: dict[int, int]
+) -> None:
+    """On Office-Caltech10, by hand: ceil(n / 50) = 18, 16, 3 and 5 batches."""
+    cells = expand(Workspace(ROOT), load.load(Workspace(ROOT), name))
+    spec = next(cell.spec for cell in cells if cell.spec.data.target == target)
+    clients = sizes(divide(make_index(OFFICE), spec)).query("client >= 0")["train"].to_dict()
+    assert {*clients.values()} == {*last}
+    steps = {899: 18, 767: 16, 126: 3, 236: 5}
+    for (client, n), t in itertools.product(clients.items(), (0, 499)):
+        batches = schedule(n, spec.local, spec.seed, t, client, batch_norm=True)
+        lengths = [stop - start for _, start, stop in batches.cuts]
+        assert lengths == [50] * (steps[n] - 1) + [last[n]]
+        if last[n] < 50:
+            assert sorted(batches.order.tolist()) == list(range(n))
 
 
 def test_clipping_acts_where_a_gradient_is_longer(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_every_row_is_tried_at_as_many_points() -> None:
 def test_papers_grids_are_what_they_print() -> None:
     """FDSE: 5 learning rates by each method's own values, 210 runs a data set. hFedF: Table 10, 468."""
     grid = {"budget": "grid", "seeds": [7]}
-    fdse = load(WORKSPACE, "fdse/table1").model_copy(update={"tune": declared(tune=grid).tune})
+    fdse = load(WORKSPACE, "fdse/tuned").model_copy(update={"tune": declared(tune=grid).tune})
     counts = Counter(trial.row for trial in found(fdse))
     assert counts == {
         **dict.fromkeys(["local", "fedavg", "lgfedavg", "scaffold", "partialfed", "fedbn", "fedfa"], 5),

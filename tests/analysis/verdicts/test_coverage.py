@@ -20,11 +20,13 @@ def test_every_printed_number_has_one_cell_or_a_reason(printed: list[Number]) ->
 
 
 def test_all_are_declared_as_the_paper_trained_them(printed: list[Number]) -> None:
-    """But times, which are ratios to one row of their table, and FDSE's ViT-B/8, for which a small one stands."""
+    """But times, which are ratios to one row of their table, and of FDSE's Table A8 its ViT-B/8, for which a small one stands, and
+    FDSE on ResNet-50, which is in no released code.
+    """
     differs = Counter(
         (number.paper, number.table) for number in printed if number.places and number.places[0].differs
     )
-    assert differs == {("StableFDG", "6"): 1, ("FDSE", "4"): 1, ("FDSE", "A8"): 10}
+    assert differs == {("StableFDG", "6"): 1, ("FDSE", "4"): 1, ("FDSE", "A8"): 12}
     places = [place for number in printed if number.paper == "FDSE" for place in number.places]
     times = {place.row: place.differs for place in places if place.metric == "ratio.cost.seconds"}
     assert times == {"fedbn": [UNIT], "ditto": [], "fdse": []}
