@@ -65,7 +65,7 @@ def test_slurm_warns_a_job_by_the_one_signal_that_is_safe() -> None:
 def test_dvc_reads_its_stages() -> None:
     command = [sys.executable, "-m", "dvc", "stage", "list", "--name-only"]
     output = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True, check=True).stdout
-    assert output.split() == ["plan", "data", "partitions", "train", "tables", "report", "demo"]
+    assert output.split() == ["plan", "data", "partitions", "train", "tables", "report"]
 
 
 def test_make_help_lists_every_target() -> None:

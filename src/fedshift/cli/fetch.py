@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="A tree domain/class/image on this machine (linked, not copied), or an archive; several archives: "
-    "once for each. "
+    help="A tree domain/class/image on this machine (copied, and never changed), or an archive; several "
+    "archives: once for each. "
     "With `weights`: a file of weights, or a folder of such (copied).",
 )
 @click.option(
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 @click.option(
     "--skip-broken", is_flag=True, help="Read every image now; leave out those that cannot be, and name them."
 )
+@click.option(
+    "--link",
+    is_flag=True,
+    help="Use the tree of --from where it is: link it, copy nothing, and leave it out of DVC.",
+)
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -52,12 +57,17 @@ def command(
     lists: Path | None,
     ignore: tuple[str, ...],
     skip_broken: bool,
+    link: bool,
 ) -> None:
-    """Get the raw images of data set NAME into data/raw/NAME/RELEASE.
+    """Get the raw images of data set NAME into data/raw/NAME/RELEASE, and put them under DVC: a small file,
+    data/raw/NAME/RELEASE.dvc, for git, which names this version of the images.
 
     \b
     fedshift fetch pacs
     fedshift fetch folder --from TREE --release mine
+    fedshift fetch domainnet --from TREE --link
+
+    Without DVC or a git checkout the images are fetched and not versioned, and a tree is linked.
 
     Or get published weights, those of each MODEL; without any, those that the experiments of params.yaml
     start from. Their files go to the folder that FEDSHIFT_WEIGHTS names, else to torch's cache; each is
@@ -71,16 +81,46 @@ def command(
     A download that broke off goes on where it stopped when the same command is run again.
     """
     if name == "weights":
-        if ignore or skip_broken:
-            raise click.UsageError("--ignore and --skip-broken are for data sets.")
+        if ignore or skip_broken or link:
+            raise click.UsageError("--ignore, --skip-broken and --link are for data sets.")
         _weights(workspace, models, release, sources, lists)
         return
     if models:
         raise click.UsageError(f"One data set at a time: {name}, then {', '.join(models)}.")
+    _images(workspace, name, release or "original", sources, lists, ignore, skip_broken, link)
+
+
+def _images(
+    workspace: Workspace,
+    name: str,
+    release: str,
+    sources: tuple[Path, ...],
+    lists: Path | None,
+    ignore: tuple[str, ...],
+    skip_broken: bool,
+    link: bool,
+) -> None:
+    """Fetch a data set, and put it under DVC where that is possible and wanted."""
+    from fedshift.common.errors import FedshiftError
+    from fedshift.data import versions
     from fedshift.data.fetch import fetch
 
-    raw = fetch(workspace, name, release or "original", sources, lists, ignore, skip_broken, click.echo)
+    raw = workspace.raw(name, release)
+    if link and (file := versions.pointer(raw)).exists():
+        what = "names a version of this tree, and DVC would write through a link into your folder"
+        raise FedshiftError(file, what, "Leave out --link: the tree is copied, your folder is not changed.")
+    obstacle = versions.obstacle(workspace.root)
+    there = raw.exists() and not raw.is_symlink()
+    fetch(workspace, name, release, sources, lists, ignore, skip_broken, click.echo, not (link or obstacle))
     click.echo(raw)
+    if not raw.exists():  # comes with its library
+        return
+    if obstacle:
+        click.echo(f"not under DVC: {obstacle[0]} ({obstacle[1]})")
+    elif raw.is_symlink():
+        click.echo("not under DVC: linked. The same command without --link copies and versions it.")
+    else:
+        click.echo(versions.add(workspace.root, raw, made=not there))
 
 
 def _weights(

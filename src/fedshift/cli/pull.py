@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
 import click
 
+from fedshift.cli._snakemake import to_its_end
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
+from fedshift.data.versions import obstacle
 from fedshift.storage.workspace import Workspace
 
 STAGES = ("data", "partitions", "train", "tables", "report")
@@ -19,8 +19,12 @@ SHOWN = ("tables", "report")
 
 @click.command
 @click.option("--remote", help="The DVC remote; default: the project's.")
+@click.option("--force", is_flag=True, help="Replace results here that differ from those of the remote.")
+@click.option(
+    "--restore", "only_restore", is_flag=True, help="Pull nothing: only write the directories of pulled runs."
+)
 @click.pass_obj
-def command(workspace: Workspace, remote: str | None) -> None:
+def command(workspace: Workspace, remote: str | None, force: bool, only_restore: bool) -> None:
     """Get decoded images, partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell
     Snakemake that they are up to date.
 
@@ -30,15 +34,13 @@ def command(workspace: Workspace, remote: str | None) -> None:
     from fedshift.analysis.collection.restore import restore
     from fedshift.analysis.tuning import choose_again
 
-    if not importlib.util.find_spec("dvc"):
-        raise FedshiftError("fedshift pull", "DVC is not installed", "pip install -e '.[dvc]'")
-    options = ["--remote", remote] if remote else []
-    if _run(workspace.root, "dvc", "pull", *options, *STAGES):
-        raise FedshiftError(
-            "dvc pull",
-            "did not end well: see above",
-            "Remotes: dvc remote list. What was never made (dvc repro) and pushed cannot be pulled.",
+    if only_restore:
+        click.echo(
+            f"{restore(workspace)} runs restored from results/packs and results/metrics, without weights. "
+            "To train them here instead, delete results/packs and results/runs."
         )
+        return
+    _pull(workspace.root, remote, force)
     click.echo(
         f"{restore(workspace)} runs made elsewhere are known here from now on (without their weights)."
     )
@@ -59,5 +61,36 @@ def command(workspace: Workspace, remote: str | None) -> None:
         )
 
 
+def _pull(root: Path, remote: str | None, force: bool) -> None:
+    """Let DVC pull the STAGES. Raises FedshiftError with the cause where they do not come."""
+    if problem := obstacle(root):
+        raise FedshiftError("fedshift pull", *problem)
+    if not (root / "dvc.lock").is_file():
+        cure = "Where they were made: dvc repro, git add dvc.lock, git commit, dvc push. Then git pull here."
+        raise FedshiftError(root / "dvc.lock", "is not there: no results have been shared", cure)
+    from dvc.config import ConfigError
+    from dvc.exceptions import CheckoutError, DvcException
+    from dvc.repo import Repo
+
+    where = f"remote '{remote}'" if remote else "the DVC remote"
+    try:
+        with Repo(str(root)) as repo:
+            targets = [f"{root / 'dvc.yaml'}:{stage}" for stage in STAGES]
+            repo.pull(targets=targets, remote=remote, force=force)
+    except ConfigError as error:
+        raise FedshiftError(where, str(error), "dvc remote add --local --default NAME ADDRESS") from None
+    except CheckoutError as error:
+        what = f"does not have {', '.join(map(str, error.target_infos))}"
+        cure = "Where they were made: dvc push. Another remote: dvc remote list, fedshift pull --remote NAME."
+        raise FedshiftError(where, what, cure) from None
+    except DvcException as error:
+        first, *paths = str(error).splitlines()
+        if "--force" not in first:
+            raise FedshiftError("dvc pull", str(error), "Try: dvc status --cloud") from None
+        what = f"would replace {len(paths)} files that only this folder has, the first {paths[0]}"
+        cure = "Move what you want to keep to another folder, then: fedshift pull --force"
+        raise FedshiftError("dvc pull", what, cure) from None
+
+
 def _run(root: Path, module: str, *words: str) -> int:
-    return subprocess.run([sys.executable, "-m", module, *words], cwd=root, check=False).returncode
+    return to_its_end([sys.executable, "-m", module, *words], root)
