@@ -33,7 +33,7 @@ def measure(checkout: Checkout, pack: int, parallel: int, cores: int) -> float:
         shutil.rmtree(checkout.root / name, ignore_errors=True)
     (checkout.root / "params.yaml").write_text(f"experiments: [demo]\npack: {pack}\nparallel: {parallel}\n")
     checkout.run("--dry-run", "metrics")
-    packs = sorted({f"results/packs/{run.pack}.json" for run in planfile.runs(checkout.plan)})
+    packs = sorted({f"results/packs/{run.stamp}.json" for run in planfile.runs(checkout.plan)})
     began = time.monotonic()
     checkout.run("--cores", str(cores), *packs)
     return time.monotonic() - began

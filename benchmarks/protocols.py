@@ -77,9 +77,10 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
     partition(workspace, spec)
     federation, _ = assemble(spec, load_data(workspace, spec), device)
     seen = play(federation, rounds)
+    records = pa.Table.from_pylist(federation.records.rows, SCHEMA)
     after = {
         (point.name, point.round): point.value
-        for point in points(pa.Table.from_pylist(federation.records.rows, SCHEMA))
+        for point in points(records, partition=spec.partition.model_dump())
     }
     sizes = [len(client.train) for client in federation.evaluated_clients]
     return {
@@ -90,8 +91,8 @@ def row(workspace: Workspace, protocol: str, rounds: int, device: torch.device) 
         "held": f"{min(sizes)} to {max(sizes)}",
         "trained": " ".join(f"{value:,g}" for value in seen["images"]),
         "loss": " ".join(f"{value:.2f}" for value in seen["loss"]),
-        "in": f"{100 * after['id/acc', rounds]:.1f}",
-        "out": "" if spec.data.target is None else f"{100 * after['ood/acc', rounds]:.1f}",
+        "in": f"{100 * after['acc/id', rounds]:.1f}",
+        "out": "" if spec.data.target is None else f"{100 * after['acc/ood', rounds]:.1f}",
     }
 
 

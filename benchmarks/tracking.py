@@ -45,10 +45,14 @@ from fedshift.tracking.points import final_points, points
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.tracking.server import SETTINGS, Server
 
+PARTITION = {"split": "random", "fractions": [0.8, 0.1, 0.1]}
 SUMMARY = {
+    "spec": {"partition": PARTITION},
     "best_round": {},
+    "clients": [],
     "costs": {"seconds": 1.0},
     "environment": {"device": "cpu"},
+    "hashes": {},
     "policy": {"bn": "none"},
 }
 Times = tuple[float, float, float]
@@ -110,7 +114,7 @@ def planned(root: Path, options: argparse.Namespace) -> tuple[Path, list[Run]]:
         Run(**{
             **dict.fromkeys(Run._fields, 0),
             "digest": f"{k:016x}", "code": "0" * 8, "directory": f"results/runs/{k}", "dataset": "digits", "method": "fedavg",
-            "target": "plain", "seed": k, "spec": "{}", "pack": "0" * 16, "rounds": options.rounds,
+            "target": "plain", "seed": k, "spec": json.dumps({"partition": PARTITION}), "pack": "0" * 16, "rounds": options.rounds,
         })
         for k in range(options.writers)
     ]  # fmt: skip
@@ -203,13 +207,13 @@ def arrived(root: Path, runs: list[Run], seen: list[tuple[Any, ...]]) -> dict[st
     closed: dict[tuple[str, int], float] = {}
     for run in runs:
         table = pq.read_table(root / run.directory / "metrics.parquet")
-        points_of = [*points(table), *final_points(SUMMARY, table)]
+        points_of = [*points(table, partition=PARTITION), *final_points(SUMMARY, table)]
         wanted.update((run.digest, point.name, point.round, point.time, point.value) for point in points_of)
         for path in (root / run.directory / "segments").iterdir():
             first, last = map(int, path.stem.split("-"))
             closed |= {(run.digest, finished): path.stat().st_mtime for finished in range(first, last + 1)}
     seen_points = Counter(tuple(row) for _, _, *row in seen)
-    rounds = [point for point in seen if not point[3].startswith("final/")]
+    rounds = [point for point in seen if not point[3].startswith(("acc_final/", "acc_best/", "cost/total_"))]
     return {
         "points": seen_points.total(),
         "wanted": wanted.total(),

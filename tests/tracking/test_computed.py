@@ -37,8 +37,8 @@ def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: t
     names = [(metric, step) for _, metric, step, *_ in there]
     assert len(set(names)) == len(names)
     for metric in ("acc", *metrics):
-        assert [step for name, step in names if name == f"id/{metric}"] == [0, 1, 2, 3]
-        assert [step for name, step in names if name == f"ood/{metric}"] == [0, 1, 2, 3]
+        assert [step for name, step in names if name == f"{metric}/id"] == [0, 1, 2, 3]
+        assert [step for name, step in names if name == f"{metric}/ood"] == [0, 1, 2, 3]
     assert any("ece" in name for name, _ in names) == bool(metrics)
 
 

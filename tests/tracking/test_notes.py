@@ -3,37 +3,73 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.followed import followed
-from tests.tracking.conftest import Trained
+from fedshift.tracking.pages import _view
+from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
 
 
-@pytest.mark.slow
-def test_a_page_shows_its_table_and_says_where_runs_are_compared(trained: Trained, tmp_path: Path) -> None:
+def test_the_note_of_a_workflow_links_its_views_and_its_finished_tables(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables are made after the last run: the follower waits for the workflow's end. Publishing again changes nothing."""
     from mlflow import MlflowClient
 
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     project = trained.copy(tmp_path)
-    before = done(fedshift(project, "track", "seeds"))
-    client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
+    runs = [run for run in trained.runs if run.method != "fedprox"]
+    workflow = subprocess.Popen(["sleep", "600"])
+    try:
+        follower = track(project, "", "seeds", "--follow", "--beside", str(workflow.pid), "--every", "0.2")
+        database = project / "mlflow.db"
+        until(lambda: database.exists() and _finished(database) == len(runs), 240)
+        done(fedshift(project, "collect", "seeds"))
+        done(fedshift(project, "table", "seeds"))
+    finally:
+        workflow.kill()
+        workflow.wait()
+    said = finish(follower)
+    client = MlflowClient(f"sqlite:///{database}")
     page = client.get_experiment_by_name("digits/seeds")
     assert page is not None
-    assert page.tags["mlflow.note.content"].startswith(
-        "**Seeds**\n\nNo table yet. To make its tables: `fedshift run seeds`"
+    note = page.tags["mlflow.note.content"]
+    view = f"#/experiments/{page.experiment_id}/runs?viewStateShareKey=plain&"
+    assert f"[plain]({view}" in note.splitlines()[0]
+    assert f"http://127.0.0.1:5000/{view}" in said and "make ui" in said
+    assert "**Seeds**" in note and (project / "results/tables/seeds/table.md").read_text() in note
+    (tables,) = client.search_runs([page.experiment_id], "tags.tables = 'seeds'")
+    assert (
+        f"[tables](#/experiments/{page.experiment_id}/runs/{tables.info.run_id}/artifacts/table.html)" in note
     )
-    assert f"http://127.0.0.1:5000/#/experiments/{page.experiment_id}/runs?" in before
-    assert "tags.target%20%3D%20%27plain%27" in before and "make ui" in before
-    done(fedshift(project, "collect", "seeds"))
-    done(fedshift(project, "table", "seeds"))
+    saved = client.download_artifacts(tables.info.run_id, "table.html", str(tmp_path / "saved"))
+    assert Path(saved).read_text() == (project / "results/tables/seeds/table.html").read_text()
     done(fedshift(project, "track", "seeds"))
-    shown = client.get_experiment(page.experiment_id).tags["mlflow.note.content"]
-    assert (project / "results/tables/seeds/table.md").read_text() in shown
-    run = client.search_runs([page.experiment_id])[0]
-    assert "`results/tables/seeds/table.html`" in run.data.tags["mlflow.note.content"]
+    assert client.get_experiment(page.experiment_id).tags == page.tags
+    assert len(client.search_runs([page.experiment_id])) == len(runs) + 1
+
+
+def _finished(database: Path) -> int:
+    try:
+        return sum(status == "FINISHED" for _, status, _ in names(database))
+    except OperationalError:
+        return 0
+
+
+def test_a_view_compares_all_methods_on_a_domain_by_accuracy() -> None:
+    """Of more variants than MLflow draws by itself (ten), and with a quote in the domain's name."""
+    view = _view("o'clock", [f"m{k}" for k in range(12)])
+    assert view["searchFilter"] == 'tags.target = "o\'clock"'
+    assert view["runsHiddenMode"] == "SHOW_ALL"
+    assert view["orderByKey"] == "metrics.`acc/ood`" and not view["orderByAsc"]
+    assert view["selectedColumns"] == ["metrics.`acc/ood`", "metrics.`acc/id`"]
+    assert view["groupBy"]["groupByKeys"] == [{"mode": "param", "groupByData": "variant"}]
 
 
 def test_seeds_of_a_variant_share_its_colour_and_variants_do_not() -> None:

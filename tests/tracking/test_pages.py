@@ -7,19 +7,21 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from PIL import Image
 
 from tests.tracking.conftest import Trained, complete, finish, track
 from tests.tracking.server import Server
+from tests.verbs import done, fedshift
 
 pytestmark = pytest.mark.chromium
 WIDTH, SHOWN = 1800, 1345  # pixels; to the right of SHOWN is MLflow's assistant
 TABLE, CHART = 560, 1100
-PICTURES = ("runs", "seeds")  # those that the page shows
-CHARTS = (">cost/bytes<", ">cost/images<")  # MLflow draws them by name
+PICTURES = ("methods",)  # those that the page shows
+CHARTS = (">acc/id<", ">acc/ood<")  # MLflow draws them by name
+LINK = "viewStateShareKey=plain"
+MUS = [f"fedprox, mu={mu}" for mu in (0.01, 0.1, 1.0)]
 
 
 @pytest.fixture(scope="module")
@@ -60,36 +62,36 @@ def draw(browser: str, url: str, folder: Path, picture: Path, height: int) -> st
 
 
 def test_pages(browser: str, trained: Trained, server: Server, tmp_path: Path) -> None:
-    """Run table, one method's seeds, method against method on one target, an ablation: searched by tags."""
+    """The experiment's page, whose note links both views in its first line; the addresses that `track` prints."""
     from mlflow import MlflowClient
 
     project = trained.copy(tmp_path / "project")
-    finish(track(project, server.uri, "seeds", "ablation"))
+    for verb in ("collect", "table"):
+        done(fedshift(project, verb, "seeds"))
+    said = finish(track(project, server.uri, "seeds", "ablation"))
     complete(server.database, project, trained.runs)
-    client = MlflowClient(server.uri)
-    seeds, ablation = (
-        client.get_experiment_by_name(f"digits/{name}").experiment_id for name in ("seeds", "ablation")
-    )
+    page = MlflowClient(server.uri).get_experiment_by_name("digits/seeds").experiment_id
+    printed = {
+        line.partition(",")[0]: line.rpartition(" ")[2] for line in said.splitlines() if "viewState" in line
+    }
+    link = printed["digits/seeds"].removeprefix(server.uri + "/")
     pages = {
-        "runs": (seeds, "", TABLE),
-        "seeds": (seeds, "tags.method = 'fedavg'", CHART),
-        "methods": (seeds, "tags.target = 'plain' and tags.seed = '0'", CHART),
-        "ablation": (ablation, "", CHART),
+        "experiment": (
+            f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning",
+            TABLE,
+            [LINK],
+        ),
+        "methods": (printed["digits/seeds"], CHART, CHARTS),
+        "ablation": (printed["digits/ablation"], CHART, CHARTS),
     }
     kept = Path(os.environ.get("FEDSHIFT_SCREENSHOTS", tmp_path)).absolute()
     text = {}
-    for name, (page, query, height) in pages.items():
-        url = f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning&searchFilter={quote(query)}"
-        mode = "&compareRunsMode=CHART" if height == CHART else ""
-        words = CHARTS if height == CHART else ()
+    for name, (url, height, words) in pages.items():
         folder = kept if name in PICTURES else tmp_path
-        text[name] = drawn(browser, url + mode, tmp_path, folder / f"mlflow-{name}.png", height, words)
-    runs = {f"{run.method} | plain | seed {run.seed}": run for run in trained.runs if run.method != "fedprox"}
-    for name, run in runs.items():
-        assert name in text["runs"]
-        assert (name in text["seeds"]) == (run.method == "fedavg")
-        assert (name in text["methods"]) == (run.seed == 0)
-    for mu in (0.01, 0.1, 1.0):
-        assert f"fedprox, mu={mu} | plain | seed 0" in text["ablation"]
-    for name in ("seeds", "methods", "ablation"):
+        text[name] = drawn(browser, url, tmp_path, folder / f"mlflow-{name}.png", height, words)
+    assert link.replace("&", "&amp;") in text["experiment"]
+    for name, variants in {"methods": ["fedavg", "fedbn", "hfedf"], "ablation": MUS}.items():
         assert [chart for chart in CHARTS if chart not in text[name]] == []
+        for variant in variants:
+            assert f"{variant} (acc/ood)" in text[name], (name, variant)
+        assert ">cost/" not in text[name][: text[name].index(CHARTS[-1])]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from fedshift.federation.records import SCHEMA, StatisticsTable
 from fedshift.federation.statistics import BINS, Statistics
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.followed import followed
-from fedshift.tracking.points import Point, points
+from fedshift.tracking.points import Point, final_points, points
+
+TESTED = {"split": "random", "fractions": [0.8, 0.1, 0.1]}
 
 
 def row(
@@ -32,10 +36,10 @@ def test_points_are_means_over_clients_and_sums_of_bytes() -> None:
         row(3, "cost", -1, "", "bytes_up", 7.0),
         row(3, "cost", -1, "", "bytes_down", 8.0),
     ]
-    assert set(points(pa.Table.from_pylist(rows, SCHEMA))) == {
-        Point("id/acc", 3, 0.75, 1003100),
-        Point("val/acc", 3, 0.25, 1003100),
-        Point("ood/acc", 3, 0.125, 1002900),
+    assert set(points(pa.Table.from_pylist(rows, SCHEMA), partition=TESTED)) == {
+        Point("acc/id", 3, 0.75, 1003100),
+        Point("acc/val", 3, 0.25, 1003100),
+        Point("acc/ood", 3, 0.125, 1002900),
         Point("cost/bytes", 3, 15.0, 1002900),
     }
 
@@ -52,20 +56,58 @@ def test_computed_metrics_stand_beside_accuracy() -> None:
     table.add(4, "post_agg", "global", 0, "test", statistics)  # of a round whose records are not here
     read = pq.read_table(io.BytesIO(table.pack()))
     records = pa.Table.from_pylist(rows, SCHEMA)
-    assert points(records, read) == points(records)
-    found = points(records, read, ["balanced_accuracy", "ece"])
-    assert set(found) - set(points(records)) == {
-        Point("id/balanced_accuracy", 3, 0.5, 1003100),
-        Point("ood/balanced_accuracy", 3, 0.75, 1002900),
+    plain = points(records, partition=TESTED)
+    assert points(records, read, partition=TESTED) == plain
+    found = points(records, read, ["balanced_accuracy", "ece"], partition=TESTED)
+    assert set(found) - set(plain) == {
+        Point("balanced_accuracy/id", 3, 0.5, 1003100),
+        Point("balanced_accuracy/ood", 3, 0.75, 1002900),
     }  # and no calibration error of bins without samples
 
 
-def test_without_a_test_split_validation_is_in_distribution_and_own_models_go_first() -> None:
+@pytest.mark.parametrize(
+    ("partition", "name"),
+    [
+        ({"split": "random", "fractions": [0.9, 0.1, 0.0]}, "acc/id"),
+        ({"split": "official", "fractions": [0.8, 0.1, 0.1]}, "acc/id"),
+        (TESTED, "acc/val"),
+    ],
+)
+def test_validation_is_in_distribution_only_where_no_test_part_is_declared_and_own_models_go_first(
+    partition: dict[str, Any], name: str
+) -> None:
     rows = [
         row(1, "post_agg", 0, "val", "accuracy", 0.1),
         row(1, "post_train", 0, "val", "accuracy", 0.9, "personal"),
     ]
-    assert points(pa.Table.from_pylist(rows, SCHEMA)) == [Point("id/acc", 1, 0.9, 1001000)]
+    found = points(pa.Table.from_pylist(rows, SCHEMA), partition=partition)
+    assert found == [Point(name, 1, 0.9, 1001000)]
+
+
+def test_a_finished_run_has_accuracies_by_domain_of_its_clients() -> None:
+    """Two clients of one domain, one of another, one of both; one of a third that has validation images alone."""
+    rows = [
+        row(last, "post_agg", client, "test", "accuracy", value)
+        for last, values in ((0, (0.0, 0.0, 0.0, 0.0)), (5, (0.5, 1.0, 0.25, 0.125)))
+        for client, value in enumerate(values)
+    ]
+    rows += [row(5, "post_agg", 4, "val", "accuracy", 0.75)]
+    domains = (["art"], ["art"], ["o'clock"], ["art", "o'clock"], ["photo"])
+    summary = {
+        "spec": {"partition": TESTED},
+        "costs": {"seconds": 2.0},
+        "best_round": {"first": 0},
+        "clients": [{"client": k, "domains": theirs, "test": int(k < 4)} for k, theirs in enumerate(domains)],
+    }
+    found = {point.name: point.value for point in final_points(summary, pa.Table.from_pylist(rows, SCHEMA))}
+    assert found == {
+        "acc_final/id": 1.875 / 4,
+        "acc_final/id.art": 0.75,
+        "acc_final/id.o_clock": 0.25,
+        "acc_best/id": 0.0,
+        "cost/total_bytes": 0.0,
+        "cost/total_seconds": 2.0,
+    }
 
 
 def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:

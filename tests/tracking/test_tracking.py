@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -19,7 +20,11 @@ from threading import Thread
 import pandas as pd
 import pytest
 
-from tests.tracking.conftest import Trained, complete, finish, names, stored, track, until
+from fedshift.planning.planfile import Cell, Run
+from fedshift.storage.workspace import Workspace
+from fedshift.tracking.followed import Followed, followed
+from fedshift.tracking.publish import Follower
+from tests.tracking.conftest import Trained, complete, finish, names, rows, stored, track, until
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift, refused
 
@@ -28,7 +33,9 @@ from tests.verbs import done, fedshift, refused
 def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_later(
     trained: Trained, tmp_path: Path, each_server: Server
 ) -> None:
-    """Segments appear while the follower works; then sidecars are lost, and all is published again: nothing changes."""
+    """Segments appear while the follower works; then a run counts as half sent, and is sent again: nothing changes."""
+    from mlflow import MlflowClient
+
     server = each_server
     project, runs = trained.copy(tmp_path), trained.runs
     away = project / "away"
@@ -49,7 +56,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
         if place == 0:
             server.start()
         if place == 2:
-            until(lambda: any(project.rglob("mlflow.json")))
+            until(lambda: bool(stored(server.store)))
             server.kill()
             time.sleep(1)
             server.start()
@@ -59,16 +66,16 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     assert f"{len(runs)} finished, 0 unfinished" in finish(follower)
     there = complete(server.store, project, runs)
     assert all(metric.count("/") == 1 for _, metric, *_ in there)
-    last = {digest: value for digest, metric, _, _, value in there if metric == "final/ood_acc"}
+    last = {digest: value for digest, metric, _, _, value in there if metric == "acc_final/ood"}
     frame = pd.read_parquet(project / runs[0].directory / "metrics.parquet").query("split == 'target'")
     target = frame[frame["round"] == frame["round"].max()].query("metric == 'accuracy'")
     assert last[runs[0].digest] == target["value"].mean()
-    for run in runs[:3]:
-        (project / run.directory / "mlflow.json").unlink()
-    half = project / runs[-1].directory / "mlflow.json"
-    half.write_text(json.dumps({**json.loads(half.read_text()), "rounds": 3, "status": "RUNNING"}))
+    client, half = MlflowClient(server.uri), run_id(server.store, runs[-1])
+    client.update_run(half, "RUNNING")
+    client.set_tag(half, "rounds", "1")
     finish(track(project, server.uri, "seeds", "ablation"))
     assert stored(server.store) == there
+    assert names(server.store) == sorted((run.name, "FINISHED", "") for run in runs)
 
 
 class Broken(BaseHTTPRequestHandler):
@@ -122,7 +129,6 @@ def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
     assert time.monotonic() - began < 100  # MLflow by itself waits for more than two minutes
     assert "Nothing is lost" in output and "fedshift track" in output
     assert {"absent": "refused", "500": "500", "hangs": "timed out"}[trouble] in output
-    assert not list(project.rglob("mlflow.json"))
     if trouble == "500":
         broken.shutdown()
     if trouble == "hangs":
@@ -155,6 +161,147 @@ def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     there = complete(database, project, runs)
     done(fedshift(project, "track", "ablation"))
     assert stored(database) == there
+
+
+def run_id(store: Path | str, run: Run) -> str:
+    """MLflow's id of a run."""
+    query = f"SELECT run_uuid FROM tags WHERE key = 'digest' AND value = '{run.digest}'"
+    return str(rows(store, query)[0][0])
+
+
+def test_what_is_not_in_the_store_is_sent_again(trained: Trained, tmp_path: Path) -> None:
+    """The database removed, a run deleted in MLflow, an experiment deleted there: what is said is what the store has."""
+    from mlflow import MlflowClient
+
+    project, runs = trained.copy(tmp_path), [run for run in trained.runs if run.method == "fedprox"]
+    database, said = project / "mlflow.db", "3 finished, 0 unfinished and 0 failed of 3 runs"
+    assert said in finish(track(project, "", "ablation"))
+    there = complete(database, project, runs)
+    for path in project.glob("mlflow.db*"):
+        path.unlink()
+    for folder in (project / runs[0].directory, project / runs[1].directory):
+        shutil.move(folder, project / folder.name)
+    assert "1 finished, 0 unfinished and 0 failed of 3 runs" in finish(track(project, "", "ablation"))
+    for run in runs[:2]:
+        shutil.move(project / run.name, project / run.directory)
+    assert said in finish(track(project, "", "ablation"))
+    assert complete(database, project, runs) == there
+    client = MlflowClient(f"sqlite:///{database}")
+    client.delete_run(run_id(database, runs[0]))
+    assert said in finish(track(project, "", "ablation"))
+    assert names(database) == sorted((run.name, "FINISHED", "") for run in runs)
+    client.delete_experiment(client.get_experiment_by_name("digits/ablation").experiment_id)
+    assert said in finish(track(project, "", "ablation"))
+    assert names(database) == sorted((run.name, "FINISHED", "") for run in runs)
+
+
+def locked(database: Path) -> sqlite3.Connection:
+    holder = sqlite3.connect(database, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    return holder
+
+
+def read_only(database: Path) -> None:
+    """Of a folder in which nothing can be made, root's neither."""
+    database.unlink()
+    database.symlink_to("/proc/mlflow.db")
+
+
+def other_schema(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as opened, opened:
+        opened.execute("UPDATE alembic_version SET version_num = 'feedfacecafe'")
+
+
+def in_its_place(database: Path) -> None:
+    database.unlink()
+    database.mkdir()
+
+
+TROUBLES: dict[str, tuple[Callable[[Path], object], str, str]] = {  # what is done, what is said, and advised
+    "locked": (locked, "locked", "Nothing is lost"),
+    "no database": (lambda path: path.write_bytes(os.urandom(4096)), "not a database", "Move it away"),
+    "torn": (lambda path: os.truncate(path, path.stat().st_size // 8), "malformed", "Move it away"),
+    "schema": (other_schema, "schema", "mlflow db upgrade"),
+    "directory": (in_its_place, "unable to open", "MLFLOW_TRACKING_URI"),
+    "read-only": (read_only, "unable to open", "MLFLOW_TRACKING_URI"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_database_in_trouble_is_told_in_its_own_words(
+    database: bytes, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """One line with the cause, one with what helps; after that everything is sent."""
+    monkeypatch.setattr("fedshift.tracking.publish.LOCKED", 1)
+    runs = [followed for followed in planned(trained.runs) if followed.run.method == "fedprox"]
+    path = tmp_path / "mlflow.db"
+    path.write_bytes(database)
+    spoil, said, advice = TROUBLES[trouble]
+    held = spoil(path)
+    follower = Follower(Workspace(trained.root), runs, f"sqlite:///{path}")
+    assert list(follower.sweep()) == [] and follower.describe() == {}
+    problem = str(follower.problem)
+    assert said in problem and advice in problem and str(path) in problem
+    assert problem.count("\n") == 1 and "sqlalche.me" not in problem
+    if isinstance(held, sqlite3.Connection):
+        held.close()
+    elif path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink()
+    assert sum(follower.sweep()) == sum(followed.run.rounds for followed in runs)
+    assert follower.problem is None
+    assert {follower.status(followed) for followed in runs} == {"FINISHED"}
+
+
+def test_a_locked_store_ends_in_two_lines_without_a_traceback(
+    trained: Trained, tmp_path: Path, database: bytes
+) -> None:
+    (tmp_path / "mlflow.db").write_bytes(database)
+    with closing(locked(tmp_path / "mlflow.db")):
+        output = finish(track(trained.root, f"sqlite:///{tmp_path / 'mlflow.db'}", "ablation"), code=2)
+    assert "locked" in output and "Nothing is lost" in output
+    assert "Traceback" not in output and "sqlalche.me" not in output
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store without runs."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path.read_bytes()
+
+
+def test_inputs_source_user_commit_and_files_of_a_run(trained: Trained, tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    runs = planned(trained.runs)[:1]
+    uri, place = f"sqlite:///{tmp_path / 'mlflow.db'}", trained.root / runs[0].run.directory
+    list(Follower(Workspace(trained.root), runs, uri).sweep())
+    client, summary = MlflowClient(uri), json.loads((place / "summary.json").read_text())
+    run = client.get_run(run_id(tmp_path / "mlflow.db", runs[0].run))
+    read = {one.dataset.name: one.dataset.digest for one in run.inputs.dataset_inputs}
+    hashes = summary["hashes"]
+    assert read == {"digits images": hashes["prepared"][:36], "digits partition": hashes["partition"][:36]}
+    tags = run.data.tags
+    assert tags["mlflow.source.name"] == "experiments/seeds.yaml"
+    assert tags["mlflow.user"] == place.owner()
+    assert tags.get("mlflow.source.git.commit", "") == summary["environment"]["commit"].partition(" ")[0]
+    (spec,) = client.list_artifacts(run.info.run_id)
+    saved = client.download_artifacts(run.info.run_id, spec.path, str(tmp_path))
+    assert Path(saved).read_text() == (place / "spec.json").read_text()
+
+
+def planned(runs: list[Run]) -> list[Followed]:
+    """Runs of the experiments of `trained`, under their names."""
+    label = {"fedprox": "ablation"}
+    cells = [
+        Cell(label.get(run.method, "seeds"), run.method, json.dumps({"seed": run.seed}), run.digest)
+        for run in runs
+    ]
+    return followed(runs, cells)
 
 
 def test_a_second_follower_is_refused(project: Path) -> None:

@@ -91,7 +91,6 @@ def test_the_final_runs_of_a_tuned_experiment_are_followed_too(
     assert done.returncode == 0, done.stdout
     runs = planfile.runs(made.plan)
     assert len(runs) == 6  # four of the search, two final ones
-    until(lambda: all((made.root / run.directory / "mlflow.json").is_file() for run in runs), 120)
     with open(made.root / "results" / ".track.lock") as lock:
         until(lambda: _free(lock.fileno()), 90)
     assert names(made.root / "mlflow.db") == sorted((run.name, "FINISHED", "") for run in runs)

@@ -80,23 +80,21 @@ def command(
         os.nice(19)  # whatever trains on this machine goes first
     with _alone(workspace.results / ".track.lock", beside):
         _work(follower, follow, beside, every)
-    counts = list(follower.status.values())
-    click.echo(
-        f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and "
-        f"{counts.count('FAILED')} failed "
-        f"of {len(runs)} runs are in {shown_address(follower.uri)}"
-    )
-    for page, views in follower.describe().items():
+        pages = follower.describe()
+    if follower.client is not None:
+        counts = [follower.status(followed) for followed in runs]
+        click.echo(
+            f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and "
+            f"{counts.count('FAILED')} failed "
+            f"of {len(runs)} runs are in {shown_address(follower.uri)}"
+        )
+    for page, views in pages.items():
         for name, url in views.items():
             click.echo(f"{page}, {name}: {url}")
-    if not follower.uri.startswith("http"):
+    if pages and not follower.uri.startswith("http"):
         click.echo("These addresses answer while `make ui` runs.")
     if follower.problem:
-        raise FedshiftError(
-            shown_address(follower.uri),
-            follower.problem.splitlines()[0],
-            "Nothing is lost. Once MLflow answers again, run: fedshift track",
-        )
+        raise follower.problem
 
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
@@ -114,15 +112,15 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
     """Publish until no run is written any more, with a progress bar; errors are printed as they come."""
     total = sum(followed.run.rounds for followed in follower.runs)
     alone_since: float | None = None
-    problem = ""
+    problem: FedshiftError | None = None
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
             if alone_since is None and not (follow and _waits(follower, beside)):
                 alone_since = time.monotonic()
             for rounds in follower.sweep():
                 bar.update(rounds)
-            if follower.problem != problem and (problem := follower.problem):
-                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {problem.splitlines()[0]}")
+            if str(follower.problem) != str(problem) and (problem := follower.problem):
+                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {str(problem).splitlines()[0]}")
             patience = PATIENCE if follow else 2 * every
             if alone_since is not None and (
                 not follower.problem or time.monotonic() - alone_since > patience
@@ -132,11 +130,12 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
 
 
 def _waits(follower: Follower, beside: int | None) -> bool:
-    """Whether more may come: the workflow lives, or, without a workflow, some run has not ended."""
-    states = [follower.status.get(followed.run.name) for followed in follower.runs]
+    """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow, some
+    run has not ended.
+    """
     if beside is not None:
-        return _alive(beside) and any(state != "FINISHED" for state in states)
-    return any(state not in ("FINISHED", "FAILED") for state in states)
+        return _alive(beside)
+    return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)
 
 
 def _alive(pid: int) -> bool:
@@ -154,7 +153,7 @@ def _alone(path: Path, beside: int | None) -> Iterator[None]:
     lock behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         waits = 0.0 if beside is None else 2 * PATIENCE
         end = time.monotonic() + waits
         while True:

@@ -59,7 +59,11 @@ class Followed:
     @property
     def tags(self) -> dict[str, str]:
         run = self.run
-        used = {"experiments": ", ".join(self.experiments), "mlflow.runColor": self.colour}
+        used = {
+            "experiments": ", ".join(self.experiments),
+            "mlflow.runColor": self.colour,
+            "mlflow.source.name": f"experiments/{self.experiments[0]}.yaml",
+        }
         return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: self.note}
 
     @property
