@@ -25,13 +25,13 @@ def recorded(directory: Path) -> list[Row]:
     """Points of a finished run."""
     records = pq.read_table(directory / "metrics.parquet")
     summary = json.loads((directory / "summary.json").read_text())
-    shown = [*points(records), *final_points(summary, records)]
+    shown = [*points(records, partition=summary["spec"]["partition"]), *final_points(summary, records)]
     return sorted((point.name, point.round, point.time, point.value) for point in shown)
 
 
 def timeless(rows: list[Row]) -> list[Row]:
     """`rows` without times and measurements of the machine."""
-    measured = ("machine/", "final/seconds")
+    measured = ("machine/", "cost/total_seconds")
     return [(name, step, 0, value) for name, step, _, value in rows if not name.startswith(measured)]
 
 

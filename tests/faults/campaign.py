@@ -101,7 +101,7 @@ def judge(scene: Scene, calm: Checkout) -> str:
     for stamp in scene.stamps():
         assert not json.loads(stamp.read_text())["failed"]
     for name, run in finished(root).items():
-        differ = (_files(run) - {"mlflow.json"}) ^ _files(finished(calm.root)[name])
+        differ = _files(run) ^ _files(finished(calm.root)[name])
         assert not differ, (name, differ)
     writers = scene.writers.count()
     points = assert_each_point_once(root, scene.runs, scene.server.database, scene.anew)

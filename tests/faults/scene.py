@@ -93,9 +93,7 @@ class Scene:
     snakemake: subprocess.Popen[str] | None = None
     struck: float = 0.0
     pause: float = 0.0
-    anew: set[Path] = field(
-        default_factory=set
-    )  # folders of runs that started anew, or whose note of what MLflow has was torn
+    anew: set[Path] = field(default_factory=set)  # folders of runs that started anew
 
     def next_act(self) -> None:
         """Ask for more runs, and watch who writes them."""
@@ -109,7 +107,7 @@ class Scene:
 
     def stamps(self) -> list[Path]:
         """Of the packs that are asked for, whether they are there or not; those of earlier acts mean nothing."""
-        return sorted({self.checkout.root / "results" / "packs" / f"{run.pack}.json" for run in self.runs})
+        return sorted({self.checkout.root / "results" / "packs" / f"{run.stamp}.json" for run in self.runs})
 
     def start(self) -> None:
         """What a user does after a crash: unlock, start again."""

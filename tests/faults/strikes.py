@@ -35,7 +35,7 @@ def pack_of(pid: int) -> int:
 
 def logged(scene: Scene, text: str, since: float) -> bool:
     """Whether a job has written `text` into its log; since: time in seconds."""
-    logs = (scene.checkout.root / "logs" / "train").glob("*.log")
+    logs = (scene.checkout.root / "logs" / "train").rglob("*.log")
     return any(log.stat().st_mtime >= since and text in log.read_text() for log in logs)
 
 

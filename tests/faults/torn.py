@@ -68,25 +68,11 @@ def tear_lock(scene: Scene) -> None:
         tear(scene, run / "lock.json")
 
 
-def tear_attempts(scene: Scene) -> None:
-    """The count of how the pack's jobs have ended."""
-    with _node_lost(scene) as run:
-        tear(scene, scene.checkout.root / "results" / "attempts" / f"{scene.pack_of(run)}.json")
-
-
 def tear_failure(scene: Scene) -> None:
     """A failure that was being written when the machine went down."""
     with _node_lost(scene) as run:
         (run / "failure.json").write_text('{"kind": "FedshiftError", "text": "no", "retry": false}')
         tear(scene, run / "failure.json")
-
-
-def tear_published(scene: Scene) -> None:
-    """What is known to have arrived at MLflow."""
-    published = _of_runs(scene, "mlflow.json")
-    with _node_lost(scene):
-        tear(scene, published)
-        scene.anew.add(published.parent)
 
 
 def tear_checkpoint(scene: Scene) -> None:
@@ -100,8 +86,6 @@ def tear_checkpoint(scene: Scene) -> None:
         assert "checkpoint.safetensors" in refused and "Delete it" in refused, refused
         checkpoint.unlink()
         scene.anew.add(run)
-        scene.fedshift("plan", "--retry-failed")
-        assert not (run / "failure.json").exists()
 
 
 def tear_summary(scene: Scene) -> None:
@@ -133,5 +117,5 @@ def tear_plan(scene: Scene) -> None:
 
 
 ALL = (
-    tear_lock, tear_attempts, tear_failure, tear_published, tear_checkpoint, tear_summary, tear_stamp, tear_plan
+    tear_lock, tear_failure, tear_checkpoint, tear_summary, tear_stamp, tear_plan
 )  # fmt: skip

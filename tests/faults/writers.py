@@ -44,7 +44,7 @@ class Writers:
                 number, mask, _, size = EVENT.unpack_from(data)
                 name, data = data[EVENT.size : EVENT.size + size].rstrip(b"\0"), data[EVENT.size + size :]
                 assert not mask & IN_Q_OVERFLOW, "notices were lost"
-                if (found := TEMPORARY.fullmatch(name.decode())) and found["file"] != "mlflow.json":
+                if found := TEMPORARY.fullmatch(name.decode()):
                     self.order.setdefault(self.watched[number], []).append(int(found["pid"]))
 
     def count(self) -> int:

@@ -38,14 +38,16 @@ def test_packs_are_cut_where_a_job_would_ask_for_more_than_the_hours(workspace: 
     assert sizes == {(24, 1): [3], (1, 1): [1], (1, 2): [1, 2]}
 
 
-def test_memory_grows_after_a_lack_of_it_and_minutes_after_a_time_limit(workspace: Workspace) -> None:
-    """They grew with every attempt, past what the partition gives: such a job waited for ever."""
+def test_memory_and_minutes_grow_with_each_attempt_within_the_partition(workspace: Workspace) -> None:
+    """They grew past what the partition gives: such a job waited for ever."""
     runs = planfile.runs(plan(workspace, Request(("one",))))[:1]
-    usual, more = job.mem_mb(runs, 1), job.mem_mb(runs, 1, starved=1)
-    assert more - 500 == 2 * (usual - 500)
-    wanted = [job.minutes(runs, 1, 24, late) for late in (0, 1, 2)]
+    memory = [job.mem_mb(runs, 1, attempt) for attempt in (1, 2, 3)]
+    assert [mb - 500 for mb in memory] == [times * (memory[0] - 500) for times in (1, 2, 3)]
+    assert [job.mem_mb(runs, 1, attempt, most=memory[1]) for attempt in (1, 2, 3)] == [*memory[:2], memory[1]]
+    assert job.mem_mb(runs, 1, 2, most=100) == memory[0]  # never less than the runs need
+    wanted = [job.minutes(runs, 1, 24, attempt) for attempt in (1, 2, 3)]
     assert wanted == sorted(wanted) and wanted[0] < wanted[2]
-    assert [job.minutes(runs, 1, 24, late, most=wanted[0]) for late in (0, 1, 2)] == [wanted[0]] * 3
+    assert [job.minutes(runs, 1, 24, attempt, most=wanted[0]) for attempt in (1, 2, 3)] == [wanted[0]] * 3
     assert job.evaluating(runs, 24, 1, most=3) == 3
 
 
@@ -55,7 +57,7 @@ def test_a_run_longer_than_a_job_stands_alone_and_is_told(workspace: Workspace) 
     runs = planfile.runs(plan(workspace, request))
     assert len({run.pack for run in runs}) == len(runs)
     assert runs[0].minutes > 120
-    assert [job.minutes(runs[:1], 1, 2, late) for late in (0, 1, 2)] == [120] * 3
+    assert [job.minutes(runs[:1], 1, 2, attempt) for attempt in (1, 2, 3)] == [120] * 3
     told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "2"]).output
     assert "12 runs may outlast a job of 2 hours (params.yaml: hours) and rely on their checkpoints" in told
     told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "48"]).output

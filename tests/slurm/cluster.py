@@ -55,6 +55,7 @@ JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=10
+MinJobAge={forgets}
 SlurmdTimeout=10
 {accounting}
 {nodes}
@@ -99,11 +100,13 @@ class Cluster:
     """Daemons whose files and process ids lie in `folder`. Keep its path short: a socket's name may have 107 characters.
 
     share: what else of its GPUs a node gives out: "shard:8", "mps:200"; nothing where it is empty.
+    forgets: seconds after which the controller forgets a job that ended.
     """
 
     folder: Path
     nodes: int = 2
     share: str = ""
+    forgets: int = 300
 
     @property
     def environment(self) -> dict[str, str]:
@@ -197,6 +200,7 @@ class Cluster:
         text = CONFIGURATION.format(
             host=host, user=user(), folder=self.folder, ports=ports, nodes=nodes,
             kinds=f"gpu,{kind}" if kind else "gpu", accounting=self.accounting(),
+            forgets=self.forgets,
         )  # fmt: skip
         (self.folder / "slurm.conf").write_text(text)
         lines = []

@@ -1,4 +1,4 @@
-"""A Slurm that keeps accounts: states come from sacct, and what a job asks for grows by the end that stands there alone."""
+"""A Slurm that keeps accounts: states come from sacct, and what a job asks for grows with each attempt."""
 
 from __future__ import annotations
 
@@ -107,11 +107,9 @@ def jobs(cluster: Accounted, there: Checkout) -> dict[str, list[tuple[str, str, 
 
 
 def assert_grown(attempts: list[tuple[str, str, int, int]]) -> None:
-    """Each job asks for more memory than the one before exactly where that lacked it, and for more minutes exactly where it was late."""
-    for (_, ended, memory, limit), (_, _, more, longer) in pairwise(attempts):
-        assert (more > memory) == (ended == "OUT_OF_MEMORY"), attempts
-        assert (longer > limit) == (ended == "TIMEOUT"), attempts
-        assert more >= memory and longer >= limit, attempts
+    """Each job asks for more memory and more minutes than the one before."""
+    for (_, _, memory, limit), (_, _, more, longer) in pairwise(attempts):
+        assert more > memory and longer > limit, attempts
 
 
 def test_doctor_asks_for_an_account_and_takes_sacct(
@@ -128,9 +126,7 @@ def test_doctor_asks_for_an_account_and_takes_sacct(
     assert "wants an account" in wrong.text and "slurm_account" in wrong.cure
 
 
-def test_every_end_is_told_apart_and_changes_no_number(
-    cluster: Accounted, calm: Checkout, tmp_path: Path
-) -> None:
+def test_no_end_of_a_job_changes_a_number(cluster: Accounted, calm: Checkout, tmp_path: Path) -> None:
     """A time limit, scancel, a requeue, an absent controller, an absent database: one command, a local run's weights and metrics.
 
     Snakemake's plugin took "CANCELLED by 0" for a job that runs, and forgot its jobs within seconds without slurmdbd.
@@ -173,10 +169,12 @@ def test_every_end_is_told_apart_and_changes_no_number(
 
 
 @pytest.mark.skipif(bool(why_none()), reason=why_none())
-def test_memory_grows_after_out_of_memory_alone(cluster: Accounted, calm: Checkout, tmp_path: Path) -> None:
+def test_a_job_that_was_killed_for_its_memory_gets_more(
+    cluster: Accounted, calm: Checkout, tmp_path: Path
+) -> None:
     """The first job of each pack asks for less than torch takes, and the kernel kills it."""
     there = checkout(tmp_path / "there")
-    there.edit("src/fedshift/planning/job.py", "return 500 + (1 + starved)", "return 380 + starved")
+    there.edit("src/fedshift/planning/job.py", "500 + times", "380 + (times - 1)")
     done = there.snakemake("metrics", *SACCT, profile="slurm", **cluster.environment)  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert_same(calm.root, there.root)

@@ -130,5 +130,5 @@ def test_a_job_whose_own_code_was_edited_while_it_waited_refuses(cluster: Cluste
     status, _ = edited_while_jobs_wait(cluster, there, edit)
     assert status != 0
     assert methods(there) == {"fedavg", "fedprox"}
-    logs = "".join(path.read_text() for path in (there.root / "logs" / "train").glob("*.log"))
+    logs = "".join(path.read_text() for path in (there.root / "logs" / "train").rglob("*.log"))
     assert logs.count("the code has changed since this was planned") == 1

@@ -90,7 +90,7 @@ def test_one_command_ends_in_the_tables_of_a_calm_run(cluster: Cluster, disk: Di
             with disk.full():
                 logs = there.root / "logs" / "train"
                 assert until(
-                    lambda: any("No space left" in path.read_text() for path in logs.glob("*.log")), 60
+                    lambda: any("No space left" in path.read_text() for path in logs.rglob("*.log")), 60
                 )
             cluster.stop_daemon("slurmctld")
             time.sleep(AWAY)

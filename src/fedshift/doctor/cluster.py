@@ -9,11 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from fedshift.common.answer import answer_of
+from fedshift.common.yaml_file import read
 from fedshift.doctor.finding import Finding
-from fedshift.planning import job, planfile
+from fedshift.planning import job, nodes, planfile
 from fedshift.planning.cluster import PATH, Cluster, parsed_minutes
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
@@ -55,6 +54,8 @@ def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
         yield from _unmet(workspace, request, partitions[name])
     yield from _accounting(profile)
     yield from _held()
+    for what, cure in nodes.troubles(workspace):
+        yield Finding("slurm", "wrong", what, cure)
 
 
 def _held() -> Iterator[Finding]:
@@ -134,6 +135,6 @@ def _profile(root: Path) -> dict[str, Any]:
     wins.
     """
     path = root / "slurm" / "config.yaml"
-    config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    config = read(path) if path.is_file() else {}
     resources = {**(config.get("default-resources") or {}), **Cluster.read(root).resources}
     return {"resources": resources, "status": config.get("slurm-status-command")}

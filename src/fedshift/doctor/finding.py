@@ -29,4 +29,4 @@ class Finding:
 def words(path: str) -> list[str]:
     """The words of a file; none where there is none."""
     file = Path(path)
-    return file.read_text().split() if file.is_file() else []
+    return file.read_text(encoding="utf-8").split() if file.is_file() else []

@@ -7,10 +7,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from fedshift.common.answer import answer_of
 from fedshift.common.errors import FedshiftError
+from fedshift.common.yaml_file import read
 from fedshift.planning.keys import check, key
 
 PATH = Path("slurm", "cluster.yaml")
@@ -47,14 +46,7 @@ class Cluster:
         not hold.
         """
         path = root / PATH
-        try:
-            config = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise FedshiftError(PATH, f"is not YAML: {error}", "Mend the line that it names.") from None
-        if not isinstance(config, dict):
-            raise FedshiftError(
-                PATH, "holds no keys", "Write lines `key: value`; see slurm/cluster.example.yaml."
-            )
+        config = read(path) if path.is_file() else {}
         check(cls, config, PATH.as_posix())
         if config.get("gres") and config.get("gpu_model"):
             cure = "Leave one of them out; a model's part is written `shard:a100:1`."
@@ -73,15 +65,17 @@ class Cluster:
         return {name: value for name, value in known.items() if value is not None}
 
 
-def most_minutes(partition: str | None) -> int | None:
-    """How long a job of a partition (None: the default one) may take; None where nothing limits it, or
-    nobody answers.
+def limits(partition: str | None) -> tuple[int | None, int | None]:
+    """How many minutes a job of a partition (None: the default one) may take, and the memory (MB) of its
+    largest node; None where nothing limits it, or nobody answers.
     """
-    for line in (answer_of("sinfo", "-h", "-o", "%P|%l") or "").splitlines():
-        name, _, limit = line.partition("|")
+    minutes, memory = None, []
+    for line in (answer_of("sinfo", "-h", "-o", "%P|%l|%m") or "").splitlines():
+        name, limit, mb = line.split("|")
         if name.rstrip("*") == partition or (partition is None and name.endswith("*")):
-            return parsed_minutes(limit)
-    return None
+            minutes = parsed_minutes(limit)
+            memory.append(int(mb.rstrip("+")))
+    return minutes, max(memory, default=None)
 
 
 def parsed_minutes(limit: str) -> int | None:

@@ -11,11 +11,13 @@ from fedshift.planning.planfile import Run
 SPARE_MINUTES, SPARE = 5, 2  # what a job asks for beside and over the estimate
 
 
-def minutes(members: Sequence[Run], parallel: int, hours: int, late: int = 0, most: int | None = None) -> int:
-    """Twice the estimate of what is planned, as much again for each job that its time limit ended (`late`);
-    never more than `hours`, nor than `most` minutes, the partition's limit.
+def minutes(
+    members: Sequence[Run], parallel: int, hours: int, attempt: int = 1, most: int | None = None
+) -> int:
+    """Twice the estimate of what is planned, as much again for each further attempt; never more than `hours`,
+    nor than `most` minutes, the partition's limit.
     """
-    wanted = round(SPARE_MINUTES + SPARE * (1 + late) * _estimate(members, parallel))
+    wanted = round(SPARE_MINUTES + SPARE * attempt * _estimate(members, parallel))
     return min(60 * hours, wanted, most or wanted)
 
 
@@ -37,11 +39,15 @@ def _estimate(members: Sequence[Run], parallel: int) -> float:
     return max(max(estimates), sum(estimates) / min(parallel, len(members)))
 
 
-def mem_mb(members: Sequence[Run], parallel: int, starved: int = 0) -> int:
+def mem_mb(members: Sequence[Run], parallel: int, attempt: int = 1, most: int | None = None) -> int:
     """The runs that train at once, the process that starts them, and the two of Snakemake that a Slurm job
-    carries; as much again for each job that seems to have lacked memory.
+    carries; as much again for each further attempt, up to `most` MB, those of the partition's largest node.
     """
-    return 500 + (1 + starved) * min(parallel, len(members)) * max(run.mem_mb for run in members)
+    first, wanted = (
+        500 + times * min(parallel, len(members)) * max(run.mem_mb for run in members)
+        for times in (1, attempt)
+    )
+    return max(first, min(wanted, most or wanted))
 
 
 def disk_mb(members: Sequence[Run], parallel: int) -> int:
@@ -50,10 +56,21 @@ def disk_mb(members: Sequence[Run], parallel: int) -> int:
     return sum(run.kept_mb for run in members) + sum(passing[:parallel])
 
 
-def evaluating(runs: Sequence[Run], hours: int, late: int = 0, most: int | None = None) -> int:
+def evaluating(runs: Sequence[Run], hours: int, attempt: int = 1, most: int | None = None) -> int:
     """Minutes for evaluations of these runs, one after the other: a minute and ten rounds of its run for
-    each, as much again for each job that its time limit ended; what was done before is kept.
+    each, as much again for each further attempt; what was done before is kept.
     """
     estimate = sum(1 + 10 * run.minutes / max(run.rounds, 1) for run in runs)
-    wanted = round(SPARE_MINUTES + (1 + late) * estimate)
+    wanted = round(SPARE_MINUTES + attempt * estimate)
     return min(60 * hours, wanted, most or wanted)
+
+
+def title(members: Sequence[Run]) -> str:
+    """What a job trains, for a reader: "fdse on digits, held out: plain, seeds 0 1"."""
+    one = members[0]
+    held_out = dict.fromkeys(run.target for run in members)
+    seeds = sorted({run.seed for run in members})
+    return (
+        f"{one.method} on {one.dataset}, held out: {' '.join(held_out)}, "
+        f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
+    )

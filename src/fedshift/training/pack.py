@@ -42,13 +42,12 @@ def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None])
 
 def at_once(
     workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
-) -> bool:
+) -> None:
     """Train at most `parallel` of `runs` at a time, each by a command of its own.
 
     A run that ends badly leaves the others alone. SIGTERM is passed on to them; this process ends when all
-    have. Returns whether a run was killed (SIGKILL), as the kernel does where memory is short.
+    have.
     """
-    killed = False
     living: dict[Run, subprocess.Popen[bytes]] = {}
     signals: list[int] = []
 
@@ -73,9 +72,7 @@ def at_once(
                 continue
             time.sleep(POLL_SECONDS)
             for run in [run for run, process in living.items() if process.poll() is not None]:
-                status = living.pop(run).returncode
-                killed |= status == -signal.SIGKILL
-                if status:
+                if status := living.pop(run).returncode:
                     log.error("%s: ended with status %d", run.directory, status)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -84,4 +81,3 @@ def at_once(
             process.wait()
     if signals:
         sys.exit(128 + signals[0])
-    return killed

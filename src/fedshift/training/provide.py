@@ -4,15 +4,18 @@ here.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedshift.common.errors import FedshiftError
+from fedshift.build import rendering_of
+from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
-from fedshift.data.prepare import prepare, prepared_facts, prepared_hash
+from fedshift.data.partition import load_partition
+from fedshift.data.prepare import load_index, load_prepared, prepare, prepared_facts, prepared_hash
 from fedshift.data.verify import as_listed
-from fedshift.identity import prepared_name
+from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import RunDirectory
@@ -61,6 +64,42 @@ def of_other_images(folder: Path, runs: Iterable[RunDirectory]) -> list[RunDirec
     now = prepared_hash(prepared_facts(folder))
     summaries = ((run, run.summary()) for run in runs)
     return [run for run, summary in summaries if summary and summary["hashes"].get("prepared") != now]
+
+
+def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
+    """Remove decoded images, rendered images and the partition of a spec where their content does not match
+    their hashes; return what was removed. Images that cannot be decoded again here stay.
+    """
+    from fedshift.data.rendered import load_rendered  # torch
+
+    data = spec.data
+    prepared = workspace.prepared(prepared_name(data))
+    removed = []
+    if rendering_of(spec) and _damaged(rendered := workspace.rendered(rendered_name(spec)), load_rendered):
+        removed.append(rendered)
+    if _damaged(prepared, load_prepared):
+        if get("datasets", data.dataset).embedded or workspace.raw(data.dataset, data.release).exists():
+            removed.append(prepared)
+    elif prepared.exists():
+        index, path = load_index(prepared), workspace.partition(partition_name(spec))
+        if _damaged(path, lambda path: load_partition(path, index)):
+            removed.append(path)
+    for path in removed:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return removed
+
+
+def _damaged(path: Path, load: Callable[[Path], object]) -> bool:
+    if not path.exists():
+        return False
+    try:
+        load(path)
+    except Damaged:
+        return True
+    return False
 
 
 def images(

@@ -11,7 +11,6 @@ import shlex
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, read_whole, sha256, write_json
 from fedshift.common.lock import locked
 from fedshift.common.parquet import read_parquet
+from fedshift.common.version import commit
 from fedshift.data.load import load
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
@@ -34,7 +34,8 @@ from fedshift.identity import Identity, identify, partition_name, run_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import complete
-from fedshift.storage.rundir import Failure, RunDirectory, Summary
+from fedshift.storage.failure import failure_of
+from fedshift.storage.rundir import RunDirectory, Summary
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
@@ -82,7 +83,7 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine, watch: Watch = 
         try:
             return _train(workspace, spec, identity, run, machine, watch)
         except Exception as error:
-            run.fail(_failure(error))
+            run.fail(failure_of(error))
             raise
 
 
@@ -99,7 +100,7 @@ def _train(
         torch.use_deterministic_algorithms(True, warn_only=True)
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
-        machine_facts = environment(machine.device, machine.threads, workspace.commit)
+        machine_facts = environment(machine.device, machine.threads, commit())
     machine_facts["earlier"] = _earlier(run, machine_facts)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(partition_name(spec))).is_file():
@@ -116,7 +117,7 @@ def _train(
     files = weights.write(federation, run.weights)
     metrics = read_parquet(run.metrics)
     summary = summarize(federation, identity, hashes, data.classes, files, metrics, spent())
-    summary = {**summary, "environment": machine_facts}
+    summary = {**summary, "absent": data.absent, "environment": machine_facts}
     run.finish(summary)
     run.checkpoint.unlink()
     return summary
@@ -179,22 +180,6 @@ def _merge(segments: Path, path: Path) -> None:
                 writer.write_table(rows.slice(0, GROUP).combine_chunks(), GROUP)
                 rows = rows.slice(GROUP)
         writer.write_table(rows.combine_chunks(), GROUP)
-
-
-def _failure(error: Exception) -> Failure:
-    """The record of an error. Trying again can help where a FedshiftError says so, and after errors of the
-    system.
-    """
-    if isinstance(error, FedshiftError):
-        retry = error.retry
-    else:
-        retry = isinstance(error, OSError | MemoryError | torch.OutOfMemoryError)
-    return {
-        "kind": type(error).__name__,
-        "text": str(error),
-        "retry": retry,
-        "trace": traceback.format_exc(),
-    }
 
 
 def _log_round(federation: Federation, run: str) -> None:
