@@ -136,6 +136,74 @@ def test_an_experiment_nested_too_deeply(project: Path) -> None:
     refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "cannot be read", "nested too deeply")
 
 
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("params.yaml", "hours: 24", "hours: 24:00"),
+        ("params.yaml", "pack: 10", "pack: 0x10"),
+        ("params.yaml", "minutes: 3", "minutes: 1:30"),
+        ("experiments/demo.yaml", "seed: [0", "seed: [010"),
+        ("reference/protocols/digits.yaml", "rounds: ", "rounds: 0"),
+        ("reference/presets/fedprox.yaml", "mu: 0.01", "mu: 1_0"),
+    ],
+)
+def test_a_value_that_yaml_reads_in_two_ways(project: Path, file: str, before: str, after: str) -> None:
+    text = (project / file).read_text()
+    assert before in text
+    (project / file).write_text(text.replace(before, after, 1))
+    line = text[: text.index(before)].count("\n") + 1
+    refused(fedshift(project, "plan", "demo", "demo_all"), f"{file}:{line}", "has several meanings")
+
+
+@pytest.mark.parametrize("hours", [0, 8761, 10**9])
+def test_hours_that_no_cluster_gives(project: Path, hours: int) -> None:
+    text = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(text.replace("hours: 24", f"hours: {hours}"))
+    refused(fedshift(project, "plan", "demo"), f"'hours' cannot be {hours}", "at most 8,760")
+
+
+def test_a_setting_that_yaml_reads_in_two_ways(project: Path) -> None:
+    for setting in ("local.lr=010", "local.lr=1:30", "federation.rounds=1_0"):
+        refused(
+            fedshift(project, "run", "fedavg", "--data", "digits", "--set", setting),
+            setting,
+            "several meanings",
+        )
+
+
+CLASH = "would lie inside each other"
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "words"),
+    [
+        (("nest", "nest/inner"), "nest", CLASH),
+        (("nest", "nest/inner"), "nest/inner", CLASH),
+        (("a/b", "a/b/c/d"), "a/b/c/d", CLASH),
+        (("all",), "all", "'all' names other results"),
+        (("mine.tuning",), "mine.tuning", "'.tuning' names other results"),
+        (("mine", "mine.runs"), "mine.runs", "'.runs' names other results"),
+        (("mine{x}",), "mine{x}", "cannot name an experiment"),
+    ],
+)
+def test_names_whose_results_would_be_taken_for_others(
+    project: Path, names: tuple[str, ...], asked: str, words: str
+) -> None:
+    for name in names:
+        path = project / "experiments" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(TINY))
+    refused(fedshift(project, "plan", asked), f"experiments/{asked}.yaml", words, "Rename")
+
+
+@pytest.mark.parametrize("name", ["v1.2", "two words", "данные", "a-b/c_d"])
+def test_names_that_may_be(project: Path, name: str) -> None:
+    path = project / "experiments" / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(TINY))
+    assert len(done(fedshift(project, "plan", name, "--print", "runs")).split()) == 1
+
+
 def test_a_parameter_may_be_negative_where_its_type_says_so() -> None:
     assert params(get("methods", "hfedf"), {"gradalign_sign": -1}).gradalign_sign == -1
 

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +18,14 @@ import torch
 
 import fedshift
 from fedshift.analysis.collection.collect import collect
+from fedshift.api._arguments import plain
 from fedshift.common.errors import FedshiftError
 from fedshift.identity import partition_name, prepared_name
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from fedshift.training.device import PRETEND
 from tests.conftest import ROOT, clone
+from tests.data.conftest import plant
 from tests.once import once
 
 TOY = """\
@@ -138,10 +142,11 @@ def test_the_last_round_is_the_one_that_was_trained(
     tmp_path: Path, trained: dict[str, int], last: int
 ) -> None:
     """Of five that are declared; a summary of before runs stopped early does not say."""
-    summary = {"spec": {"federation": {"rounds": 5}}, "best_round": {"first": 3}, **trained}
+    summary = {"spec": {"federation": {"rounds": 5}}, "best_round": {"first": 3, "later": 2}, **trained}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
+    (tmp_path / "metrics.parquet").write_bytes(b"PAR1PAR1")
     run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
-    assert (run.round(), run.round("best_first"), run.round("best_later")) == (last, 3, last)
+    assert (run.round(), run.round("best_first"), run.round("best_later")) == (last, 3, 2)
 
 
 def test_types_are_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +155,110 @@ def test_types_are_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(isinstance(frame, pd.DataFrame) for frame in (run.metrics, run.statistics))
     with pytest.raises(FedshiftError, match="fedavg records no diagnostics"):
         _ = run.diagnostics
+
+
+def test_values_become_plain() -> None:
+    odd = {"a": (np.int64(1), np.float32(0.5), np.bool_(True)), "b": torch.tensor([1, 2]), "c": range(2), "d": Path("x"), "e": pd.Series(["y"]), "f": None, "g": torch.tensor(3), "h": np.array(0.5)}  # fmt: skip
+    assert plain(odd) == {"a": [1, 0.5, True], "b": [1, 2], "c": [0, 1], "d": "x", "e": ["y"], "f": None, "g": 3, "h": 0.5}  # fmt: skip
+    assert [type(value) for value in plain(odd)["a"]] == [int, float, bool]
+
+
+def test_what_callers_have_at_hand_is_taken(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of NumPy and PyTorch, arrays, paths, ranges; the same run as of plain values."""
+    monkeypatch.chdir(home)
+    settings = {"local.lr": 0.5, "local.batch": 32, "partition.fractions": [0.5, 0.25, 0.25]}
+    odd = {
+        "local.lr": np.float64(0.5),
+        "local.batch": torch.tensor(32),
+        "partition.fractions": np.array([0.5, 0.25, 0.25]),
+    }
+    expected = fedshift.run("fedavg", "digits", "ink", seed=5, rounds=0, settings=settings)
+    run = fedshift.run(np.str_("fedavg"), np.str_("digits"), np.array("ink"), seed=np.int64(5), rounds=np.uint8(0), settings=odd, threads=np.int32(1), device=torch.device("cpu"))  # fmt: skip
+    assert run.digest == expected.digest
+    assert fedshift.load_run(np.str_(run.digest)).path.samefile(fedshift.load_run(run.path).path)
+    tree = plant(tmp_path / "clinics", "ABC", "xy", each=6)
+    one = fedshift.run("fedavg", tree, "A", rounds=0)
+    assert one.digest == fedshift.run("fedavg", f"folder:{tree}", "A", rounds=0).digest
+    assert [*fedshift.results("toy", "id").columns] == [*fedshift.results("toy", np.array(["id"])).columns]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": 1.5}, "seed"),
+        ({"seed": [0, 1]}, "seed"),
+        ({"seed": np.arange(2)}, "seed"),
+        ({"seed": True}, "must be a number, not true or false"),
+        ({"seed": object()}, "seed: cannot be of type object"),
+        ({"rounds": np.float64("nan")}, "rounds"),
+        ({"data": 7}, "data: cannot be of type int"),
+        ({"data": {"a": 1}}, "data: cannot be of type dict"),
+        ({"data": Path("/no/such/tree")}, "there is no folder '/no/such/tree'"),
+        ({"settings": {"local.lr": np.array([0.1, 0.2])}}, "local.lr"),
+        ({"settings": {3: 1}}, "3"),
+        ({"settings": [("local.lr", 1)]}, "settings: cannot be of type list"),
+        ({"target": 3}, "target"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(home: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(FedshiftError, match=message):
+        fedshift.run("fedavg", **{"data": "digits", "rounds": 0, "root": home} | given)
+
+
+def test_a_project_is_found_from_below(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home / "experiments" / "fdse")
+    run = fedshift.run("fedavg", "digits", "ink", rounds=0)
+    assert run.path.resolve().is_relative_to(home / "results") and not Path("results").exists()
+    assert f"project folder: {home}" in capsys.readouterr().err
+
+
+TINY = """\
+title: "Tiny"
+protocol: digits
+spec: {data: {dataset: folder, release: tiny}, federation: {rounds: 1}, local: {lr: 0.1, batch: 4}}
+methods: {fedavg: }
+axes: {target: [ward], seed: [0]}
+tables: {main: {}}
+"""
+
+
+@pytest.mark.parametrize(("large", "tested"), [(10, (1, 2)), (3, (0, 2))])
+def test_a_client_without_a_test_image_has_no_part_in_id(
+    home: Path, tmp_path: Path, large: int, tested: tuple[int, int]
+) -> None:
+    """Of an own tree: 6 images leave one for validation and none for testing; one domain has no image of a
+    class.
+    """
+    root = clone(home, tmp_path / "project")
+    tree = plant(tmp_path / "tiny", ["clinic"], "xy", each=large)
+    plant(tree, ["rural", "ward"], "x", each=6)
+    plant(tree, ["ward"], "y", each=6)
+    settings = {"local.lr": 0.1, "local.batch": 4}
+    run = fedshift.run(
+        "fedavg", f"folder:{tree}", "ward", rounds=1, protocol="digits", settings=settings, root=root
+    )
+    assert run.tested == tested and run.summary["absent"] == {"rural": ["y"]}
+    records = run.metrics
+    own = records[(records["round"] == 1) & (records["metric"] == "accuracy") & (records["client"] >= 0)]
+    assert set(own["split"]) == ({"val", "test"} if tested[0] else {"val"})
+    expected = {"id": 100 * own.loc[own["split"] == "test", "value"].mean()} if tested[0] else {}
+    found = run.accuracy()
+    assert {name: value for name, value in found.items() if name != "ood"} == pytest.approx(expected)
+    (root / "experiments" / "tiny.yaml").write_text(TINY)
+    frame = fedshift.results("tiny", root=root)
+    assert frame["clients"].tolist() == [f"{tested[0]} of 2"]
+    assert frame["id"].tolist() == pytest.approx([expected.get("id", float("nan"))], nan_ok=True)
+
+
+def test_no_round_is_best_without_validation(tmp_path: Path) -> None:
+    summary = {"digest": "d", "spec": {"federation": {"rounds": 5}}, "best_round": {}}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    (tmp_path / "metrics.parquet").write_bytes(b"PAR1PAR1")
+    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
+    assert run.round() == 5
+    with pytest.raises(FedshiftError, match="validation"):
+        run.round("best_first")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 import fedshift
 from fedshift.cli import VERBS, main
 from fedshift.common import registry
+from fedshift.storage.workspace import Workspace
+from tests.data.conftest import plant
 
 CLI = Path(fedshift.__file__).parent / "cli"
 
@@ -74,7 +79,7 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
     for verb in (["doctor"], ["plan", "demo"]):
         result = CliRunner().invoke(main, ["--root", str(tmp_path), *verb])
         assert result.exit_code == 2
-        assert f"{tmp_path} is no checkout of fedshift: cd to one" in result.stderr
+        assert result.stderr.startswith(f"error: {tmp_path} is no checkout of fedshift: cd to one")
 
 
 def test_misspelled_verb_names_the_nearest() -> None:
@@ -101,3 +106,45 @@ def test_the_help_of_track_has_its_commands_on_lines_of_their_own() -> None:
     lines = CliRunner().invoke(main, ["track", "--help"]).output.splitlines()
     commands = [line.split("  ")[1] for line in lines if line.startswith(("  fedshift track", "  make ui"))]
     assert commands == ["fedshift track", "fedshift track --follow demo", "make ui"]
+
+
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # file names are ASCII to Python
+
+
+@pytest.mark.parametrize(
+    "system",
+    [PLAIN, PLAIN | {"PYTHONIOENCODING": "cp1252"}, {"PYTHONUTF8": "1", "PYTHONIOENCODING": "cp1252"}],
+    ids=["locale", "locale and terminal", "terminal"],
+)
+def test_names_of_any_script_on_any_terminal(project: Path, tmp_path: Path, system: dict[str, str]) -> None:
+    tree = plant(tmp_path / "tree", ["データ", "ümlaut 🦊"], ["עברית", "x"])
+    command = [sys.executable, "-m", "fedshift", "--root", str(project)]
+    environment = os.environ | system
+    for words in (
+        ["fetch", "folder", "--release", "mine", "--from", str(tree)],
+        ["verify", "folder", "--release", "mine"],
+    ):
+        done = subprocess.run([*command, *words], env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+    facts = json.loads(Workspace(project).raw("folder", "mine").with_name("mine.verified.json").read_text())
+    assert facts["counts"] == {name: {"x": 2, "עברית": 2} for name in ("データ", "ümlaut 🦊")}
+
+
+def test_a_project_is_found_from_below(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = project / "experiments" / "fdse"
+    monkeypatch.chdir(below)
+    result = CliRunner().invoke(main, ["plan", "demo", "--print", "path"])
+    assert result.exit_code == 0, result.output
+    assert (below / result.stdout.strip()).resolve().parent == project / "results" / "plan"
+    assert result.stderr.startswith(f"project folder: {project}")
+    monkeypatch.chdir(project)
+    assert "project folder" not in CliRunner().invoke(main, ["plan", "demo", "--print", "path"]).stderr
+
+
+def test_outside_of_any_project_that_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["run", "fedavg", "--data", "digits"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {tmp_path} is no checkout of fedshift: cd to one")

@@ -95,7 +95,9 @@ def test_mini_domainnet_takes_the_classes_of_its_list(workspace: Workspace, tmp_
     tree = written(tmp_path / "tree", content)
     (tmp_path / "lists").mkdir()
     clips = [path for path in content if path.startswith("clipart/")]
-    (tmp_path / "lists" / "clipart_train.txt").write_text("".join(f"{path} 0\n" for path in clips))
+    labels = sorted({path.split("/")[1] for path in clips})
+    lines = [f"{path} {labels.index(path.split('/')[1])}\n" for path in clips]
+    (tmp_path / "lists" / "clipart_train.txt").write_text("".join(lines))
     raw = fetch(workspace, "mini_domainnet", "list126", tree, tmp_path / "lists", say=lambda _: None)
     _, classes = MiniDomainNet().domains_and_classes(raw)
     named = {path.split("/")[1] for path in clips}

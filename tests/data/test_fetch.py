@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
@@ -185,3 +186,72 @@ def test_what_is_left_out_stays_as_it_was_where_a_fetch_fails(workspace: Workspa
     with pytest.raises(FedshiftError, match="exists already"):
         fetch(workspace, "folder", "mine", other, ignore=["*.md"], say=lambda _: None)
     assert left_out(raw).ignored == ("*.txt",)
+
+
+def said(workspace: Workspace, name: str, tree: Path, lists: Path | None = None) -> str:
+    lines: list[str] = []
+    fetch(workspace, "folder", name, tree, lists, say=lines.append)
+    return "\n".join(lines)
+
+
+def test_folders_named_like_splits_are_told(workspace: Workspace, tmp_path: Path) -> None:
+    as_domains, as_classes = (
+        plant(tmp_path / "one", ["train", "Test"], "xy"),
+        plant(tmp_path / "two", "AB", ["val", "test"]),
+    )
+    assert "warning: domains that are named like splits: Test, train." in said(workspace, "one", as_domains)
+    assert "warning: classes that are named like splits: test, val." in said(workspace, "two", as_classes)
+    assert "warning" not in said(workspace, "three", plant(tmp_path / "three", ["trainer", "testbed"], "xy"))
+
+
+def test_tables_in_a_tree_are_not_taken_for_labels_silently(workspace: Workspace, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "tree", "AB", "xy")
+    (tree / "labels.csv").write_text("A/x/0.png,y\n")
+    (tree / "B" / "classes.txt").write_text("x y\n")
+    assert "not read: labels.csv, B/classes.txt." in said(workspace, "mine", tree)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("A/x/0.png y", "A/y/0.png x"),  # the names are swapped
+        ("A/x/0.png 0", "A/x/1.png 1", "A/y/0.png 1"),
+        ("A/x/0.png 0", "A/y/0.png 0"),
+        ("A/x/0.png x", "A/x/1.png y"),
+    ],
+)
+def test_labels_that_contradict_the_folders_are_named(
+    workspace: Workspace, tmp_path: Path, lines: tuple[str, ...]
+) -> None:
+    tree, lists = plant(tmp_path / "tree", "AB", "xy"), tmp_path / "lists"
+    lists.mkdir()
+    (lists / "A_train.txt").write_text("\n".join(lines))
+    with pytest.raises(FedshiftError, match=r"A_train\.txt: its labels contradict the folders: A/"):
+        fetch(workspace, "folder", "mine", tree, lists, say=lambda _: None)
+    assert not workspace.raw("folder", "mine").exists()
+
+
+@pytest.mark.parametrize("labels", [("", ""), (" 7", " 3"), (" x", " y"), (" n01", " n02"), (",1", ",2")])
+@pytest.mark.parametrize(("encoding", "end"), [("utf-8", "\n"), ("utf-8-sig", "  \r\n"), ("utf-16", "\r")])
+def test_lists_of_any_system(
+    workspace: Workspace, tmp_path: Path, labels: tuple[str, str], encoding: str, end: str
+) -> None:
+    tree, lists = plant(tmp_path / "tree", "AB", "xy"), tmp_path / "lists"
+    lists.mkdir()
+    lines = [f"A/x/0.png{labels[0]}", f"data/A/y/1.png{labels[1]}", f"A/y/gone.png{labels[1]}"]
+    (lists / "A_test.txt").write_bytes(end.join(lines).encode(encoding))
+    told = said(workspace, "mine", tree, lists)
+    assert "lists: 3 images; not in the tree: 1 A/y/gone.png" in told
+    index = get("datasets", "folder")().index(workspace.raw("folder", "mine"))
+    assert index.query("split == 'test'")["path"].tolist() == ["A/x/0.png", "A/y/1.png"]
+
+
+def test_a_name_that_is_taken_can_be_given_otherwise(workspace: Workspace, tmp_path: Path) -> None:
+    first, second = (
+        plant(tmp_path / "a" / "clinics", "AB", "xy"),
+        plant(tmp_path / "b" / "clinics", "PQ", "xy"),
+    )
+    fetch(workspace, "folder", "clinics", first, say=lambda _: None)
+    with pytest.raises(FedshiftError) as error:
+        fetch(workspace, "folder", "clinics", second, say=lambda _: None)
+    assert f"--data folder:NAME={second}" in error.value.cure

@@ -46,7 +46,7 @@ def tree(tmp_path: Path) -> Path:
     cars, trees = root / "day" / "red car", root / "day" / "Bäume"
     noise = Image.open(draw(cars / "plain.png", size=(20, 14)))
     noise.convert("L").save(cars / "grey.PNG")
-    noise.convert("P").save(cars / "palette.png", transparency=bytes(range(256)))
+    noise.convert("P").save(cars / "palette.png")
     noise.convert("RGBA").save(cars / "alpha.png")
     noise.convert("1").save(cars / "one bit.bmp")
     noise.convert("CMYK").save(cars / "printed.JPG")

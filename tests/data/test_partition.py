@@ -232,3 +232,18 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
 def test_partition_before_prepare_says_what_to_run(workspace: Workspace) -> None:
     with pytest.raises(FedshiftError, match="fedshift prepare digits"):
         partition(workspace, make_spec())
+
+
+def test_a_random_split_that_validates_nobody_is_refused() -> None:
+    index = make_index({"A": 4, "B": 4, "C": 20})
+    with pytest.raises(FedshiftError, match="no client has a validation image"):
+        divide(index, make_spec(target="C"))
+    table = divide(make_index({"A": 4, "B": 5, "C": 20}), make_spec(target="C"))  # one has
+    assert (table["split"] == "val").sum() == 1 and (table["split"] == "test").sum() == 0
+
+
+def test_a_held_out_domain_of_which_nothing_is_tested_is_refused() -> None:
+    spec = make_spec(target="C")
+    alone = spec.partition.model_copy(update={"target_split": "client"})
+    with pytest.raises(FedshiftError, match="no image of the held-out domain 'C' is tested"):
+        divide(make_index({"A": 40, "B": 50, "C": 6}), spec.model_copy(update={"partition": alone}))

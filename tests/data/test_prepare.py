@@ -25,7 +25,7 @@ from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.columns import write_columns
 from fedshift.data.fetch import fetch
 from fedshift.data.load import mapped
-from fedshift.data.plots import plot_domains
+from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
@@ -289,3 +289,27 @@ def test_a_picture_shows_a_row_for_each_domain(tmp_path: Path) -> None:
     plot_domains(np.zeros((3, 8, 8, 3), np.uint8), index, tmp_path / "domains.png")
     with Image.open(tmp_path / "domains.png") as picture:
         assert picture.size == (360, 252)  # 1.4 + .8 x 2 classes and .5 + .8 x 2 domains inches, at 120 dpi
+
+
+def test_images_that_are_all_equal_or_of_one_colour_are_named(
+    workspace: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = plant(tmp_path / "tree", ["good", "one"], "xy", each=2)
+    for number in range(2):  # bytes that differ, pixels that do not
+        Image.new("RGB", (12, 10), "red").save(root / "one" / "x" / f"{number}.png", compress_level=number)
+        Image.new("RGB", (12, 10), (0, 0, 50 * number)).save(root / "one" / "y" / f"{number}.png")
+    Image.new("RGB", (12, 10), "red").save(root / "good" / "x" / "0.png")
+    fetch(workspace, "folder", "mine", root, say=lambda _: None)
+    prepare(workspace, "folder", "mine", PX, jobs=1)
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert told.endswith("all equal, or each of one colour: one, one/x, one/y")
+
+
+def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:
+    names = ["a$$b", "Ca$h & A$$et", "\\frac{1}", "50% {x} _y^", "_hidden", "'q' \"q\""]
+    index = pd.DataFrame({"domain": names, "label": 0, "class": "$x$$", "client": [*range(5), -1]})
+    index["split"] = ["train"] * 5 + ["target"]
+    plot_domains(np.zeros((6, 8, 8, 3), np.uint8), index, tmp_path / "domains.png")
+    plot_counts({name: {"$x$$": 3} for name in names}, "$$", tmp_path / "counts.png")
+    plot_partition(index, tmp_path / "partition.png")
+    assert len([*tmp_path.iterdir()]) == 3

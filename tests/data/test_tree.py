@@ -201,3 +201,59 @@ def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 40000, dtype=np.uint16)).save(tmp_path / "A" / "x" / "deep.png")
     with pytest.raises(ValueError, match="more than 8 bits"):
         Folder().image(tmp_path, "A/x/deep.png")
+
+
+def drawing(mode: str, ink: int, fill: int | None = None) -> Image.Image:
+    """A square of one shade, on a ground that is wholly transparent, as image editors save it."""
+    image = Image.new("LA", (16, 16), (ink if fill is None else fill, 0))
+    image.paste((ink, 255), (4, 4, 10, 12))
+    return image.convert(mode)
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "tiff"])
+@pytest.mark.parametrize(("ink", "ground"), [(0, 255), (100, 255), (255, 0), (250, 0)])
+def test_a_drawing_on_a_transparent_ground_can_be_seen(
+    tmp_path: Path, suffix: str, ink: int, ground: int
+) -> None:
+    """Whatever colour the file has where nothing is to be seen."""
+    path = tmp_path / "a" / "x" / f"0.{suffix}"
+    path.parent.mkdir(parents=True)
+    drawing("RGBA", ink).save(path, **({"lossless": True} if suffix == "webp" else {}))
+    pixels = np.asarray(Folder().image(tmp_path, f"a/x/0.{suffix}"))
+    assert (pixels[0, 0] == ground).all() and (pixels[6, 6] == ink).all()
+
+
+@pytest.mark.parametrize("case", ["LA", "P", "GIF", "1", "RGB", "half"])
+def test_every_form_of_transparency_is_seen(tmp_path: Path, case: str) -> None:
+    folder = tmp_path / "a" / "x"
+    folder.mkdir(parents=True)
+    ground, ink = 255, 0
+    if case == "LA":
+        drawing("LA", 0).save(folder / "0.png")
+    elif case == "P":
+        drawing("RGBA", 0).quantize(8).save(folder / "0.png")
+    elif case == "GIF":
+        drawing("RGBA", 0).save(folder / "0.gif")
+    elif case == "half":
+        image = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
+        image.paste((0, 0, 0, 128), (4, 4, 10, 12))
+        image.save(folder / "0.png")
+        ink = 127
+    else:  # one colour is transparent (PNG's tRNS)
+        image = Image.new(case, (16, 16), 0 if case == "1" else (9, 9, 9))
+        image.paste(1 if case == "1" else (0, 0, 0), (4, 4, 10, 12))
+        image.save(folder / "0.png", transparency=0 if case == "1" else (9, 9, 9))
+        ground, ink = (0, 255) if case == "1" else (255, 0)  # white on nothing
+    (path,) = folder.iterdir()
+    pixels = np.asarray(Folder().image(tmp_path, f"a/x/{path.name}"))
+    assert (pixels[0, 0] == ground).all() and (pixels[6, 6] == ink).all()
+
+
+def test_an_image_without_transparency_is_as_it_was(tmp_path: Path) -> None:
+    """An alpha channel that hides nothing, too."""
+    draw(tmp_path / "a" / "x" / "0.png")
+    draw(tmp_path / "a" / "x" / "1.png")
+    plain = Image.open(tmp_path / "a" / "x" / "0.png")
+    plain.convert("RGBA").save(tmp_path / "a" / "x" / "1.png")
+    for name in ("0.png", "1.png"):
+        np.testing.assert_array_equal(Folder().image(tmp_path, f"a/x/{name}"), plain)

@@ -16,7 +16,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
-from fedshift.data.verify import manifest, stamp_path, stamped, verified, verify, write_manifest
+from fedshift.data.verify import count_lines, manifest, stamp_path, stamped, verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
 from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
@@ -199,3 +199,24 @@ def test_lists_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 def test_embedded_digits_match_the_projects_manifest(workspace: Workspace) -> None:
     verify(workspace, "digits")
     assert json.loads(stamp_path(workspace, "digits", "original").read_text())["files"] == 1797
+
+
+def test_fetch_and_verify_print_the_images_of_each_domain_and_class_and_where_the_picture_is(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.root.mkdir()
+    root = plant(tmp_path / "tree", "A", "xy")
+    plant(root, "B", "x", each=3)
+    options = ["folder", "--release", "mine"]
+    fetched = call(workspace.root, "fetch", *options, "--from", str(root)).output
+    verified = call(workspace.root, "verify", *options).output
+    picture = workspace.raw("folder", "mine").with_name("mine.verified.png")
+    for said in (fetched, verified):
+        assert "A: 4 (x 2, y 2)" in said and "B: 3 (x 3, y 0)" in said and str(picture) in said
+    assert picture.is_file()
+
+
+def test_of_many_classes_those_without_an_image_are_named() -> None:
+    counts = {"A": {f"class{number}": 10 + number for number in range(345)} | {"owl": 0}}
+    (line,) = count_lines(counts)
+    assert "none of owl" in line and "346 classes" in line and "class7" not in line

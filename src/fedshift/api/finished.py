@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities.clients import left_out
+from fedshift.analysis.quantities.select import named, selected_by_place
+from fedshift.analysis.quantities.values import PLACE
+from fedshift.api._arguments import Root, plain
+from fedshift.api._arguments import workspace as workspace_of
 from fedshift.api.runs import Run, Select
 from fedshift.evaluations.base import read
+from fedshift.experiments.column import measured_on_clients
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.task import Task
-from fedshift.storage.workspace import Workspace
 from fedshift.training import evaluate as evaluation_of
 from fedshift.training.device import device as device_of
 from fedshift.training.device import require
@@ -46,22 +49,23 @@ def evaluate(
     >>> int(features.groupby("client").size().max())
     50
     """
-    task = Task(evaluation, params, select, "full_domain" if full_domain else "tested")
-    require(where := device_of(device))
+    task = Task(evaluation, plain(params), select, "full_domain" if full_domain else "tested")
+    require(where := device_of(str(device)))
     (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], where)
     return pd.DataFrame(read(path)[0].to_pandas())
 
 
 def results(
     experiment: str,
-    metrics: Sequence[str] = ("id", "ood"),
+    metrics: str | Sequence[str] = ("id", "ood"),
     *,
     select: Rule | None = None,
     rerun: Literal["code", "version"] = "code",
-    root: str | Path = ".",
+    root: Root = None,
 ) -> pd.DataFrame:
     """One row per finished (or archived) run of an experiment: `method`, its axes, `round`, and `metrics` as
-    tables name them, in percent where they are fractions ("ece.ood": `fedshift list metrics`).
+    tables name them, in percent where they are fractions ("ece.ood": `fedshift list metrics`). Where a run's
+    mean over clients leaves some out, the column `clients` has "2 of 3"; else there is no such column.
 
     select: the rule that chooses the round, by default the protocol's
     rerun: "version": runs of other code that were declared alike count, too
@@ -71,6 +75,12 @@ def results(
     >>> list(frame.columns)
     ['method', 'target', 'seed', 'round', 'id', 'ood']
     """
-    collected = collect(Workspace(Path(root)), experiment, rerun=rerun)
-    chosen = selected(collected, select, metrics)
-    return chosen[[*collected.keys, "round", *metrics]]
+    asked = [metrics] if isinstance(metrics, str) else plain(metrics)
+    collected = collect(workspace_of(root), str(plain(experiment)), rerun=rerun)
+    chosen = selected_by_place(collected, select, asked)
+    frame = named(collected, chosen)[[*collected.keys, "round", *asked]]
+    for metric in dict.fromkeys(filter(None, map(measured_on_clients, asked))):
+        few = left_out(collected, metric, select)[chosen[PLACE]]
+        if few.any():
+            frame["clients"] = few.to_numpy()
+    return frame

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.data.address import address
+from fedshift.api._arguments import Root, plain, release, say, settings_of
+from fedshift.api._arguments import workspace as workspace_of
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.identity import partition_name
-from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import images, provide
 
 
@@ -44,18 +44,20 @@ class Data:
 
 
 def load_data(
-    name: str,
+    name: str | os.PathLike[str],
     target: str | None = None,
     *,
     seed: int = 0,
     protocol: str = PROTOCOL,
     settings: Mapping[str, Any] | None = None,
-    root: str | Path = ".",
+    root: Root = None,
 ) -> Data:
-    """The images of data set `name` ("digits", "pacs:hfedf", "folder:PATH"), divided among clients as runs of
-    this seed see them; fetched, decoded and divided first where they are not there.
+    """The images of data set `name` ("digits", "pacs:hfedf", "folder:PATH", or the `Path` of a folder),
+    partitioned among clients as runs of this seed see them; fetched, decoded and partitioned first where they
+    are not there.
 
-    target: the held-out domain; protocol, settings: as of `fedshift.run`; root: the project's folder.
+    target: the held-out domain; protocol, settings: as of `fedshift.run`; root: the project's folder; by
+        default the present one, or the first above it that is one.
     Raises FedshiftError for images that must be brought by hand, and says how.
 
     >>> data = fedshift.load_data("digits", target="ink")
@@ -64,10 +66,11 @@ def load_data(
     >>> data.table.groupby("domain")["client"].first().to_dict()
     {'ink': -1, 'outline': 2, 'plain': 0, 'texture': 1}
     """
-    workspace, where = Workspace(Path(root)), address(name, "load_data")
-    single = Single("fedavg", where, target, seed, protocol=protocol, settings=settings or {})
+    workspace, where = workspace_of(root), release(name, "load_data")
+    declared = plain({"target": target, "seed": seed, "protocol": protocol})
+    single = Single("fedavg", where, settings=settings_of(settings), **declared)
     spec = spec_of(workspace, single)
-    provide(workspace, spec, where.tree)
+    provide(workspace, spec, where.tree, say)
     prepared = load_prepared(images(workspace, spec))
     table, _ = load_partition(workspace.partition(partition_name(spec)), prepared.index)
     return Data(prepared.pixels, table, list(prepared.facts["classes"]))

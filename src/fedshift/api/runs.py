@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow.compute as pc
 
+from fedshift.api._arguments import Root, plain, release, say, settings_of
+from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.data.address import address
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
+from fedshift.federation.reported import own_split
 from fedshift.identity import identify, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
@@ -80,29 +83,37 @@ class Run:
         """The last round, or that of the best validation accuracy: of equal ones the first or the later."""
         return round_of(self.summary, select)
 
+    @property
+    def tested(self) -> tuple[int, int]:
+        """How many clients `id` is a mean over, of how many."""
+        clients = self.summary["clients"]
+        split = own_split(self.summary["spec"]["partition"], sum(client["test"] for client in clients))
+        return sum(client[split] > 0 for client in clients), len(clients)
+
     def accuracy(self, select: Select = "last") -> dict[str, float]:
-        """Percent after a round: `id`, the mean over clients on their own test images by the models that
-        tables show; `ood`, on the held-out domain, where there is one.
+        """Percent after a round: `id`, the mean over the clients that have test images (`tested`), by the
+        models that tables show; `ood`, on the held-out domain. Each where there is one.
         """
         records = read_parquet(self.directory.metrics)
-        at_end = points(records.filter(pc.equal(records["round"], self.round(select))))
-        named = {"id/acc": "id", "ood/acc": "ood"}
+        of_round = records.filter(pc.equal(records["round"], self.round(select)))
+        at_end = points(of_round, partition=self.summary["spec"]["partition"])
+        named = {"acc/id": "id", "acc/ood": "ood"}
         return {named[point.name]: 100 * point.value for point in at_end if point.name in named}
 
 
 def run(
     method: str,
-    data: str = "digits",
+    data: str | os.PathLike[str] = "digits",
     target: str | None = None,
     *,
     seed: int = 0,
     rounds: int | None = None,
     protocol: str = PROTOCOL,
     settings: Mapping[str, Any] | None = None,
-    root: str | Path = ".",
+    root: Root = None,
     device: str = "auto",
     threads: int = 1,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = say,
 ) -> Run:
     """Train `method` on `data` to the end, from its checkpoint where it was stopped, and return the run; a
     finished one is only opened. What it needs is fetched, decoded and divided first.
@@ -122,18 +133,19 @@ def run(
     >>> sorted(run.accuracy())
     ['id', 'ood']
     """
-    workspace, where = Workspace(Path(root)), address(data, "--data")
-    spec = spec_of(workspace, Single(method, where, target, seed, rounds, protocol, settings or {}))
+    workspace, where = workspace_of(root), release(data, "data")
+    declared = {"method": method, "target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
+    spec = spec_of(workspace, Single(data=where, settings=settings_of(settings), **plain(declared)))
     directory = workspace.run(run_name(spec, identify(spec)))
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
-        training.train(workspace, spec, training.Machine(device_of(device), threads), watched)
+        training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), watched)
     else:
         trained_on(workspace, spec, directory)
     return Run(workspace, directory)
 
 
-def load_run(name: str | Path, *, root: str | Path = ".") -> Run:
+def load_run(name: str | os.PathLike[str], *, root: Root = None) -> Run:
     """The finished run in the folder `name`, or the one whose digest begins with `name`. Raises FedshiftError
     where there is none, or several.
 
@@ -141,10 +153,11 @@ def load_run(name: str | Path, *, root: str | Path = ".") -> Run:
     >>> fedshift.load_run(trained.digest).path == trained.path
     True
     """
-    workspace, folder = Workspace(Path(root)), RunDirectory(Path(name))
+    name = str(plain(name))
+    workspace, folder = workspace_of(root), RunDirectory(Path(name))
     if folder.outcome() is State.FINISHED:
         return Run(workspace, folder)
-    return Run(workspace, finished(workspace, str(name)))
+    return Run(workspace, finished(workspace, name))
 
 
 def finished(workspace: Workspace, digest: str) -> RunDirectory:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import csv
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -15,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import Damaged, FedshiftError
 
 
 def _umask() -> int:
@@ -141,6 +144,26 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def read_text(path: Path) -> str:
+    """The text of a file that a person wrote, on any system: UTF-8, or UTF-16 where it begins with a
+    byte-order mark, which is left out; lines end in "\\n". Raises FedshiftError for any other encoding.
+    """
+    data = path.read_bytes()
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if marked else "utf-8-sig")
+        if "\0" in text:
+            raise ValueError("it has a null character: UTF-16 without a byte-order mark, or no text")
+    except ValueError as error:
+        raise FedshiftError(path, f"is not UTF-8: {error}", "Save it as UTF-8 in your editor.") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file with headings, read as `read_text` reads it."""
+    return [*csv.DictReader(io.StringIO(read_text(path)))]
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` atomically."""
     write_bytes(path, text.encode())
@@ -152,17 +175,15 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file. Raises FedshiftError with `cure` for a torn
-    file.
-    """
+    """The JSON object in a file, None where there is no file. Raises Damaged with `cure` for a torn file."""
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+        raise Damaged(path, f"is not whole: {error}", cure) from None
     if not isinstance(value, dict):
-        raise FedshiftError(path, "is not whole: it holds no keys", cure)
+        raise Damaged(path, "is not whole: it holds no keys", cure)
     return value
 
 
@@ -171,14 +192,14 @@ def read_whole(path: Path) -> dict[str, Any] | None:
     return read_json(path) if is_whole(path) else None
 
 
-def is_whole(path: Path) -> bool:
-    """Whether there is a file that ends as a JSON object does: not empty, not cut off, not filled with
-    zeros.
+def is_whole(path: Path, end: bytes = b"}") -> bool:
+    """Whether there is a file that ends as one of its format does (JSON by default): not empty, not cut off,
+    not filled with zeros.
     """
     try:
         with open(path, "rb") as file:
-            file.seek(-2, os.SEEK_END)
-            return file.read().rstrip().endswith(b"}")
+            file.seek(-len(end) - 1, os.SEEK_END)
+            return file.read().rstrip().endswith(end)
     except OSError:  # not there, or shorter
         return False
 

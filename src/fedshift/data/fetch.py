@@ -6,29 +6,43 @@ By download, from archives or a tree on this machine, or made from another tree.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import functools
 import os
 import shutil
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from tqdm import tqdm
 
 from fedshift.common.download import download
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
+from fedshift.data.address import renamed
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, Release
 from fedshift.data.duplicates import name_warnings
 from fedshift.data.left_out import LeftOut, left_out, unreadable
-from fedshift.data.lists import WORDS, gather, lists_file, own_lists, write_lists
-from fedshift.data.tree import ImageTree
-from fedshift.data.verify import entries, manifest_path, write_manifest
+from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_lists
+from fedshift.data.tree import ImageTree, below
+from fedshift.data.verify import (
+    NAMED,
+    count_lines,
+    entries,
+    manifest,
+    manifest_path,
+    stamp_path,
+    write_manifest,
+)
+from fedshift.data.versions import pointer
 from fedshift.storage.workspace import Workspace
 
 Say = Callable[[str], None]
-NAMED = 20  # classes that a message names one by one
+TABLES = frozenset({".csv", ".json", ".tsv", ".txt", ".xls", ".xlsx"})
 
 
 def fetch(
@@ -40,14 +54,15 @@ def fetch(
     ignore: Sequence[str] = (),
     skip_broken: bool = False,
     say: Say = print,
+    copy: bool = False,
 ) -> Path:
     """Make the raw tree present and return its path; a tree that is present is left alone, its manifest
     too.
 
-    `source`: a tree on this machine, linked and never copied or changed, or archives, unpacked. `lists`: a
-        folder of official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`:
-        images that cannot be read do not either; every one is read for that. Which ones these are is noted
-        beside the tree, and holds until either is given again.
+    `source`: a tree on this machine, which is never changed, or archives, unpacked. `lists`: a folder of
+        official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`: images that
+        cannot be read do not either; every one is read for that. Which ones these are is noted beside the
+        tree, and holds until either is given again. `copy`: copy a tree that is linked otherwise.
     Raises FedshiftError that tells exactly what to put where if the release has no public address, and where
     a tree lacks folders or images; nothing is left behind then but what was downloaded.
     """
@@ -75,6 +90,8 @@ def fetch(
                 _skip_broken(dataset, raw)
         else:
             _download(dataset, facts, raw, say, skip_broken)
+    if raw.is_symlink() and (copy or pointer(raw).exists()):  # DVC writes through links
+        _copy(raw)
     for path, reason in left_out(raw).broken.items():
         say(f"left out: {path}: {reason}")
     if facts.manifest is None:
@@ -82,11 +99,21 @@ def fetch(
         # Written anew it would take a tree that changed meanwhile for right.
         keep = present and lists is None and not other and own.exists()
         say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
+    if lists is not None:
+        listed, there = read_lists(own_lists(raw)), {path.removesuffix(".jpg") for path in dataset.paths(raw)}
+        absent = [path for path in listed if path.removesuffix(".jpg") not in there]
+        say(f"lists: {len(listed):,} images; not in the tree: {len(absent):,} {_some(absent)}")
     if dataset.open_releases:
+        if unread := _unread(raw):
+            say(f"not read: {_some(unread)}. An image's class is its folder; --lists gives splits.")
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
         for line in name_warnings({domain: dict.fromkeys(classes, 0) for domain in domains}):
             say(line)
+    counts = manifest(workspace, name, release)["counts"]
+    say("\n".join(["images by domain and class:", *count_lines(counts)]))
+    picture = stamp_path(workspace, name, release).with_suffix(".png")
+    say(f"to check them and plot these counts to {picture}: fedshift verify {name} --release {release}")
     return raw
 
 
@@ -138,19 +165,43 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, 
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
         with _naming(origin):
             tree = (folder if facts.make else dataset.root(folder)).resolve()
-        if raw.exists() and (raw.resolve() != tree or facts.make):
-            cure = "Remove it first" + (", or choose another --release." if dataset.open_releases else ".")
+        if raw.exists() and (facts.make or not _alike(raw.resolve(), tree)):
+            cure = renamed(dataset.name, sources[0]) if dataset.open_releases else "Remove it first."
             raise FedshiftError(raw, f"exists already and is not {origin}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
         made = not raw.exists()
         if facts.make:
             _make(dataset, facts.make, tree, raw)
-        elif sources[0].is_file():
+        elif made and sources[0].is_file():
             tree.rename(raw)
         elif made:
             raw.symlink_to(tree, target_is_directory=True)
     with _naming(origin):
         _checked(dataset, raw, skip_broken, made)
+
+
+def _alike(tree: Path, other: Path) -> bool:
+    """Whether two trees hold the same files; their bytes are compared where times of change differ."""
+    names, others = ({path.relative_to(root) for path in _files(root)} for root in (tree, other))
+    return tree == other or (
+        names == others and all(filecmp.cmp(tree / name, other / name) for name in sorted(names))
+    )
+
+
+def _files(tree: Path) -> list[Path]:
+    return [path for path in entries(tree) if path.is_file()]
+
+
+def _copy(raw: Path) -> None:
+    """Replace a link by a copy of the tree that it leads to; links in the tree are followed."""
+    tree = raw.resolve()
+    with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".copy-") as temporary:
+        for path in tqdm(_files(tree), desc=f"copying {tree}", unit="file", disable=None):
+            target = Path(temporary) / raw.name / path.relative_to(tree)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        raw.unlink()
+        (Path(temporary) / raw.name).rename(raw)
 
 
 @contextlib.contextmanager
@@ -194,7 +245,7 @@ def _openable(raw: Path) -> None:
             problems.append(f"link to nothing: {name}")
         if path.name.encode(errors="ignore").decode() != path.name:
             problems.append(f"name is not UTF-8: {name}")
-        elif any(ord(letter) < 32 for letter in name):
+        elif any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
             problems.append(f"control character in a name: {name!a}")
     if problems:
         what = "\n  ".join(["cannot be taken as it is:", *problems])
@@ -275,6 +326,12 @@ def _wanted(dataset: Dataset, raw: Path) -> list[str]:
     except FedshiftError:
         return [domains, "Classes: those that the lists name."]
     return [domains, f"Classes ({len(classes)}): {_some(classes)}."]
+
+
+def _unread(raw: Path) -> list[str]:
+    """Files outside the class folders that may hold labels."""
+    outside = [path for depth in (1, 2) for path in below(raw, depth) if path.suffix.lower() in TABLES]
+    return [path.relative_to(raw).as_posix() for path in outside]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import write_bytes
+from fedshift.common.files import read_text, write_bytes
 
 REFERENCE = Path(__file__).parents[3] / "reference" / "lists"
 WORDS = ("train", "crossval", "val", "test")
@@ -59,38 +59,50 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
 
     `canonical` turns `domain/class/file` into the names used here. A path on two lists keeps the first of
     train, crossval, val, test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder
-    without such files and for a line that is no path.
+    without such files, for a line that is no path, and for labels that contradict the classes' folders.
     """
     splits: dict[str, str] = {}
     files = [
         (match["word"] or "", path) for path in folder.rglob("*.txt") if (match := NAME.fullmatch(path.name))
     ]
     for word, path in sorted(files, key=lambda file: ([*WORDS, ""].index(file[0]), file[1])):
-        for number, line in enumerate(_lines(path), start=1):
+        labels: list[tuple[str, str]] = []  # path, label
+        for number, line in enumerate(read_text(path).splitlines(), start=1):
             if line.strip():
-                splits.setdefault(canonical(_path(line, f"{path}:{number}")), word)
+                where = f"{path}:{number}"
+                place, label = _path_and_label(line, where)
+                splits.setdefault(name := canonical(place), word)
+                labels.append((name, label))
+        _check_labels(labels, canonical, path)
     if not splits:
         cure = "Give the folder that holds <domain>_train.txt, <domain>_test.txt and so on."
         raise FedshiftError(folder, "holds no lists", cure)
     return splits
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise FedshiftError(path, f"is no list: {error}", "Save it as UTF-8.") from None
+def _check_labels(labels: list[tuple[str, str]], canonical: Callable[[str], str], path: Path) -> None:
+    """Raise FedshiftError where paths and labels of a list do not have one label for each class's folder."""
+    classes = {image.split("/")[1] for image, _ in labels}
+    labels_of, classes_of = dict[str, str](), dict[str, str]()
+    for image, label in labels:
+        if not label:
+            continue
+        own = image.split("/")[1]
+        named = own if label.isdigit() else canonical(f"domain/{label}/file").split("/")[1]
+        alone = classes_of.setdefault(label, own) == own and labels_of.setdefault(own, label) == label
+        if not alone or named in classes - {own}:
+            what = f"its labels contradict the folders: {image} has the label {label}"
+            raise FedshiftError(path, what, "The folders are the classes: fix the list, or move the images.")
 
 
-def _path(line: str, where: str) -> str:
-    """The last three parts of the path that a line begins with; a label, a number or the class, may
-    follow.
+def _path_and_label(line: str, where: str) -> tuple[str, str]:
+    """The last three parts of the path that a line begins with, and the label after it, a number or the
+    class; "" for none.
     """
-    parts = (
-        re.sub(r"[\s,]+\S+$", "", line.strip()).split("/")
-        if re.search(r"\.\w+[\s,]", line)
-        else line.strip().split("/")
-    )
+    text, label = line.strip(), ""
+    if re.search(r"\.\w+[\s,]", text) and (found := re.search(r"[\s,]+((?!\S*\.[A-Za-z]\w*$)\S+)$", text)):
+        text, label = text[: found.start()], found[1]
+    parts = text.split("/")
     if len(parts) < 3:
         raise FedshiftError(where, f"'{line}' is no path domain/class/file", "Mend the list.")
-    return "/".join(parts[-3:])
+    return "/".join(parts[-3:]), label

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from fedshift.common.files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart
@@ -18,34 +22,45 @@ BARS = 1000  # more are thinner than a pixel
 NAMED_CLASSES = 70  # names that can be read below a map
 
 
-def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path) -> None:
-    """PNG: bars of images per domain, and a map domain x class whose colour is the number of images."""
+@contextlib.contextmanager
+def _picture(path: Path, figsize: tuple[float, float]) -> Iterator[Figure]:
+    """A figure in which `$` is a letter, saved as PNG when the block ends."""
+    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    with matplotlib.rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=figsize, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=120)
+
+
+def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path) -> None:
+    """PNG: bars of images per domain, and a map domain x class whose colour is the number of images."""
     domains, classes = list(counts), list(next(iter(counts.values())))
     table = np.array([[counts[domain][label] for label in classes] for domain in domains])
     width = min(24.0, 5 + 0.45 * len(classes))
-    figure = Figure(figsize=(width, 1.8 + 0.4 * len(domains)), layout="constrained")
-    FigureCanvasAgg(figure)
-    bars, cells = figure.subplots(1, 2, width_ratios=[3, max(4.0, width - 3)])
-    bars.barh(domains, table.sum(axis=1), color="tab:blue")
-    bars.bar_label(bars.containers[0], fmt="{:,.0f}", fontsize="x-small", label_type="center", color="white")
-    bars.invert_yaxis()
-    bars.set(title=title, xlabel="images")
-    heatmap = cells.imshow(table, aspect="auto", cmap="viridis", interpolation="nearest")
-    figure.colorbar(heatmap, ax=cells, label="images")
-    cells.set_yticks(range(len(domains)), domains)
-    if len(classes) <= NAMED_CLASSES:
-        cells.set_xticks(range(len(classes)), classes, rotation=90)
-    else:
-        cells.set_xlabel(f"{len(classes)} classes")
-    if len(classes) <= 20:
-        for (row, column), number in np.ndenumerate(table):
-            colour = "black" if number > 0.6 * table.max() else "white"
-            cells.text(column, row, number, ha="center", va="center", color=colour, fontsize="x-small")
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    with _picture(path, figsize=(width, 1.8 + 0.4 * len(domains))) as figure:
+        bars, cells = figure.subplots(1, 2, width_ratios=[3, max(4.0, width - 3)])
+        bars.barh(domains, table.sum(axis=1), color="tab:blue")
+        bars.bar_label(
+            bars.containers[0], fmt="{:,.0f}", fontsize="x-small", label_type="center", color="white"
+        )
+        bars.invert_yaxis()
+        bars.set(title=title, xlabel="images")
+        heatmap = cells.imshow(table, aspect="auto", cmap="viridis", interpolation="nearest")
+        figure.colorbar(heatmap, ax=cells, label="images")
+        cells.set_yticks(range(len(domains)), domains)
+        if len(classes) <= NAMED_CLASSES:
+            cells.set_xticks(range(len(classes)), classes, rotation=90)
+        else:
+            cells.set_xlabel(f"{len(classes)} classes")
+        if len(classes) <= 20:
+            for (row, column), number in np.ndenumerate(table):
+                colour = "black" if number > 0.6 * table.max() else "white"
+                cells.text(column, row, number, ha="center", va="center", color=colour, fontsize="x-small")
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
@@ -53,60 +68,48 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
 
     Of more than BARS clients, several that follow one another are a bar, their mean.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     number = int(table["client"].max()) + 1
     block = -(-number // BARS) or 1
     holder = (table["client"] // block).astype(str).where(table["client"] >= 0, table["split"])
     clients = [str(place) for place in range(-(-number // block))]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
     panels = [names for names in (clients, rest) if names]
-    figure = Figure(figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    widths = [min(max(len(clients), 3 * len(rest)), 12 * len(rest or [0])), len(rest)][: len(panels)]
-    grid = figure.subplots(3, len(panels), squeeze=False, sharex="col", width_ratios=widths)
-    for row, (column, order) in zip(grid, _orders(table).items(), strict=True):
-        counts = pd.crosstab(holder, table[column]).reindex(columns=order)
-        for axes, names in zip(row, panels, strict=True):
-            shares = block if names is clients else 1
-            _bars(axes, counts.reindex(index=names).to_numpy() / shares, order)
-        row[0].set(ylabel="samples", title=f"samples by {column}")
-        if len(order) <= NAMED:
-            row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
-    grid[-1][0].set(xlabel="client" if block == 1 else f"clients, the mean of {block} a bar")
-    grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
-    grid[-1][0].xaxis.set_major_formatter(lambda place, _: f"{place * block:.0f}")
-    for axes in grid[-1][1:]:
-        axes.set_xticks(range(len(rest)), rest)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    with _picture(path, figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6)) as figure:
+        widths = [min(max(len(clients), 3 * len(rest)), 12 * len(rest or [0])), len(rest)][: len(panels)]
+        grid = figure.subplots(3, len(panels), squeeze=False, sharex="col", width_ratios=widths)
+        for row, (column, order) in zip(grid, _orders(table).items(), strict=True):
+            counts = pd.crosstab(holder, table[column]).reindex(columns=order)
+            for axes, names in zip(row, panels, strict=True):
+                shares = block if names is clients else 1
+                _bars(axes, counts.reindex(index=names).to_numpy() / shares, order)
+            row[0].set(ylabel="samples", title=f"samples by {column}")
+            if len(order) <= NAMED:
+                row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
+        grid[-1][0].set(xlabel="client" if block == 1 else f"clients, the mean of {block} a bar")
+        grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
+        grid[-1][0].xaxis.set_major_formatter(lambda place, _: f"{place * block:.0f}")
+        for axes in grid[-1][1:]:
+            axes.set_xticks(range(len(rest)), rest)
 
 
 def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) -> None:
     """PNG: a row of images for each domain, a column for each class, at most SHOWN of them; images: uint8 [n,
     px, px, 3], row by row as in `index`.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     domains = list(index["domain"].unique())
     labels = index.drop_duplicates("label").sort_values("label")[["label", "class"]].head(SHOWN)
     shape = len(domains), len(labels)
-    figure = Figure(figsize=(1.4 + 0.8 * shape[1], 0.5 + 0.8 * shape[0]), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(*shape, squeeze=False)
-    for axes, name in zip(grid[0], labels["class"], strict=True):
-        axes.set_title(name, fontsize="small")
-    for row, domain in zip(grid, domains, strict=True):
-        for axes, label in zip(row, labels["label"], strict=True):
-            axes.set(xticks=[], yticks=[])
-            places = np.flatnonzero((index["domain"] == domain) & (index["label"] == label))
-            if len(places):
-                axes.imshow(images[places[0]])
-        row[0].set_ylabel(domain, fontsize="small")
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    with _picture(path, figsize=(1.4 + 0.8 * shape[1], 0.5 + 0.8 * shape[0])) as figure:
+        grid = figure.subplots(*shape, squeeze=False)
+        for axes, name in zip(grid[0], labels["class"], strict=True):
+            axes.set_title(name, fontsize="small")
+        for row, domain in zip(grid, domains, strict=True):
+            for axes, label in zip(row, labels["label"], strict=True):
+                axes.set(xticks=[], yticks=[])
+                places = np.flatnonzero((index["domain"] == domain) & (index["label"] == label))
+                if len(places):
+                    axes.imshow(images[places[0]])
+            row[0].set_ylabel(domain, fontsize="small")
 
 
 def _orders(table: pd.DataFrame) -> dict[str, list[str]]:
@@ -135,7 +138,8 @@ def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
         top = base + counts[:, number]
         heights, below = np.full((2, len(edges) - 1), np.nan)
         heights[::2], below[::2] = top, base
-        style: dict[str, Any] = {"label": name, "facecolor": colours(number % colours.N), "linewidth": 0}
+        label = f"\N{ZERO WIDTH SPACE}{name}"  # else legends leave out names that begin with "_"
+        style: dict[str, Any] = {"label": label, "facecolor": colours(number % colours.N), "linewidth": 0}
         axes.add_artist(StepPatch(heights, edges, baseline=below, fill=True, **style))  # type: ignore[arg-type]
         base = top
     axes.set(xlim=(-0.6, len(counts) - 0.4), ylim=(0, 1.05 * base.max()))

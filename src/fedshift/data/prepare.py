@@ -2,8 +2,8 @@
 
 Resizing gives exact squares, the aspect ratio is not kept; Pillow's bilinear filter, which is antialiased
 when it shrinks. No shortcut is taken (`reducing_gap=None`, no JPEG draft mode), so the pixels depend on the
-file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, an alpha channel is
-dropped.
+file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, transparent ones lie on
+white, or on black where nothing could be seen on white.
 
 The work lies in a hidden folder beside the final one until it is whole. Every few seconds it is noted how
 many images have reached the disk, so that a killed `prepare` goes on from there.
@@ -12,6 +12,7 @@ many images have reached the disk, so that a killed `prepare` goes on from there
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import shutil
 import time
@@ -25,7 +26,7 @@ import PIL
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import (
     built_once,
     canonical_json,
@@ -45,6 +46,7 @@ from fedshift.identity import prepared_name
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
 
+log = logging.getLogger(__name__)
 SAVE_SECONDS = 2.0
 PROGRESS = "progress.json"
 
@@ -102,15 +104,15 @@ def load_prepared(folder: Path) -> Prepared:
     """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
     stay.
 
-    Raises FedshiftError where they or the index are absent or do not match prepared.json.
+    Raises Damaged where they or the index do not match prepared.json.
     """
     facts, cure, images = prepared_facts(folder), _cure(folder), folder / "images.npy"
     index, header = read_columns(folder / "index.parquet", cure)
     if header["hash"] != facts["index"]:
-        raise FedshiftError(folder / "index.parquet", "does not match prepared.json", cure)
+        raise Damaged(folder / "index.parquet", "does not match prepared.json", cure)
     state = images.stat() if images.is_file() else None
     if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:
-        raise FedshiftError(images, "does not match prepared.json", cure)
+        raise Damaged(images, "does not match prepared.json", cure)
     return Prepared(map_pixels(folder), index, facts)
 
 
@@ -167,6 +169,21 @@ def _write(
         part / "prepared.json", {**facts, **hashes, **versions, "domains": domains, "classes": classes}
     )
     (part / PROGRESS).unlink()
+    if flat := _flat(map_pixels(part), index):
+        log.warning("warning: decoded images are all equal, or each of one colour: %s", ", ".join(flat))
+
+
+def _flat(pixels: NDArray[np.uint8], index: pd.DataFrame) -> list[str]:
+    """The domains, and the classes of a domain, of which all images are equal or each of one colour: perhaps
+    they were not read as they are meant. One image is no group.
+    """
+    flat, parts = [], index["path"].str.split("/")
+    for level in (1, 2):
+        for name, rows in index.groupby(parts.str[:level].str.join("/")).groups.items():
+            equal = all((pixels[row] == pixels[rows[0]]).all() for row in rows)
+            if len(rows) > 1 and (equal or all((pixels[row] == pixels[row, 0, 0]).all() for row in rows)):
+                flat.append(str(name))
+    return flat
 
 
 def _pixels(

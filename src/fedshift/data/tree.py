@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 from PIL import Image, ImageOps
 from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
@@ -27,6 +28,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFi
 LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
+CONTRAST = 16  # of 255: what differs by less is not seen
 SHOWN = 20
 DEPTH = 3  # folders around the tree in an archive
 
@@ -89,7 +91,7 @@ class ImageTree(Dataset):
                 raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
             if file.mode in SIXTEEN_BIT:
                 raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
-            return ImageOps.exif_transpose(file).convert("RGB")
+            return _opaque(ImageOps.exif_transpose(file))
 
     def index(self, raw: Path) -> pd.DataFrame:
         """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical
@@ -232,6 +234,23 @@ class ImageTree(Dataset):
     def _names(self) -> dict[str, str]:
         ours = {_plain(name): name for name in (*self.domains, *self.classes, *self.passed_over)}
         return ours | {_plain(other): name for other, name in self.spellings.items()}
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    """The image in RGB; what is transparent lies on white, or on black where nothing shows on white."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    layer = image.convert("RGBA")
+    on_white, on_black = (
+        Image.alpha_composite(Image.new("RGBA", layer.size, ground), layer).convert("RGB")
+        for ground in ("white", "black")
+    )
+    return on_black if _contrast(on_white) < CONTRAST <= _contrast(on_black) else on_white
+
+
+def _contrast(image: Image.Image) -> int:
+    """The widest range of a channel, from 0 to 255."""
+    return int(np.ptp(np.asarray(image), axis=(0, 1)).max())
 
 
 def _relative(path: Path, raw: Path) -> PurePosixPath:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.quantity import DEFAULT, quantity
 
 Relative = Literal["", "gain", "ratio"]
 Kind = Literal[
@@ -97,6 +97,18 @@ def recorded(texts: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def measured_on_clients(text: str) -> str:
+    """The metric whose values on the clients a column shows; "" where it shows none."""
+    own = column(text)
+    if own.kind == "leads":
+        return own.name
+    for name in recorded([text]):
+        metric, aggregation = quantity(name)
+        if aggregation != "ood":
+            return DEFAULT if aggregation == "pooled" else metric
+    return ""
+
+
 def _check(found: Column, where: object) -> None:
     """What stands behind the kind exists."""
     kind, name, _ = found
@@ -109,7 +121,7 @@ def _check(found: Column, where: object) -> None:
         if not number.isdigit() or not int(number):
             raise FedshiftError(where, f"'layer.{name}' names no layer", f"Write layer.{part}.1, and so on.")
     if kind == "leads" and name not in names("metrics"):
-        raise unknown(where, "metric", name, names("metrics"))
+        raise unknown(where, "metric", name, names("metrics"), "metrics")
     if kind == "recorded":
         _, number, value = recorded_of(name)
         if number not in NUMBERS:

@@ -8,36 +8,42 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import write_text
+from fedshift.common.files import sha256, write_text
 from fedshift.common.registry import get, module, names
+from fedshift.common.yaml_file import read, written
 from fedshift.data.address import Address
 from fedshift.experiments.load import load
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.single import entry_of
-from fedshift.experiments.yaml_file import read
 from fedshift.storage.workspace import Workspace
 
 FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
-HEAD = "# Made by fedshift compare; docs/add-an-experiment.md says what may stand here.\n"
+HEAD = "# Written by fedshift compare ({}), which replaces it unless edited: docs/add-an-experiment.md.\n"
 
 
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:
-    """Write experiments/<name>.yaml. Raises FedshiftError where another one stands there."""
+    """Write experiments/<name>.yaml, over one that an earlier call wrote. Raises FedshiftError where it is
+    another experiment, or was edited.
+    """
     path = workspace.experiments / f"{name}.yaml"
-    if path.exists():
-        if read(path) != declared:
-            what = "is there, and declares another comparison"
-            raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
+    if path.exists() and read(path) == declared:
         return path
+    if path.exists() and not _as_written(path):
+        what = "is another experiment, or was edited since fedshift compare wrote it"
+        raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(declared, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
-    write_text(path, HEAD + text)
+    text = written(declared, default_flow_style=None, width=110)
+    write_text(path, HEAD.format(sha256(text)[:16]) + text)
     return path
+
+
+def _as_written(path: Path) -> bool:
+    """Whether a file is as `write` left it: its first line has the hash of the others."""
+    head, _, text = path.read_text(encoding="utf-8").partition("\n")
+    return f"{head}\n" == HEAD.format(sha256(text)[:16])
 
 
 def declaration(

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import names
+from fedshift.common.yaml_file import read
 from fedshift.experiments import tuning
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.space import Space
 from fedshift.experiments.tuning import Trial
-from fedshift.experiments.yaml_file import read
 from fedshift.spec import closed
 from fedshift.storage.workspace import TUNING, Workspace
+
+NAMED = re.compile(r"\w+([ .+-]+\w+)*(/\w+([ .+-]+\w+)*)*")
+ENDINGS = (
+    TUNING,
+    ".runs",
+    ".statistics",
+    ".evaluated",
+    ".collected",
+)  # of what lies beside an experiment's metrics
 
 
 def available(workspace: Workspace) -> list[str]:
@@ -33,6 +43,8 @@ def load(workspace: Workspace, name: str) -> Experiment:
     """Read experiments/<name>.yaml; `<name>.tuning` is its tuning. Raises FedshiftError that names the file,
     the key and the nearest valid name.
     """
+    if _has(workspace.experiments, name):
+        _check_name(workspace.experiments, name)
     base = name.removesuffix(TUNING)
     if base != name and _has(workspace.experiments, base):
         experiment = load(workspace, base)
@@ -50,12 +62,32 @@ def load(workspace: Workspace, name: str) -> Experiment:
     return closed(Experiment, {**declared, "name": name}, where)
 
 
+def _check_name(folder: Path, name: str) -> None:
+    """Raise FedshiftError where results of an experiment of this name would be taken for others."""
+    where, cure = f"experiments/{name}.yaml", "Rename the file."
+    if not NAMED.fullmatch(name):
+        what = f"'{name}' cannot name an experiment"
+        cure = "Rename the file: letters, digits, blanks and _ - + . between them."
+        raise FedshiftError(where, what, cure)
+    taken = [end for part in name.split("/") for end in ENDINGS if part.endswith(end)]
+    if name == "all" or taken:
+        raise FedshiftError(where, f"'{taken[0] if taken else name}' names other results", cure)
+    inside = sorted((folder / name).rglob("*.yaml"))
+    above = (folder / f"{path}.yaml" for path in PurePosixPath(name).parents if path.name)
+    if other := next((path for path in (*inside, *above) if path.is_file()), None):
+        other_name = other.relative_to(folder).with_suffix("").as_posix()
+        what = f"results of '{name}' and of '{other_name}' would lie inside each other"
+        raise FedshiftError(
+            where, what, "Rename one of the two files, so that none is below the other's name."
+        )
+
+
 def unknown_experiment(workspace: Workspace, name: str) -> FedshiftError:
     """The error for a name that no experiment has; a path of its file may be meant."""
     known, stem = available(workspace), name.removesuffix(".yaml").removeprefix("experiments/")
     if stem != name and stem in known:
         return FedshiftError(workspace.experiments, f"unknown experiment '{name}'", f"Its name is '{stem}'.")
-    return unknown(workspace.experiments, "experiment", name, known)
+    return unknown(workspace.experiments, "experiment", name, known, "experiments")
 
 
 def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
@@ -119,5 +151,5 @@ def preset(workspace: Workspace, method: str) -> Preset:
     for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
         for dataset in places:
             if dataset not in (known := ["*", *names("datasets")]):
-                raise unknown(f"{where}: {name}", "data set", dataset, known)
+                raise unknown(f"{where}: {name}", "data set", dataset, known, "datasets")
     return loaded

@@ -4,13 +4,13 @@ names.
 
 from __future__ import annotations
 
-import csv
 import functools
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import read_rows
 from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
@@ -20,8 +20,7 @@ NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # on a side of a claim
 
 @functools.cache
 def _read(path: Path) -> dict[str, dict[str, str]]:
-    with path.open(newline="") as file:
-        return {row["id"]: row for row in csv.DictReader(file)}
+    return {row["id"]: row for row in read_rows(path)}
 
 
 def paper_claims(workspace: Workspace) -> dict[str, dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import functools
 from collections.abc import Iterator
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import read_rows
 from fedshift.experiments.schema import FIELD, LAYER, Experiment
 from fedshift.storage.workspace import Workspace
 
 
 @functools.cache
 def _rows(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    with path.open(newline="") as file:
-        return [*csv.DictReader(file)]
+    return read_rows(path) if path.is_file() else []
 
 
 @functools.cache

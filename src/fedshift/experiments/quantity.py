@@ -35,7 +35,7 @@ def quantity(text: str, where: object = "metrics") -> Quantity:
     metric, _, aggregation = text.rpartition(".")
     parsed = Quantity(metric or DEFAULT, aggregation)
     if parsed.metric not in names("metrics"):
-        raise unknown(where, "metric", parsed.metric, names("metrics"))
+        raise unknown(where, "metric", parsed.metric, names("metrics"), "metrics")
     if aggregation in names("metrics") and not metric:
         cure = (
             f"Write {aggregation}.<aggregation>: "

@@ -13,15 +13,15 @@ Names and columns are those of the printed table that the claim's `item` names, 
 
 from __future__ import annotations
 
-import csv
 import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from fedshift.common.files import read_rows
+from fedshift.common.yaml_file import read
 from fedshift.experiments.paper_claims import NUMBER, names
-from fedshift.experiments.yaml_file import read
 from fedshift.storage.workspace import Workspace
 
 ITEM = re.compile(r"item (\w+):(.*)")
@@ -68,10 +68,9 @@ def _spelled(workspace: Workspace) -> dict[str, dict[str, dict[str, float]]]:
 def _index(path: Path) -> Index:
     """(paper, table, data set, row, column) -> setting -> row_uid."""
     index: Index = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            key = (row["paper"], row["table"], row["dataset"], row["method"], row["column"])
-            index.setdefault(key, {})[row["setting"]] = row["row_uid"]
+    for row in read_rows(path):
+        key = (row["paper"], row["table"], row["dataset"], row["method"], row["column"])
+        index.setdefault(key, {})[row["setting"]] = row["row_uid"]
     return index
 
 

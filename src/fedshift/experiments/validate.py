@@ -8,10 +8,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
+from fedshift.common.yaml_file import written
 from fedshift.experiments.axes import Axis
 from fedshift.experiments.claim import Compared
 from fedshift.experiments.column import column
@@ -48,7 +47,7 @@ def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -
     """Each row is of a method, whose parameters stand below `method.params`; rows: label and method."""
     for label, method in sorted(rows):
         if method not in names("methods"):
-            error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"))
+            error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"), "methods")
             if label == method:
                 error = FedshiftError(error.where, error.what, f"{error.cure} {WHOSE.format(label)}")
             raise error
@@ -84,7 +83,7 @@ def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -
             continue
         label, method = next(row for row in lacks if lacks[row])
         having, other = next(row for row in lacks if not lacks[row])
-        value = yaml.safe_dump(axis.values[0], default_flow_style=True).removesuffix("\n...\n").strip()
+        value = written(axis.values[0], default_flow_style=True).removesuffix("\n...\n").strip()
         cure = (
             "Leave the axis out and write its values as rows below `methods`: "
             f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."

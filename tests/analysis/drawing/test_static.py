@@ -36,6 +36,15 @@ def test_the_same_results_give_the_same_files(project: Project) -> None:
     assert [path.read_bytes() for path in static.write(project.workspace, collected)] == first
 
 
+def test_dollars_are_letters(project: Project) -> None:
+    project.declare(
+        title="Ca$h & A$$et$", methods={"Ba$$in": {"method": {"name": "fedavg"}}}, axes={"seed": [0]}
+    )
+    project.add("Ba$$in", {0: accuracy((0.1, 0.1)), 5: accuracy((0.5, 0.5))}, seed=0)
+    svg, *_ = static.write(project.workspace, project.collect())
+    assert "Ca$h &amp; A$$et$" in svg.read_text() and "Ba$$in" in svg.read_text()
+
+
 def test_values_lie_beside_the_picture(project: Project) -> None:
     two_seeds(project, figures=[{"sweep": {"x": "clip"}}])
     *_, path = static.write(project.workspace, project.collect())

@@ -15,7 +15,7 @@ from PIL import Image
 from plotly.subplots import make_subplots
 
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.drawing.traces import SYMBOLS, traces
+from fedshift.analysis.drawing.traces import SYMBOLS, escape, traces
 
 INCH = 100  # pixels
 UNNAMED = ("thin", "ring", "around")  # single seeds and rings: the legend shows the means
@@ -70,7 +70,7 @@ def styled(figure: go.Figure, height: int) -> go.Figure:
 def _fitted(text: str, panels: int) -> str:
     """Text in lines no wider than a panel on a narrow screen, of so many side by side."""
     letters = int(COLUMN * max(1, ALONE - panels + 1) / LETTER)
-    return "<br>".join(part for line in text.split("\n") for part in textwrap.wrap(line, letters))
+    return "<br>".join(escape(part) for line in text.split("\n") for part in textwrap.wrap(line, letters))
 
 
 def _lines(texts: Iterable[str]) -> int:
@@ -174,14 +174,14 @@ def _radar(figure: go.Figure, panels: Panels, panel: Panel, labels: set[str], ce
     figure.update_polars(angularaxis=angular, radialaxis=radial, bgcolor="white", **cell)
     for series in panel.series:
         colour = panels.colour(series.label)
-        turns = [names[x] for x in series.x]
+        turns = [escape(names[x]) for x in series.x]
         trace = go.Scatterpolar(
             theta=[*turns, *turns[:1]],
             r=[round(y, 2) for y in (*series.y, *series.y[:1])],
             mode="lines+markers",
             line={"color": colour, "width": 1.8},
             marker={"symbol": SYMBOLS[panels.place(series.label) % len(SYMBOLS)], "size": 6},
-            name=series.label,
+            name=escape(series.label),
             legendgroup=series.label,
             showlegend=series.label not in labels,
             hovertemplate=f"{series.mark}: %{{r:.2f}}, %{{theta}}",
@@ -207,7 +207,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     options: dict[str, Any] = {"type": axis.scale, "autorange": axis.limits is None}
     options["rangemode"] = "tozero" if axis.from_zero else "normal"
     if axis.ticks is not None:
-        options |= {"tickvals": [*axis.ticks], "ticktext": [*axis.ticks.values()]}
+        options |= {"tickvals": [*axis.ticks], "ticktext": [*map(escape, axis.ticks.values())]}
     if axis.limits is not None:
         options |= {
             "range": [math.log10(end) for end in axis.limits] if axis.scale == "log" else [*axis.limits]

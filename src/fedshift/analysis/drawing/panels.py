@@ -12,6 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedshift.analysis.collection.collected import Collected
+from fedshift.common.errors import FedshiftError
+from fedshift.experiments.figures import figures
+from fedshift.storage.workspace import Workspace
+
 # line: solid, with some marks; marked: with a mark at each value; thin: a faint line; level: dashed, across
 # the whole panel (nothing else is dashed); filled: a bar from 0; the others: a mark at each value.
 # A panel's lines, dots and bars are labelled.
@@ -222,3 +227,18 @@ def _text(axis: Axis, value: float) -> float | str:
     if axis.ticks is None:
         return value
     return axis.ticks.get(float(round(value)) if axis.whole else value, value)
+
+
+def panels_of(
+    workspace: Workspace, collected: Collected
+) -> tuple[dict[str, Panels], dict[str, FedshiftError]]:
+    """The figures that an experiment lists, by the name of their files; and why others cannot be drawn of
+    these results.
+    """
+    possible, impossible = {}, {}
+    for name, kind in figures(collected.experiment).items():
+        try:
+            possible[name] = kind.panels(workspace, collected)
+        except FedshiftError as error:
+            impossible[name] = error
+    return possible, impossible

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.legends import label_ends, legend, legends_beside
 from fedshift.analysis.drawing.marks import angle, draw_series
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, table
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, panels_of, table
 from fedshift.analysis.layout.page import csv
 from fedshift.common.files import atomic_path, write_text
-from fedshift.experiments.figures import figures
 from fedshift.storage.workspace import Workspace
 
 TITLE_LETTERS = 10  # in an inch of bold title
 NOTE_LETTERS = 15  # in an inch of the line below
+SUFFIXES = ("svg", "pdf", "png", "csv")
 RULE = "#afb8c1"  # darker than the grid
 STYLE: Any = {
     "font.size": 8.5,
@@ -40,21 +42,28 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
     "savefig.dpi": 160,
+    "text.parse_math": False,  # `$` is a letter in names of the user's
 }
 
 
-def write(workspace: Workspace, collected: Collected) -> list[Path]:
-    """Draw the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
+def write(
+    workspace: Workspace, collected: Collected, say: Callable[[str], object] = warnings.warn
+) -> list[Path]:
+    """Plot the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
     their paths.
 
     The CSV file holds the plotted values (fedshift.analysis.drawing.panels.table). The same results give the
-    same files.
+    same files. A figure that these results do not allow is left out, and `say` is told why.
     """
     experiment, paths = collected.experiment, []
     folder = workspace.figures(experiment.name)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, kind in figures(experiment).items():
-        panels = kind.panels(workspace, collected)
+    possible, impossible = panels_of(workspace, collected)
+    for name, error in impossible.items():
+        for suffix in SUFFIXES:  # of results that are gone
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
+        say(f"not drawn: {name}: {error}")
+    for name, panels in possible.items():
         metadata = {
             "svg": {"Date": None, "Title": experiment.title, "Description": panels.text},
             "pdf": {"CreationDate": None, "Title": experiment.title, "Subject": panels.text},
@@ -161,6 +170,7 @@ def _axis(axes: Axes, name: str, axis: Axis) -> None:
     if axis.scale == "log":
         axes.set(**{f"{name}scale": "log"})
         drawn.set_minor_locator(NullLocator())
+        drawn.set_major_formatter(StrMethodFormatter("{x:g}"))
     if axis.ticks is not None:
         drawn.set_major_locator(FixedLocator([*axis.ticks]))
         drawn.set_ticklabels([*axis.ticks.values()])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import html
 import itertools
 import math
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ HATCHES = ["", "/", ".", "x", "\\", "-", "+"]  # of bars, the same
 SPARSE = 6  # marks on a line, which name it
 SHAPES = {"square": "square", "diamond": "diamond", "around": "circle", "ring": "circle"}
 SIZES = {"marked": 6, "dot": 11, "ring": 7, "square": 9, "diamond": 10, "around": 18}
+escape = functools.partial(html.escape, quote=False)  # plotly's texts are a kind of HTML
 DARK = "#24292f"  # what lies on filled bars
 
 
@@ -31,7 +34,7 @@ def traces(panels: Panels, panel: Panel, series: Series, ends: tuple[float, floa
     place = panels.place(series.label)
     value = "%{x:.4~g}" if panel.y.ticks else "%{y:.4~g}"
     common = {
-        "name": series.label, "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
+        "name": escape(series.label), "legendgroup": series.label, "hovertemplate": f"{series.mark}: {value}",
     }  # fmt: skip
     if series.style == "level":
         line = {"color": colour, "dash": "dash", "width": 1}

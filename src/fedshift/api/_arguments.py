@@ -1,0 +1,76 @@
+"""What callers have at hand, as plain values: numbers of NumPy and PyTorch, arrays, paths, ranges."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedshift.common.errors import FedshiftError
+from fedshift.data.address import Address, address
+from fedshift.storage.workspace import Workspace, project_folder
+
+Root = str | os.PathLike[str] | None
+
+
+def plain(value: Any, where: str = "argument") -> Any:
+    """A value as YAML has it: text, a number, a list, or a dictionary with text for keys. Raises
+    FedshiftError, at the key or else at `where`, for anything else.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(inner, where) for inner in value]
+    if hasattr(value, "tolist"):  # of NumPy, PyTorch and pandas
+        return plain(value.tolist(), where)
+    if isinstance(value, str | bool | float | None):
+        return value
+    if hasattr(type(value), "__index__"):
+        return operator.index(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise _unfit(where, value, "Give text, a number, or a list of these.")
+
+
+def _unfit(where: str, value: object, cure: str) -> FedshiftError:
+    return FedshiftError(where, f"cannot be of type {type(value).__name__}", cure)
+
+
+def settings_of(settings: object) -> dict[str, Any]:
+    """Dotted keys and plain values; none of None."""
+    if not isinstance(settings, Mapping | None):
+        raise _unfit("settings", settings, 'Write {"local.lr": 0.1}.')
+    return dict(plain(settings or {}))
+
+
+def release(data: object, where: str) -> Address:
+    """The release that `data` names: an address as on the command line, or the path of a folder of images."""
+    if isinstance(data, os.PathLike):
+        return address(f"folder:{os.fspath(data)}", where)
+    if not isinstance(name := plain(data, where), str):
+        raise _unfit(where, data, 'Give a name ("digits", "pacs:hfedf") or the path of a folder of images.')
+    return address(name, where)
+
+
+def say(text: str) -> None:
+    """Print, with an escape for what the terminal cannot show."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def workspace(root: Root) -> Workspace:
+    """The project at `root`, or around the present folder where None."""
+    if root is None and (found := project_folder()) != Path():
+        _tell(found.resolve())
+        return Workspace(found)
+    return Workspace(Path(root or ""))
+
+
+@functools.cache
+def _tell(folder: Path) -> None:
+    """Name the project folder, once."""
+    print(f"project folder: {folder}", file=sys.stderr)
