@@ -163,7 +163,7 @@ def test_minutes_of_a_job(project: Path) -> None:
     """A minute and ten rounds each: of 20 rounds in 10 minutes, 5."""
     run = Run("", "", "", "", "", "", 0, "", "", 20, 0, 10.0, 0, 0, "", "")
     assert job.evaluating([run, run], 24) == 5 + 2 * (1 + 5)
-    assert job.evaluating([run, run], 24, late=1) == 5 + 2 * 2 * (1 + 5)
+    assert job.evaluating([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
 
 
 def test_an_experiment_by_the_verbs(project: Path) -> None:

@@ -66,8 +66,10 @@ def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[st
     """`points` sees the records alone, `Evaluator` the method: both must speak of the same model. Means by hand."""
     federation = finish(small(spec(federation={"rounds": 1}), method(name)))
     assert federation.evaluator.reported == model
-    found = {(point.name, point.round): point.value for point in points(table(federation))}
-    for metric, split in (("id/acc", "test"), ("val/acc", "val")):
+    partition = federation.spec.partition.model_dump()
+    shown = points(table(federation), partition=partition)
+    found = {(point.name, point.round): point.value for point in shown}
+    for metric, split in (("acc/id", "test"), ("acc/val", "val")):
         by_hand = recorded_of(federation, split)
         for finished in (0, 1):
             mean = (by_hand[finished, 0] + by_hand[finished, 1] + by_hand[finished, 2]) / 3

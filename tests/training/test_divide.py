@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 
 from fedshift.common.files import locked
+from fedshift.common.yaml_file import read
 from fedshift.data.partition import partition
-from fedshift.experiments.yaml_file import read
 from fedshift.spec import Division
 from fedshift.spec.resolve import resolve_division
 from fedshift.storage.workspace import Workspace

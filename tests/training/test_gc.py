@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedshift.common.files import write_json
+from fedshift.common.files import write_bytes, write_json
 from fedshift.common.lock import locked
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
@@ -32,8 +32,10 @@ def by(run: Run, code: str) -> Run:
 
 
 def finish(root: Path, run: Run) -> Path:
-    write_json(root / run.directory / "summary.json", {"digest": run.digest})
-    return root / run.directory
+    directory = Workspace(root).run_at(run.directory)
+    write_bytes(directory.metrics, b"PAR1PAR1")
+    directory.finish({"digest": run.digest})
+    return directory.path
 
 
 @pytest.fixture

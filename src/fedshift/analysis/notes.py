@@ -11,9 +11,10 @@ from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN
 from fedshift.analysis.collection.records import whole_runs
+from fedshift.analysis.quantities.values import own_splits
 from fedshift.build import averaging
 from fedshift.common.registry import get, names, title
-from fedshift.experiments.column import recorded
+from fedshift.experiments.column import measured_on_clients, recorded
 from fedshift.experiments.quantity import DEFAULT, quantity
 
 RULES = {
@@ -47,6 +48,7 @@ COLUMNS = {
     "layer.": "Layers: what the declared network is made of, nothing trained; the paper's in the same words "
     "(reference/architectures.yaml).",
 }
+FEW = 10  # domains or classes that a note names
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 AVERAGES = {
     "size": "by training images",
@@ -74,6 +76,7 @@ def _measured(collected: Collected) -> list[str]:
         f"averaging the rest.",
     ]
     lines += _computed(collected)
+    lines += _on_validation(collected, runs)
     rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
     lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
     if collected.missing:
@@ -95,6 +98,7 @@ def _measured(collected: Collected) -> list[str]:
     lines.append(
         f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
     )
+    lines += _absent(runs)
     lines += _images(runs)
     lines += sources.note(runs)
     same = [key for key in collected.keys if key not in ("target", "seed")]
@@ -114,6 +118,34 @@ def _measured(collected: Collected) -> list[str]:
             f"(rerun: version): {counts}."
         )
     return lines
+
+
+def _on_validation(collected: Collected, runs: pd.DataFrame) -> Iterator[str]:
+    """Which rows' values on clients are of validation images, where a table shows such values."""
+    listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
+    if not any(map(measured_on_clients, listed)):
+        return
+    runs = runs[runs["adaptation"].isna()]
+    if len(of := runs[own_splits(runs) == "val"]):
+        rows = "" if len(of) == len(runs) else f" ({', '.join(of['method'].unique())})"
+        yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."
+
+
+def _absent(runs: pd.DataFrame) -> Iterator[str]:
+    """Domains that have no image of a class."""
+    named = [
+        f"{domain} ({_first(classes)})"
+        for absent in runs["absent"].unique()
+        for domain, classes in json.loads(absent).items()
+    ]
+    if named:
+        yield f"Domains without any image of a class: {_first([*dict.fromkeys(named)], '; ')}."
+
+
+def _first(words: list[str], separator: str = ", ") -> str:
+    """The first few words of many, and how many more there are."""
+    more = f"{separator}and {len(words) - FEW} more" if len(words) > FEW else ""
+    return separator.join(words[:FEW]) + more
 
 
 def _images(runs: pd.DataFrame) -> Iterator[str]:

@@ -23,13 +23,14 @@ from fedshift.analysis.layout.page import blocks, csv, html, markdown
 from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
+from fedshift.analysis.quantities.clients import left_out
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.common.errors import unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import column
+from fedshift.experiments.column import column, measured_on_clients
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import quantity
 from fedshift.experiments.table import METRIC, Table
@@ -87,7 +88,8 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
     orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know
     of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
-    them; archived: how many of the cell's runs are read from the archive. An adapted row has accuracy and
+    them; clients: "2 of 3" where a value is of 2 of 3 clients only; archived: how many of the cell's runs are
+    read from the archive. An adapted row has accuracy and
     loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A
     seed with a missing run counts in `planned` (how many seeds the cell should have) and not in `seeds`: an
     average over fewer domains is another quantity. Raises FedshiftError for a column that is no axis of the
@@ -160,6 +162,7 @@ def _beside(
     lacking = marked(uses, [column for column in columns if column != SELECT])
     rule = collected.protocol.select
     averaged = _averaged(collected)
+    few = functools.cache(functools.partial(left_out, collected))
     archived = (collected.runs["source"] == ARCHIVE).to_numpy(bool)
     rows = []
     for cell in result.to_dict("records"):
@@ -168,6 +171,9 @@ def _beside(
             "fewer": lacking.get((cell["method"], *values.values())),
             "archived": (averaged(cell["method"], values) & archived).sum(),
         }
+        if of_clients := measured_on_clients(cell["metric"]):
+            texts = few(of_clients, cell.get(SELECT, rule))[averaged(cell["method"], values)]
+            row["clients"] = ", ".join(filter(None, texts.unique()))
         named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
 
         def runs_of(method: str, values: dict[str, Any] = values) -> pd.DataFrame:

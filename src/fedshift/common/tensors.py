@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import Damaged
 from fedshift.common.files import atomic_path
 
 
@@ -24,11 +24,14 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a file, on the CPU, and its metadata. Raises FedshiftError, with `cure`, for a file that
+    """All tensors of a file, on the CPU, and its metadata. Raises Damaged, with `cure`, for a file that
     is not whole.
+
+    Tensors are copied: a view into the file may be aligned otherwise, and products then differ in last bits.
     """
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
     except SafetensorError as error:
-        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+        raise Damaged(path, f"is not whole: {error}", cure) from None

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.parquet import read_parquet
 
@@ -50,7 +50,7 @@ def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str
 def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table and its facts (with `hash`).
 
-    Raises FedshiftError with `cure` where it is absent or does not match its hash.
+    Raises FedshiftError with `cure` where it is absent, Damaged where it does not match its hash.
     """
     if not path.is_file():
         raise FedshiftError(path, "no such file", cure)
@@ -62,5 +62,5 @@ def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     except (OSError, pa.ArrowException, KeyError, ValueError):
         sound = False
     if not sound:
-        raise FedshiftError(path, "is damaged: its columns do not match their hash", f"Delete it. {cure}")
+        raise Damaged(path, "is damaged: its columns do not match their hash", f"Delete it. {cure}")
     return frame, facts

@@ -8,6 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+SPLITS = frozenset(
+    {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "crossval", "holdout"}
+)
+
 
 def duplicates(table: pd.DataFrame) -> dict[str, Any]:
     """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
@@ -31,16 +35,23 @@ def look_alikes(names: Iterable[str]) -> list[list[str]]:
 
 
 def name_warnings(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for domains and a line for classes of a manifest's `counts` whose names look alike: perhaps the
-    same name, taken for two.
+    """A line for domains and a line for classes of a manifest's `counts` whose names look alike, perhaps the
+    same name taken for two; and one for each that are named like splits.
     """
     kinds = {
         "domains": list(counts),
         "classes": list(dict.fromkeys(name for by in counts.values() for name in by)),
     }
-    return [
+    alike = [
         f"warning: {kind} that differ by case, blanks or Unicode form alone: "
         + "; ".join(" and ".join(map(ascii, alike)) for alike in groups)
         for kind, names in kinds.items()
         if (groups := look_alikes(names))
     ]
+    splits = [
+        f"warning: {kind} that are named like splits: {', '.join(found)}. A tree is domain/class/image; "
+        "fedshift splits it itself"
+        for kind, names in kinds.items()
+        if (found := [name for name in names if name.casefold() in SPLITS])
+    ]
+    return alike + splits

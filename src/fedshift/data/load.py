@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -32,6 +33,7 @@ class RunData:
         targets: for each held-out domain, the positions that the run tests.
         unheld: for each held-out domain, the positions that no client holds, tested or not.
         classes: their names; a label is a place among them.
+        absent: domain -> the classes of which it has no image; domains with all classes are left out.
         hashes: of the content: "prepared", "partition", and "rendered" where the method renders images.
     """
 
@@ -41,6 +43,7 @@ class RunData:
     targets: list[Tensor]
     unheld: list[Tensor]
     classes: list[str]
+    absent: dict[str, list[str]]
     hashes: dict[str, str]
 
 
@@ -87,9 +90,17 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
         clients=clients,
         targets=[positions(domain & (split == "target")) for domain in held_out],
         unheld=[positions(domain & (owner < 0)) for domain in held_out],
-        classes=list(prepared.facts["classes"]),
+        classes=(classes := list(prepared.facts["classes"])),
+        absent=_absent(prepared.index, classes),
         hashes=hashes,
     )
+
+
+def _absent(index: pd.DataFrame, classes: list[str]) -> dict[str, list[str]]:
+    """Domain -> the classes of which it has no image."""
+    present = index.groupby("domain", sort=False)["class"].agg(set)
+    lacking = {domain: [name for name in classes if name not in held] for domain, held in present.items()}
+    return {str(domain): names for domain, names in lacking.items() if names}
 
 
 def mapped(pixels: NDArray[np.uint8]) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.registry import get
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.plots import plot_partition
@@ -32,7 +32,8 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     """Write the partition that `spec` asks for, with a plot beside it; return its path.
 
     Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown
-    target, a client without samples and one with fewer than two training samples.
+    target, one of which no image is tested, a client with fewer than two training samples, and a random split
+    that gives no client a validation image.
     """
     path = workspace.partition(partition_name(spec))
     index = load_index(workspace.prepared(prepared_name(spec.data)))
@@ -52,12 +53,12 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     SHA-256.
 
     attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes.
-    Raises FedshiftError where the columns do not match their hash or were made for another index.
+    Raises Damaged where the columns do not match their hash or were made for another index.
     """
     table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
     if not table[same].equals(index[same]):
-        raise FedshiftError(path, "was made for other data", f"Delete it. {CURE}")
+        raise Damaged(path, "was made for other data", f"Delete it. {CURE}")
     return table, str(facts["hash"])
 
 
@@ -123,6 +124,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     if spec.partition.groups == "together":
         _leave_out_copies(table, index["group"].to_numpy())
     _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
+    _check_tested(table, spec, where)
     return table
 
 
@@ -187,3 +189,15 @@ def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, 
         what = f"has {trained[first]} training of {held[first]} samples" if held[first] else "is empty"
         cure = "Use fewer clients, or a larger share for training."
         raise FedshiftError(where, f"client {first} {what}; {MINIMUM} are the least", cure)
+
+
+def _check_tested(table: pd.DataFrame, spec: Division, where: str) -> None:
+    split = table["split"]
+    for target in spec.data.held_out:
+        if not ((split == "target") & (table["domain"] == target)).any():
+            cure = "Test all its images: partition.target_split: all."
+            raise FedshiftError(where, f"no image of the held-out domain '{target}' is tested", cure)
+    if spec.partition.split == "random" and not (split == "val").any():
+        what = "no client has a validation image, by which rounds are chosen"
+        cure = "Use fewer clients, or a larger validation part: partition.fractions."
+        raise FedshiftError(where, what, cure)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import Damaged
 from fedshift.common.files import built_once, read_json, sha256, sha256_file, write_json
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.rendering import Rendering
@@ -64,7 +64,7 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     table, index = read_columns(folder / "index.parquet", cure)
     facts, images = read_json(folder / "rendered.json", cure) or {}, folder / "images.npy"
     if not facts or facts["index"] != index["hash"] or facts["images"] != sha256_file(images):
-        raise FedshiftError(folder, "does not match its rendered.json", cure)
+        raise Damaged(folder, "does not match its rendered.json", cure)
     pixels = np.load(images, mmap_mode="c", allow_pickle=False)
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 

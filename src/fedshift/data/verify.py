@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
 LEVELS = 4  # domain, split, class, image
+NAMED = 20  # names that a message lists one by one
 
 
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
@@ -34,7 +36,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
     stamp = stamp_path(workspace, name, release)
-    drawn = stamp.read_text() if stamp.exists() and stamp.with_suffix(".png").exists() else ""
+    drawn = stamp.read_text(encoding="utf-8") if stamp.exists() and stamp.with_suffix(".png").exists() else ""
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
@@ -182,6 +184,22 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
         facts["accepted"] = True
     write_json(path, facts)
     return path
+
+
+def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A line for each domain of a manifest's `counts`: its images by class. Of many classes the smallest and
+    the largest number, and the classes without an image.
+    """
+    lines = []
+    for domain, by_class in counts.items():
+        if len(by_class) <= NAMED:
+            listed = ", ".join(f"{label} {n:,}" for label, n in by_class.items())
+        else:
+            listed = f"{len(by_class)} classes of {min(by_class.values()):,} to {max(by_class.values()):,}"
+            if empty := [label for label, n in by_class.items() if not n]:
+                listed += f"; none of {', '.join(empty[:NAMED])}{', ...' * (len(empty) > NAMED)}"
+        lines.append(f"  {domain}: {sum(by_class.values()):,} ({listed})")
+    return lines
 
 
 def _listed(declared: dict[str, Any]) -> pd.DataFrame:

@@ -22,8 +22,9 @@ ClientSplit = Literal["val", "test"]  # a client's splits that models are tested
 
 @dataclass(frozen=True)
 class OfClients:
-    """images: at most so many of a client's split; seed: of the draw; splits: "val", "test", none: the one
-    that tables are of; stage: whose model (fedshift.evaluations.base.Trained.of_clients).
+    """images: at most so many of a client's split; seed: of the draw; splits: "val", "test", none: test, or
+    validation for a client without a test image; stage: whose model
+    (fedshift.evaluations.base.Trained.of_clients).
     """
 
     images: Count = 100

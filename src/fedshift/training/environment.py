@@ -20,7 +20,7 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 
 
 def environment(device: torch.device, threads: int, commit: str) -> dict[str, Any]:
-    """Versions, the checkout's `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
+    """Versions, the sources' `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
     multiplied, and whether the same machine would give the same bits again.
     """
     cuda = device.type == "cuda"
@@ -52,7 +52,7 @@ def _cpu_model() -> str:
     """
     if not CPUINFO.is_file():
         return ""
-    first = CPUINFO.read_text().partition("\n\n")[0]  # core
+    first = CPUINFO.read_text(encoding="utf-8").partition("\n\n")[0]  # core
     known = {
         key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
     }

@@ -12,6 +12,7 @@ import torch
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.common.version import commit
 from fedshift.data.load import RunData, load
 from fedshift.data.prepare import load_index
 from fedshift.evaluations.base import Evaluation, Trained, write
@@ -61,7 +62,6 @@ class _FinishedRun:
         if device.type == "cuda":
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.run, self.summary, self.spec = run, summary, spec
-        self.commit = workspace.commit
         self.data: RunData = load(workspace, spec)
         self.federation: Federation
         self.federation, hashes = assemble(spec, self.data, device)
@@ -101,5 +101,5 @@ class _FinishedRun:
         table = kind(params(kind, task.params), self.federation.method).table(trained)
         facts = {key: self.summary[key] for key in ("dataset", "method", "target", "seed")}
         cost = {"round": trained.round, "seconds": time.monotonic() - began, "time": time.time()}
-        machine = environment(self.federation.device, torch.get_num_threads(), self.commit)
+        machine = environment(self.federation.device, torch.get_num_threads(), commit())
         write(path, table, {**stamp, **facts, **cost, "environment": machine})

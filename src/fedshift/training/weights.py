@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import sha256
+from fedshift.common.files import canonical_json, sha256
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.evaluations.base import Kept
 from fedshift.experiments.task import KEPT
@@ -25,11 +26,12 @@ from fedshift.federation.slots import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
 SPLITS = ("val", "test")  # of clients, on which models are tested
+METADATA = "fedshift"  # the one key of a file's metadata: of several, safetensors draws the order
 
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """Write a finished run's weights: one file for each round that a selection names, entries in logical
-    order. A file of that name that is there already is replaced.
+    order; the same weights give the same bytes. A file of that name that is there already is replaced.
 
     Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256
     of its entries}.
@@ -45,7 +47,8 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
         path = folder / f"round{finished}.safetensors"
         file = f"weights/{path.name}"
         if file not in {one["file"] for one in written.values()}:
-            write_tensors(path, entries, {"round": str(finished), "layout": federation.layout.hash})
+            facts = canonical_json({"round": finished, "layout": federation.layout.hash})
+            write_tensors(path, entries, {METADATA: facts})
         written[selection] = {"file": file, "sha256": _hash(entries)}
     return written
 
@@ -106,10 +109,18 @@ def restore(
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
-    """The round of the weights of a selection. Raises FedshiftError for one that no run keeps."""
+    """The round of the weights of a selection. Raises FedshiftError for one that no run keeps, and for the
+    best round where no client has a validation image to choose it by.
+    """
     if selection not in KEPT:
         raise unknown("select", "round that runs keep", selection, KEPT)
-    return int(summary["best_round"].get(selection.removeprefix("best_"), rounds_trained(summary)))
+    if selection == "last":
+        return rounds_trained(summary)
+    best = summary["best_round"].get(selection.removeprefix("best_"))
+    if best is None:
+        what = f"no client has a validation image, so no round is {selection}"
+        raise FedshiftError(f"run {summary['digest']}", what, "Write select: last, or use larger clients.")
+    return int(best)
 
 
 def unseen(federation: Federation, restored: dict[str, Tensor]) -> Tensor:
@@ -175,7 +186,8 @@ def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Lay
         raise FedshiftError(
             path, "has been changed since the run", "Delete the run's directory and train it again."
         )
-    if metadata["layout"] != layout.hash:
+    facts = json.loads(metadata[METADATA]) if METADATA in metadata else metadata  # of older files
+    if facts["layout"] != layout.hash:
         raise FedshiftError(path, "holds another network than the code builds now", "Train the run again.")
     by_name = {entry.name: entry for entry in layout.entries}
     tensors: dict[str, Tensor] = {}

@@ -94,14 +94,6 @@ def test_a_run_that_lacks_an_axis_of_another_has_its_accuracies(project: Project
     assert measured.loc["fedprox"].tolist() == pytest.approx([40, 50, 30, 40, 30])
 
 
-def test_validation_stands_in_where_there_is_no_test_split(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {1: {(0, "val"): 0.3, (1, "val"): 0.5}}, test=0, seed=0)
-    row = selected(project.collect()).iloc[0]
-    assert row["id"] == pytest.approx(40)
-    assert pd.isna(row["ood"])
-
-
 def test_only_the_declared_model_and_stage_count(project: Project) -> None:
     project.declare(methods={"ditto": None}, axes={"target": ["a"]})
     others = [{"stage": "post_agg", "model": "global", "value": 0.0}, {"stage": "post_agg", "value": 0.0}]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.ranks import BEST, SECOND, ranks
-from fedshift.analysis.layout.footnotes import FEWER, REMARK, footnotes
+from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK, footnotes
 from fedshift.analysis.layout.grid import Grid, laid_out
 from fedshift.experiments.column import column
 
@@ -97,7 +97,8 @@ def _own(cell: Mapping[Hashable, Any], text: Callable[[float], str], style: Styl
     number = {BEST: style.bold, SECOND: style.underlined}.get(cell["rank"], str)(number)
     seeds, planned = int(cell["seeds"]), int(cell["planned"])
     count = f" (n = {seeds} of {planned})" if seeds < planned else f" (n = {seeds})" * (seeds != usual)
-    return number + style.text(count + FEWER * bool(cell["fewer"]) + MARK * bool(cell["archived"]))
+    marks = {FEWER: "fewer", MARK: "archived", CLIENTS: "clients"}
+    return number + style.text(count + "".join(mark for mark, column in marks.items() if cell[column]))
 
 
 def _number(mean: float, deviation: float, text: Callable[[float], str], style: Style) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 
 from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.export.content import Exported, Style, lines
-from fedshift.analysis.layout.footnotes import FEWER, REMARK
+from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK
 from fedshift.analysis.layout.grid import Grid
 
 TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_",
     "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}", FEWER: r"\textdagger{}", REMARK: r"\textdaggerdbl{}", MARK: r"\S{}",
-    "±": r"\(\pm\)", "–": "--", "−": r"\(-\)", "\N{NO-BREAK SPACE}": "~",
+    CLIENTS: r"\P{}", "±": r"\(\pm\)", "–": "--", "−": r"\(-\)", "\N{NO-BREAK SPACE}": "~",
 }  # fmt: skip
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-FEWER, REMARK = (
+FEWER, REMARK, CLIENTS = (
     "†",
     "‡",
+    "¶",
     # beside a mean over fewer values than its neighbours'; beside a printed number that is not taken as it
-    # stands
+    # stands; beside a value of fewer clients than take part
 )
 ORIENTATION = (
     "Orientation: the paper's number for another experiment than the row's, so no difference is shown: {}."
@@ -22,7 +23,7 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     once.
     """
     cells = (
-        pd.concat([table[["method", "fewer", "differs", "remark", "spread"]] for table in tables])
+        pd.concat([table[["method", "fewer", "clients", "differs", "remark", "spread"]] for table in tables])
         if tables
         else None
     )
@@ -34,6 +35,11 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
         lines.append(ORIENTATION.format(differs))
     if few := _by_text(cells, "fewer"):
         lines.append(f"{FEWER} A mean over fewer values than others in its column: {few}.")
+    if few := _by_text(cells, "clients"):
+        lines.append(
+            f"{CLIENTS} Clients with a value: {few}. The others have no test image, or the metric is not "
+            "defined on theirs."
+        )
     if remarks := _by_text(cells, "remark"):
         lines.append(f"{REMARK} On the printed number: {remarks}.")
     if spread := _by_text(cells, "spread"):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 
 from fedshift.analysis.collection.sources import MARK
-from fedshift.analysis.layout.footnotes import FEWER, REMARK
+from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK
 from fedshift.analysis.layout.headings import form, heading, in_percent
 from fedshift.experiments.table import METRIC
 
@@ -101,6 +101,7 @@ def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
     if ours != MISSING:
         ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
+    ours += CLIENTS if cell["clients"] else ""
     difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
     paper, orientation = (
         _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")

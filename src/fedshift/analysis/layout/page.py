@@ -92,7 +92,9 @@ def _environment() -> jinja2.Environment:
 
 
 def csv(table: pd.DataFrame) -> str:
-    """The rows of a table, numbers to four digits."""
+    """The rows of a table, numbers to four digits; without the column `clients` where nothing is in it."""
+    if "clients" in table and table["clients"].eq("").all():
+        table = table.drop(columns="clients")
     return str(table.to_csv(index=False, float_format="%.4f"))
 
 

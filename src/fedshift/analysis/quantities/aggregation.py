@@ -1,7 +1,7 @@
 """Aggregation: how a metric's values on the clients of a run, after a round, become one number.
 
-With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split where the partition has
-one, else on validation):
+With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split; on validation where the
+partition declares no test part):
 
 - id = avg = mean of a_k, the second by FDSE's name; all = sum n_k a_k / sum n_k; worst: the worst a_k; std:
   their standard deviation (n)
@@ -9,7 +9,8 @@ one, else on validation):
 - ood: the value on the held-out domain, the mean over models where a method has several for an unseen domain
 
 Rounds are chosen by `val`, all on the validation split, and by `held_out`, the value on a second held-out
-domain. A client whose value is not defined (NaN) is left out.
+domain. A client without such an image, or whose value is not defined (NaN), is left out; `clients` counts the
+others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fedshift.analysis.metrics.base import Metric
 from fedshift.common.registry import get
 from fedshift.experiments.quantity import AGGREGATIONS, DEFAULT, quantity
 
+CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
 Aggregated = Callable[[Values, list[str], type[Metric]], "pd.Series[float]"]
 
@@ -47,7 +49,7 @@ def lower_is_better(text: str) -> bool:
 
 
 def own(values: Values) -> Values:
-    """Those on the clients' own samples: on the test split, or on validation where there is none."""
+    """Those on the clients' own samples: `fedshift.federation.reported.own_split`."""
     return values[values["split"] == values[OWN_SPLIT]]
 
 
@@ -70,6 +72,12 @@ def _worst(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[f
 
 def _std(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
     return own(values).groupby(keys, dropna=False)["value"].std(ddof=0)
+
+
+def _clients(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
+    held = (values["split"] == values[OWN_SPLIT]) & values["value"].notna()
+    groups = values.assign(held=values["client"].where(held)).groupby(keys, dropna=False)
+    return groups["held"].nunique().astype(float)
 
 
 def _held_out(place: int) -> Aggregated:
@@ -103,4 +111,5 @@ AGGREGATE: dict[str, Aggregated] = {
     "std": _std,
     "val": _validation,
     "held_out": _held_out(-2),
+    CLIENTS: _clients,
 }

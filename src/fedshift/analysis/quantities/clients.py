@@ -7,9 +7,9 @@ import pandas as pd
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
-from fedshift.analysis.quantities.aggregation import own
-from fedshift.analysis.quantities.select import named, selected_by_place
-from fedshift.analysis.quantities.values import ROUND
+from fedshift.analysis.quantities.aggregation import CLIENTS, own
+from fedshift.analysis.quantities.select import by_place, named, selected_by_place
+from fedshift.analysis.quantities.values import PLACE, ROUND
 from fedshift.common.registry import get
 from fedshift.experiments.protocols import Rule
 
@@ -20,8 +20,9 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent),
     in the round that `rule` chooses, by default the protocol's.
 
-    The value is on the client's own samples: its test split, or validation where there is none. The mean of a
-    rule that takes several rounds (`last_third`) has none: its last round stands for it.
+    The value is on the client's own samples (`fedshift.federation.reported.own_split`); a client without any
+    has no row. The mean of a rule that takes several rounds (`last_third`) has none: its last round stands
+    for it.
     """
     kind: type[Metric] = get("metrics", metric)
     rounds = selected_by_place(collected, rule)[ROUND]
@@ -29,6 +30,20 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
     frame["value"] *= 100 if kind.percent else 1
     return named(collected, frame).merge(domains(collected), on=[*collected.keys, "client"])
+
+
+def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
+    """For each planned run, by the index of `runs`: "2 of 3" where a metric has values on 2 of its 3 clients
+    only; "" elsewhere, and where the run is not finished or has no statistics for the metric.
+    """
+    if (metric, CLIENTS) not in collected.aggregated:
+        by_place(collected, [f"{metric}.id"])
+    rounds = selected_by_place(collected, rule)[ROUND]
+    counts = rounds.join(collected.aggregated[metric, CLIENTS], on=ROUND).set_index(PLACE)[CLIENTS]
+    total = collected.runs["clients"].str.len()
+    few = counts[counts < total[counts.index]]
+    texts = few.astype(int).astype(str) + " of " + total[few.index].astype(int).astype(str)
+    return texts.reindex(collected.runs.index, fill_value="")
 
 
 def domains(collected: Collected) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ACCURACIES, CHOOSING
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import values
-from fedshift.analysis.quantities.aggregation import AGGREGATE
+from fedshift.analysis.quantities.aggregation import AGGREGATE, CLIENTS
 from fedshift.analysis.quantities.values import PLACE, ROUND
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -22,6 +22,15 @@ from fedshift.experiments.protocols import Rule
 from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
 
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
+OTHERWISE = "Leave the rule out, or use runs that hold out"
+LACKING = {
+    "val": ("has no validation image to choose by", "Write select: last, or use larger clients."),
+    "ood": ("has no held-out domain to choose by", f"{OTHERWISE} a domain."),
+    "held_out": (
+        "has no held-out domain to choose by",
+        f"{OTHERWISE} two: target: [reported, for choosing].",
+    ),
+}  # what a rule chooses by -> what is wrong where a run has none, and the fix
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
@@ -42,7 +51,8 @@ def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFra
     read: dict[tuple[str, bool], list[str]] = {}
     for metric, aggregation in wanted.values():
         if (metric, aggregation) not in collected.aggregated:
-            read.setdefault((metric, aggregation == "pooled"), []).append(aggregation)
+            of_clients = [] if aggregation == "pooled" else [CLIENTS]
+            read.setdefault((metric, aggregation == "pooled"), of_clients).append(aggregation)
     for (metric, pooled), aggregations in read.items():
         frame = aggregated(collected, metric, aggregations, pooled)
         collected.aggregated.update({(metric, how): frame[how] for how in aggregations})
@@ -61,7 +71,9 @@ def aggregated(
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
     for part in (values.pooled if pooled else values.reported)(collected, kind):
-        parts.append(pd.DataFrame({how: AGGREGATE[how](part, ROUND, kind) * factor for how in aggregations}))
+        columns = {how: AGGREGATE[how](part, ROUND, kind) for how in aggregations}
+        scaled = {how: values if how == CLIENTS else values * factor for how, values in columns.items()}
+        parts.append(pd.DataFrame(scaled))
     return pd.concat(parts[1:] or parts)
 
 
@@ -91,18 +103,15 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
     best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the
         first;
     held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has
-        nothing to choose by.
+        nothing to choose by: no held-out domain, or no client with a validation image.
     """
     if rule == "last_third":
         return _late_mean(frame, keys)
     ordered = frame.sort_values("round", ascending=rule not in ("last", "best_later"))
     if rule != "last":
         by = MEASURE[rule]
-        if by != "val" and frame[by].isna().any():
-            cure = "Leave the rule out, or use runs that hold out " + (
-                "a domain." if rule == "oracle" else "two: target: [reported, for choosing]."
-            )
-            raise FedshiftError("tables: select", f"'{rule}' has no held-out domain to choose by", cure)
+        if (frame[by].isna() & frame.duplicated(keys, keep=False)).any():
+            raise FedshiftError("tables: select", f"'{rule}' {LACKING[by][0]}", LACKING[by][1])
         # Equal sums of fractions may differ in their last bit, which must not break a tie.
         ordered = ordered.assign(**{by: ordered[by].round(9)}).sort_values(by, ascending=False, kind="stable")
     return frame.loc[ordered.drop_duplicates(keys).index].reset_index(drop=True)

@@ -6,6 +6,7 @@ Files are read some runs at a time (`whole_runs`), so what comes out is in parts
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fedshift.analysis.collection.columns import OWN_SPLIT
 from fedshift.analysis.collection.records import ROWS_A_GROUP, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array
 from fedshift.federation.records import KEYS
+from fedshift.federation.reported import own_split
 from fedshift.federation.statistics import union
 
 PLACE = "place in runs"  # no axis has a blank in its name
@@ -94,12 +96,20 @@ def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
     """The rows of `records` of the declared model and stage, and of held-out domains; with `train` sizes and
     the clients' own split.
     """
-    runs = collected.runs.loc[records[PLACE].unique(), ["stage", "evaluates", "clients"]]
+    runs = collected.runs.loc[records[PLACE].unique(), ["stage", "evaluates", "clients", "spec"]]
     stage, model = (records[PLACE].map(runs[name]) for name in ("stage", "evaluates"))
     declared = (records["stage"] == stage) & (records["model"] == model)
     records = records[declared | (records["split"] == "target")]
     clients = runs["clients"].explode()
     sizes = pd.DataFrame(list(clients), columns=["client", "train", "test"]).assign(**{PLACE: clients.index})
-    tested = sizes.groupby(PLACE)["test"].transform("sum") > 0
-    sizes[OWN_SPLIT] = tested.map({True: "test", False: "val"})
+    sizes[OWN_SPLIT] = sizes[PLACE].map(own_splits(runs))
     return records.merge(sizes, on=[PLACE, "client"], how="left")
+
+
+def own_splits(runs: pd.DataFrame) -> pd.Series[str]:
+    """The split that `id` is measured on, of each of these finished `runs`."""
+    splits = [
+        own_split(json.loads(spec)["partition"], sum(client["test"] for client in clients))
+        for spec, clients in zip(runs["spec"], runs["clients"], strict=True)
+    ]
+    return pd.Series(splits, runs.index, dtype=object)
