@@ -113,7 +113,7 @@ def test_changed_decoder_is_another_folder_of_images_and_all_that_is_made_of_the
 def test_images_of_one_data_set_are_not_named_by_the_module_of_another(edited: Edit) -> None:
     data = {name: Source(dataset=name) for name in ("digits", "pacs", "office_caltech10")}
     before = {name: prepared_name(source) for name, source in data.items()}
-    edited("fedshift.data.tree", '"RGB"', '"L"')
+    edited("fedshift.data.tree", 'return image.convert("RGB")', 'return image.convert("L")')
     changed = {name for name, source in data.items() if prepared_name(source) != before[name]}
     assert changed == {"pacs", "office_caltech10"}
     edited(

@@ -18,11 +18,11 @@ from jsonschema import Draft7Validator
 from pydantic import BaseModel
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.yaml_file import read
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, preset, protocol
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.yaml_file import read
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec

@@ -20,6 +20,13 @@ OTHERS = {  # of other programs
     "MissingOutputException": "Snakemake",
     "invalid choice": "Snakemake",
     "--executor": "an option",
+    "Checkout failed for following targets": "DVC",
+    "is not a git repository": "DVC",
+    "Unable to acquire lock": "DVC",
+    "rwlock": "DVC",
+    "NotADirectoryError": "Python",
+    "Read-only file system": "the operating system",
+    "Permission denied": "the operating system",
 }
 
 
@@ -32,8 +39,8 @@ def explained() -> list[str]:
 
 
 def said() -> str:
-    """All text in the sources: f-strings without what is filled in, and the Makefile."""
-    texts = [(ROOT / "Makefile").read_text()]
+    """All text in the sources: f-strings without what is filled in, the Makefile, and what the workflow says at its end."""
+    texts = [(ROOT / name).read_text() for name in ("Makefile", "workflow/rules/failures.smk")]
     for path in sorted((ROOT / "src" / "fedshift").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -66,6 +66,7 @@ RUN = {
     "rounds": "rounds that it trained: fewer than declared where it stopped early",
     "classes": "their names",
     "clients": "of each client: `client`, `domains`, and its images by split, `train`, `val`, `test`",
+    "absent": "domain -> the classes of which it has no image, as JSON",
     "bytes_up": "bytes that all clients sent in the whole run",
     "bytes_down": "bytes that they received",
     "state_dict_bytes": "bytes of one complete model",

@@ -17,8 +17,8 @@ from times import SAME_STEPS, Round, measured, noise, round_line
 
 from fedshift.build import averaging
 from fedshift.common.registry import get, own, title
+from fedshift.common.yaml_file import read
 from fedshift.experiments.space import Space
-from fedshift.experiments.yaml_file import read
 from fedshift.federation.cost import state_dict_bytes
 from fedshift.planning.footprint import footprint
 from fedshift.spec.resolve import resolve

@@ -21,6 +21,7 @@ from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
+from fedshift.common.version import commit
 from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
 from fedshift.identity import prepared_name
@@ -69,9 +70,9 @@ def keep(experiment: str) -> None:
         lines = [listing.COLUMNS, *listing.rows(archived)]
         text = piped(lines, ["---", *["---:"] * (len(listing.COLUMNS) - 1)])
         (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
-    commit, _, differs = Workspace(ROOT).commit.partition(" ")
+    made_by, _, differs = commit(ROOT).partition(" ")
     source = {
-        "commit": commit[:7] + " with changes" * bool(differs),
+        "commit": made_by[:7] + " with changes" * bool(differs),
         "machine": f"{os.cpu_count()} threads of {_processor()}",
         "command": _command(experiment),
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from fedshift.analysis.check import check, write
 from fedshift.cli.check import command
-from fedshift.storage.rundir import Failure
+from fedshift.storage.failure import Failure
 
 from .conftest import Project, accuracy
 
@@ -81,14 +81,6 @@ def test_the_command_says_why_a_run_failed(project: Project) -> None:
     project.workspace.run_at(run).fail(failure)
     result = CliRunner().invoke(command, ["toy"], obj=project.workspace)
     assert f"not finished: {run}  ValueError: no such layer" in result.output
-
-
-def test_no_run_at_all_fails_and_is_written(project: Project) -> None:
-    results(project, None, None)
-    collected = project.collect()
-    comparisons = check(collected)
-    write(project.workspace, collected, comparisons)
-    assert [comparison.passed for comparison in comparisons] == [False, True]
 
 
 def test_the_command_ends_with_1_and_names_what_falls_short(project: Project) -> None:

@@ -76,8 +76,10 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_marked(project: Project) -> Non
 
 
 def test_a_cell_without_runs_says_missing(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, tables={"t": {"metrics": ["id"]}})
+    methods = {"fedavg": None, "local": None}
+    project.declare(methods=methods, axes={"seed": [0]}, tables={"t": {"metrics": ["id"]}})
     project.add("fedavg", None, seed=0)
+    project.add("local", {0: accuracy((0.5, 0.5))}, seed=0)
     text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
     assert re.search(r"\| fedavg \| missing \|", text)
 

@@ -23,7 +23,7 @@ def run(here: Workspace, archived: Archived) -> RunDirectory:
 
 
 def other_class(summary: dict[str, Any]) -> None:
-    summary["environment"]["capability"] = "AVX2"
+    summary["environment"]["capability"] = "another"
     summary["hashes"]["weights_last"] = "0" * 64
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.uses import planned
 from fedshift.archive import listing, store
 from fedshift.archive.file import METRICS, Archived
-from fedshift.cli._collected import any_archived
 from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
 from fedshift.experiments.load import available, load
@@ -58,6 +58,10 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
     assert "from the archive: 2" in done(fedshift(clone.root, "collect", "tiny"))
     planned = done(fedshift(clone.root, "plan", "tiny"))
     assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
+    (told,) = json.loads(fedshift(clone.root, "status", "tiny", "--json").stdout)
+    assert (told["archived"], told["missing"], told["finished"]) == (2, 2, 0)
+    shown = done(fedshift(clone.root, "status", "tiny")).splitlines()
+    assert shown[0].split()[-1] == "archived" and shown[1].split()[-1] == "2"
 
 
 def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> None:
@@ -73,7 +77,7 @@ def test_a_report_collects_what_is_archived(clone: Workspace) -> None:
     assert "§ From the archive" in (clone.report("tiny") / "index.html").read_text()
     shutil.rmtree(clone.results)
     shutil.rmtree(clone.archive)
-    refused(fedshift(clone.root, "report", "tiny"), "no runs have been collected")
+    refused(fedshift(clone.root, "report", "tiny"), "no run of it is finished here or archived")
 
 
 def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -> None:
@@ -92,7 +96,7 @@ def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -
     for name in available(clone):
         experiment = load(clone, name)
         directories = [use.directory for use in planned(clone, experiment, None)]
-        if experiment.tables and (not experiment.train or any_archived(clone, directories)):
+        if experiment.tables and (not experiment.train or store.archived(clone, directories)):
             found.append(name)
     assert [*_archived(clone)] == found == ["declared", "plain_and_ink", "tiny"]
 
@@ -175,7 +179,7 @@ def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> 
 
 def test_without_archive_or_runs_tables_are_refused(clone: Workspace) -> None:
     shutil.rmtree(clone.archive)
-    refused(fedshift(clone.root, "table", "tiny"), "have not been collected")
+    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
     clone.archive.mkdir()
     refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fedshift.planning import planfile
-from tests.verbs import done, fedshift
+from tests.verbs import done, fedshift, refused
 
 TINY = {
     "title": "Tiny",
@@ -31,9 +31,9 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code:
     done(fedshift(project, "partition", "--plan", str(path)))
     (run,) = planfile.runs(path)
     done(fedshift(project, "train", "--plan", str(path), "--pack", run.pack))
-    assert list(json.loads((project / "results" / "packs" / f"{run.pack}.json").read_text())["finished"]) == [
-        run.name
-    ]
+    assert list(
+        json.loads((project / "results" / "packs" / f"{run.stamp}.json").read_text())["finished"]
+    ) == [run.name]
     for verb in ("collect", "table", "figure"):
         done(fedshift(project, verb, "tiny"))
     metrics = pd.read_parquet(project / "results" / "metrics" / "tiny.parquet")
@@ -50,6 +50,6 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code:
 
     here = project / run.directory
     here.rename(here.with_name(f"{run.digest}-0ther001"))  # as if other code had made it
-    assert "0 of 1 runs" in done(fedshift(project, "collect", "tiny"))
+    refused(fedshift(project, "collect", "tiny"), "no run of it is finished here or archived")
     assert "1 of 1 runs" in done(fedshift(project, "collect", "tiny", "--rerun", "version"))
     assert "declared alike (rerun: version): fedavg (1)" in done(fedshift(project, "table", "tiny"))

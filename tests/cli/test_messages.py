@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.errors import nearest
 from fedshift.planning import planfile
 from tests.verbs import done, fedshift, refused
 
@@ -59,9 +60,7 @@ def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
     assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 1]] == rows
     told = done(fedshift(project, "plan", "unified", "demo"))
     assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 2]] == ["demo", *rows]
-    refused(fedshift(project, "report", "unified"), f"Run `fedshift collect unified/{folder[0]}` first.")
-    done(fedshift(project, "collect", f"unified/{folder[0]}"))
-    assert "results/report/unified/index.html" in done(fedshift(project, "report", "unified"))
+    refused(fedshift(project, "report", "unified"), f"unified/{folder[0]}", "no run of it is finished here")
 
 
 def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
@@ -84,3 +83,27 @@ def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: 
     refused(said, "axes.target: 'all' asks for the domains of 'folder'", "List them: `target: [a, b]`")
     (command,) = re.findall(r"says: (fedshift .*)", said.output)
     refused(fedshift(project, *shlex.split(command)[1:]), "Run: fedshift fetch folder --release mine")
+
+
+@pytest.mark.parametrize(
+    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "check", "export"]
+)
+def test_an_unknown_experiment_is_not_answered_with_all_of_them(project: Path, verb: str) -> None:
+    """It was: 97 names in one line."""
+    result = fedshift(project, verb, "zzz")
+    refused(result, "unknown experiment 'zzz'", "fedshift list experiments")
+    assert len(result.output) < 200
+    near = fedshift(project, verb, "hfedf/tabl")
+    refused(near, "Did you mean 'hfedf/table10' or", "fedshift list experiments")
+    assert len(near.output) < 300
+
+
+def test_nor_is_an_unknown_method(project: Path) -> None:
+    result = fedshift(project, "run", "zzz", "--data", "digits")
+    refused(result, "unknown method 'zzz'", "fedshift list methods")
+    assert "scaffold" not in result.output
+
+
+def test_many_names_without_a_list_of_their_own_are_counted() -> None:
+    assert nearest("x", map(str, range(40))) == "Valid: 0, 1, 10, 11 and 36 others."
+    assert nearest("x", "abc") == "Valid: a, b, c."

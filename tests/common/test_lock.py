@@ -92,7 +92,9 @@ def test_what_was_killed_while_it_asked_for_the_lock_leaves_nothing(tmp_path: Pa
     """Between the link that makes the lock and the removal of the file behind it, or of a dead lock."""
     ended = subprocess.Popen(["true"])
     ended.wait()
-    dead, living = (lock._me() | {"pid": pid, "born": lock._born(pid)} for pid in (ended.pid, os.getppid()))
+    dead, living = (
+        lock.this_process() | {"pid": pid, "born": lock._born(pid)} for pid in (ended.pid, os.getppid())
+    )
     for name, asked in (("vm.1", dead), ("dead.vm.1", dead), ("vm.2", living)):
         (tmp_path / f".lock.{name}").write_text(json.dumps(asked))
     with locked(tmp_path / "lock.json"):

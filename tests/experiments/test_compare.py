@@ -46,8 +46,40 @@ def test_each_domain_is_held_out_for_each_method_and_seed(project: Path, clinics
     before = path.read_bytes()
     write(workspace, "compare/clinics", declared)  # the same again
     assert path.read_bytes() == before
-    with pytest.raises(FedshiftError, match="declares another comparison"):
-        write(workspace, "compare/clinics", {**declared, "protocol": "digits"})
+
+
+def test_what_was_edited_is_never_overwritten(project: Path, clinics: Address) -> None:
+    """What compare wrote itself is: with more seeds, it is the same comparison extended."""
+    workspace = Workspace(project)
+    first, more = (
+        declaration(workspace, clinics, ["fedavg"], protocol="unified", seeds=seeds)
+        for seeds in ([0], [0, 1])
+    )
+    path = write(workspace, "compare/clinics", first)
+    write(workspace, "compare/clinics", more)
+    assert load(workspace, "compare/clinics").axes["seed"].values == [0, 1]
+    edited = path.read_text().replace("seed: [0, 1]", "seed: [0, 1, 2]")
+    path.write_text(edited)
+    for declared in (first, more):
+        with pytest.raises(FedshiftError, match="was edited"):
+            write(workspace, "compare/clinics", declared)
+    assert path.read_text() == edited
+    by_hand = workspace.experiments / "compare" / "own.yaml"
+    by_hand.write_text("title: Own\n")
+    with pytest.raises(FedshiftError, match="is another experiment"):
+        write(workspace, "compare/own", first)
+
+
+def test_asking_for_the_plan_stands_in_nobodys_way(project: Path, clinics: Address) -> None:
+    asked = ["compare", "--data", "folder:clinics", "--methods", "fedavg,fedbn", "--plan-only", "--seeds"]
+    path = project / "experiments" / "compare" / "clinics.yaml"
+    for seeds, runs in (("0,1,2", " 18 "), ("0", " 6 ")):
+        assert runs in done(fedshift(project, *asked, seeds))
+        assert not path.exists()
+    declared = declaration(Workspace(project), clinics, ["fedavg"], protocol="unified", seeds=[0])
+    before = write(Workspace(project), "compare/clinics", declared).read_bytes()
+    assert " 6 " in done(fedshift(project, *asked, "0"))
+    assert path.read_bytes() == before  # what is compared stays
 
 
 def test_a_setting_of_the_data_leaves_the_data_set(project: Path, clinics: Address) -> None:
@@ -118,7 +150,6 @@ def test_a_single_domain_is_refused(project: Path, tmp_path: Path) -> None:
 def test_the_verb_says_what_it_costs(project: Path, clinics: Address) -> None:
     asked = ["--methods", "fedavg,fedbn", "--seeds", "0", "--rounds", "1", "--plan-only"]
     output = done(fedshift(project, "compare", "--data", f"folder:{clinics.tree}", *asked))
-    assert "experiments/compare/clinics.yaml" in output
     assert "compare/clinics" in output and " 6 " in output  # runs
     asked = ["--methods", "fedavg", "--set", "local.lrr=1", "--name", "wrong", "--plan-only"]
     refused(fedshift(project, "compare", "--data", "folder:clinics", *asked), "unknown key 'local.lrr'")

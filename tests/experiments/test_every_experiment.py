@@ -10,11 +10,11 @@ import pytest
 from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims.comparison import comparisons
-from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
-from fedshift.identity import Identity, run_name
+from fedshift.identity import Identity, digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -39,7 +39,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.mark.parametrize("name", available(Workspace(ROOT)))
 def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -> None:
-    found = collect(workspace, name)
+    if load(workspace, name).train:
+        with pytest.raises(NothingFinished):
+            collect(workspace, name)
+        assert not workspace.metrics(name).exists()
+    found = collect(workspace, name, empty=True)
     assert not found.runs.duplicated(found.keys).any()
     assert found.runs["state"].unique().tolist() == ["missing"]
     for title, table in found.experiment.tables.items():
@@ -80,6 +84,23 @@ def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() ->
         asked: list[str] = []
         found = specs(Workspace(ROOT), load(Workspace(ROOT), name), None, functools.partial(_fiftieth, asked))
         assert [run_name(spec, NAMELESS) for spec in found] == asked[::50] != []
+
+
+def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:
+    """They were trained with `wrap`, and protocol fdse has `keep_last`."""
+    archive = Workspace(ROOT).archive
+    here = {path.name.partition("-")[0] for path in archive.glob("office_caltech10/*/none/*/*.zip")}
+    archived = {"lambda_office": 1, "office_start": 3, "similarity_office": 2, "table1_office_tf32": 3}
+    found = set()
+    for name, count in archived.items():
+        experiment = load(Workspace(ROOT), f"fdse/{name}")
+        runs = {
+            digest(spec) for spec in specs(Workspace(ROOT), experiment, None, lambda spec: spec.seed == 2)
+        }
+        assert len(here & runs) == count, name
+        assert "wrap" in experiment.title
+        found |= here & runs
+    assert found == here and len(here) == 7
 
 
 def _fiftieth(asked: list[str], spec: RunSpec) -> bool:

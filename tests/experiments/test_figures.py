@@ -57,6 +57,7 @@ def test_adding_and_changing_a_figure_plans_no_new_run(project: Path) -> None:
         directory = project / run.directory
         directory.mkdir(parents=True)
         (directory / "summary.json").write_text("{}")
+        (directory / "metrics.parquet").write_bytes(b"PAR1PAR1")
     for listed in (["curves", {"sweep": {"x": "clip"}}], [{"sweep": {"x": "clip", "scale": "log"}}]):
         declare(project, figures=listed)
         path = plan(workspace, request)

@@ -151,18 +151,21 @@ def test_a_number_with_an_exponent_is_a_number(project: Path) -> None:
 def test_a_claim_says_its_rows() -> None:
     experiment = load(Workspace(ROOT), "fdse/table1_office")
     said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")
-    sides = compared(said, experiment, Claim(metric="all"), "here")
+    claim = experiment.claims["FDSE-C01.3"]
+    sides = compared(said, experiment, claim, "here")
     rows = [side.row for side in (*sides.left, *sides.right) if isinstance(side, Compared)]
-    assert rows[0] == "fdse"
-    assert set(rows) == set(experiment.methods)  # max over all the others
-    assert compared({**said, "relation": "~"}, experiment, Claim(metric="all"), "here") == sides
+    assert rows[0] == "fdse-released"  # whose number the paper's is
+    assert set(rows) == set(experiment.methods) - {"fdse"}  # max over all the others
+    assert compared({**said, "relation": "~"}, experiment, claim, "here") == sides
+    (by_name,) = compared(said, experiment, Claim(metric="all"), "here").left
+    assert isinstance(by_name, Compared) and by_name.row == "fdse"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("experiments: [demo", ("is not YAML", "line 1", "Mend the line")),
-        ("experiments: [demo]\nexperiments: [tiny]", ("'experiments' stands here twice", "line 2")),
+        ("experiments: [demo", ("is not YAML", "from line 1 on", "Fix that line")),
+        ("experiments: [demo]\nexperiments: [tiny]", ("params.yaml:2: ", "'experiments' stands here twice")),
         ("- demo\n", ("holds no keys", "key: value")),
         ("demo", ("holds no keys",)),
         ("", ("'experiments' names no experiment",)),
@@ -181,4 +184,4 @@ def test_a_path_of_a_file_is_told_its_name(project: Path) -> None:
 
 def test_bytes_that_are_no_text_are_named(project: Path) -> None:
     (project / "experiments" / "tiny.yaml").write_bytes(b"title: \xe9t\xe9\n")
-    refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "is not YAML", "0xe9")
+    refused(fedshift(project, "plan", "tiny"), "tiny.yaml", "is not UTF-8", "0xe9")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.experiments.yaml_file import read
+from fedshift.common.yaml_file import read
 from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.methods import feddg

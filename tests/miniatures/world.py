@@ -10,8 +10,8 @@ import yaml
 
 from fedshift.common.files import write_text
 from fedshift.common.registry import get, own
+from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available
-from fedshift.experiments.yaml_file import read
 from fedshift.storage.workspace import Workspace
 from tests.miniatures import rule
 from tests.workflow.checkout import REPOSITORY, Checkout

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from fedshift.experiments.yaml_file import read
+from fedshift.common.yaml_file import read
 from tests.conftest import ROOT
 
 WORD = re.compile(r"(\w+)(?:\((.*)\))?")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_json
+from fedshift.common.files import write_bytes
 from fedshift.planning.planfile import Run
 from fedshift.storage.workspace import Workspace
 
@@ -38,4 +38,6 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def finish(workspace: Workspace, run: Run) -> None:
-    write_json(workspace.root / run.directory / "summary.json", {"digest": run.digest})
+    directory = workspace.run_at(run.directory)
+    write_bytes(directory.metrics, b"PAR1PAR1")
+    directory.finish({"digest": run.digest})

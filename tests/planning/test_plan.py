@@ -21,7 +21,6 @@ from fedshift.planning.hashes import sources_key
 from fedshift.planning.plan import NEWEST, plan, ready
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.storage.packstamp import forget_failures
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 from tests.planning.conftest import ONE, TWO, finish
@@ -130,8 +129,9 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     finish(workspace, members[1])
     again = planfile.runs(plan(workspace, request), pack=full)
     assert {run.name for run in again} == {run.name for run in members}
-    assert [path.stem for path in packs.iterdir()] == [full]
-    assert set(json.loads((packs / f"{full}.json").read_text())["finished"]) == {run.name for run in members}
+    (stamp,) = packs.rglob("*.json")
+    assert stamp == packs / "digits" / members[0].method / f"{full}.json"
+    assert set(json.loads(stamp.read_text())["finished"]) == {run.name for run in members}
 
 
 def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Workspace) -> None:
@@ -159,7 +159,7 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
     states = [workspace.run_at(again[run.digest].directory).outcome() for run in (first, second, third)]
     assert states == [State.FINISHED, State.MISSING, State.FINISHED]
     assert [again[run.digest].of_other_code for run in (first, second, third)] == [True, False, False]
-    assert (workspace.results / "packs" / f"{again[first.digest].pack}.json").is_file()
+    assert (workspace.results / "packs" / f"{again[first.digest].stamp}.json").is_file()
     told = describe(workspace, again[first.digest])
     assert told == ("finished", f"by other code; installed is {first.code}")
     asked = ["--root", str(workspace.root), "status", "one", "paper/two", "--runs", "--rerun", "version"]
@@ -178,15 +178,47 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
     finish(workspace, first)
     failure = {"kind": "diverged", "text": "loss is NaN", "retry": True}
     write_json(workspace.root / second.directory / "failure.json", failure)
-    stamp, members = workspace.pack(first.pack), [workspace.run_at(run.directory) for run in (first, second)]
+    stamp, members = workspace.pack(first.stamp), [workspace.run_at(run.directory) for run in (first, second)]
     assert not stamp.write(members)
     write_json(workspace.root / second.directory / "failure.json", failure | {"retry": False})
     assert stamp.write(members)
-    told = json.loads((workspace.results / "packs" / f"{first.pack}.json").read_text())
+    told = json.loads((workspace.results / "packs" / f"{first.stamp}.json").read_text())
     assert list(told["finished"]) == [first.name]
     assert told["failed"][second.name]["text"] == "loss is NaN"
-    assert forget_failures(members, [stamp]) == 1
-    assert not list((workspace.results / "packs").iterdir())
+    asked = ["--root", str(workspace.root), "plan", "paper/two", "--retry-failed"]
+    assert "1 failed runs are trained again" in CliRunner().invoke(main, asked).output
+    assert workspace.packs() == [] and members[1].failure() == failure
+
+
+@pytest.mark.parametrize("lost", ["summary.json", "metrics.parquet", ""])
+def test_a_lost_run_takes_stamps_and_the_marks_of_all_experiments_that_use_it(
+    workspace: Workspace, lost: str
+) -> None:
+    """Whichever command looks first; a run of only one experiment leaves the other's mark."""
+    planned = plan(workspace, Request(("one", "paper/two")))
+    runs = planfile.runs(planned)
+    for run in runs:
+        finish(workspace, run)
+    marks = {name: workspace.results / "metrics" / f"{name}.collected" for name in ("one", "paper/two")}
+    asked = ["--root", str(workspace.root), "status", "one", "paper/two", "--json"]
+
+    def missing_and_marked() -> tuple[int, set[str]]:
+        for mark in marks.values():
+            write_bytes(mark, b"")
+        told = json.loads(CliRunner().invoke(main, asked).stdout)
+        missing = {run["directory"] for one in told for run in one["runs"] if run["state"] == "missing"}
+        return len(missing), {name for name, mark in marks.items() if mark.exists()}
+
+    assert missing_and_marked() == (0, {*marks})
+    stamps = len(workspace.packs())
+    path = workspace.root / runs[0].directory / lost
+    path.rename(workspace.root / "elsewhere")
+    users = {cell.experiment for cell in planfile.cells(planned) if cell.digest == runs[0].digest}
+    assert missing_and_marked() == (1, {*marks} - users)
+    assert len(workspace.packs()) == stamps - 1
+    (workspace.root / "elsewhere").rename(path)
+    assert missing_and_marked() == (0, {*marks})
+    assert len(workspace.packs()) == stamps
 
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:
@@ -204,13 +236,16 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
     )
     assert describe(workspace, finished) == ("finished", "")
     assert describe(workspace, running) == ("running", f"{socket.gethostname()}:{os.getpid()}")
-    assert describe(workspace, failed) == ("failed", "diverged: loss is NaN (a retry does not help)")
+    assert describe(workspace, failed) == (
+        "failed",
+        "diverged: loss is NaN (fix it, then plan --retry-failed)",
+    )
     assert describe(workspace, dead) == ("missing", "")
     assert describe(workspace, missing) == ("missing", "")
     write_bytes(workspace.run_at(begun.directory).checkpoint, b"")
     assert describe(workspace, begun) == ("interrupted", "")
     shown = CliRunner().invoke(main, ["--root", str(workspace.root), "status", "one"]).output.splitlines()
-    assert shown[1].split() == ["one", "12", "1", "1", "1", "1", "8"]
+    assert shown[1].split() == ["one", "12", "1", "1", "1", "1", "8", "0"]
     assert any(failed.directory in line and "loss is NaN" in line for line in shown)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedshift.common.files import write_bytes
 from fedshift.common.lock import locked
-from fedshift.storage.packstamp import forget_failures, stamp_finished
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 
@@ -16,6 +16,7 @@ FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": Fal
 
 def finished(workspace: Workspace, name: str) -> RunDirectory:
     run = workspace.run(name)
+    write_bytes(run.metrics, b"PAR1PAR1")
     run.finish({"name": name})
     return run
 
@@ -61,18 +62,23 @@ def test_what_a_kill_after_the_summary_left_goes_once_nobody_writes(tmp_path: Pa
     assert not run.checkpoint.exists() and run.failure() is None
 
 
-def test_a_torn_summary_takes_the_stamp_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["summary.json", "metrics.parquet"])
+@pytest.mark.parametrize("torn", [None, b"", b"PA", bytes(40)])
+def test_a_lost_or_torn_file_of_a_finished_run_takes_the_stamp_with_it(
+    name: str, torn: bytes | None, tmp_path: Path
+) -> None:
     """The stamp said that there was nothing to do, for ever."""
     workspace = Workspace(tmp_path)
-    run = finished(workspace, "a")
+    run, other = finished(workspace, "a"), finished(workspace, "b")
     stamp = workspace.pack("p")
-    stamp_finished([(stamp, [run])])
-    assert set(stamp.names()) == {run.name}
-    run.summary_file.write_bytes(b"")
-    stamp_finished([(stamp, [run])])
-    assert not stamp.path.exists()
-    stamp_finished([(stamp, [workspace.run("never")])])
-    assert not stamp.path.exists()
+    assert stamp.settle([run, other]) and stamp.names() == {"a", "b"}
+    if torn is None:
+        (run.path / name).unlink()
+    else:
+        (run.path / name).write_bytes(torn)
+    assert run.outcome() is State.MISSING and run.summary() is None
+    assert not stamp.settle([run, other]) and not stamp.path.exists()
+    assert not stamp.settle([other, workspace.run("never")]) and not stamp.path.exists()
 
 
 def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:
@@ -85,25 +91,34 @@ def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"pack": "p', bytes(40)])
-def test_a_torn_stamp_is_mended_or_goes(torn: bytes, tmp_path: Path) -> None:
+def test_a_torn_stamp_is_written_again(torn: bytes, tmp_path: Path) -> None:
     """Snakemake sees a file, and would ask for nothing."""
     workspace = Workspace(tmp_path)
-    good, bad = finished(workspace, "a"), failed(workspace, "b", False)
-    for runs, left in (([good], {"a"}), ([good, bad], set())):
-        stamp = workspace.pack("p")
-        assert stamp.write(runs) and not stamp.torn
-        stamp.path.write_bytes(torn)
-        assert stamp.torn
-        stamp_finished([(stamp, runs)])
-        assert stamp.names() == left and stamp.path.exists() == bool(left)
+    good, bad, stamp = finished(workspace, "a"), failed(workspace, "b", False), workspace.pack("p")
+    assert stamp.settle([good, bad])
+    stamp.path.write_bytes(torn)
+    assert stamp.settle([good, bad]) and stamp.names() == {"a", "b"}
 
 
-def test_failures_for_good_are_forgotten_with_exactly_the_stamps_that_name_them(tmp_path: Path) -> None:
+def test_a_stamp_follows_a_run_that_was_finished_by_hand(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    run, stamp = failed(workspace, "a", False), workspace.pack("p")
+    assert stamp.settle([run]) and set(stamp.failed()) == {"a"}
+    finished(workspace, "a")
+    assert stamp.settle([run]) and set(stamp.finished()) == {"a"} and not stamp.failed()
+
+
+def test_a_run_that_is_to_be_tried_again_keeps_its_reason_and_loses_its_stamp(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     good, bad, retried = finished(workspace, "a"), failed(workspace, "b", False), failed(workspace, "c", True)
     stamps = [workspace.pack(name) for name in ("good", "bad", "retried")]
-    assert stamps[0].write([good]) and stamps[1].write([bad])
-    assert not stamps[2].write([retried])  # snakemake tries it again by itself
-    assert forget_failures([good, bad, retried], stamps) == 1
+    assert stamps[0].settle([good]) and stamps[1].settle([bad])
+    assert not stamps[2].settle([retried])  # snakemake tries it again by itself
+    for run in (good, bad, retried):
+        run.retry()
+    assert [stamp.settle([run]) for stamp, run in zip(stamps, (good, bad, retried), strict=True)] == [
+        True, False, False
+    ]  # fmt: skip
     assert workspace.packs() == [stamps[0]]
-    assert [run.outcome() for run in (good, bad, retried)] == [State.FINISHED, State.MISSING, State.FAILED]
+    assert [run.outcome() for run in (good, bad, retried)] == [State.FINISHED, State.FAILED, State.FAILED]
+    assert (bad.failure() or {})["text"] == FAILURE["text"] and not bad.failed_for_good

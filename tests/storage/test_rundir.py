@@ -8,18 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_json
+from fedshift.common.files import write_bytes, write_json
 from fedshift.common.lock import _born, locked
 from fedshift.storage.rundir import RunDirectory, State
 from tests.conftest import ROOT
 
-FILES = ("summary.json", "failure.json", "lock.json", "mlflow.json", "checkpoint.safetensors")
+FILES = ("summary.json", "failure.json", "lock.json", "checkpoint.safetensors")
 FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "seed0" / "d1ce-c0de")
+
+
+def finish(run: RunDirectory, summary: dict[str, object]) -> None:
+    write_bytes(run.metrics, b"PAR1PAR1")
+    run.finish(summary)
 
 
 def me(**other: object) -> dict[str, object]:
@@ -47,13 +52,13 @@ def test_a_run_that_fails_is_failed_until_it_is_finished(run: RunDirectory) -> N
     assert run.state() is run.outcome() is State.FAILED and run.failure() == FAILURE and run.failed_for_good
     run.fail({**FAILURE, "retry": True})
     assert run.outcome() is State.FAILED and not run.failed_for_good
-    run.finish({"digest": "d1ce"})
+    finish(run, {"digest": "d1ce"})
     assert run.state() is run.outcome() is State.FINISHED and run.summary() == {"digest": "d1ce"}
     assert run.failure() is None and not run.failed_for_good
 
 
 def test_a_finished_run_is_not_failed_whatever_a_killed_process_has_left(run: RunDirectory) -> None:
-    run.finish({})
+    finish(run, {})
     run.fail(FAILURE)
     assert run.state() is State.FINISHED and not run.failed_for_good
 
@@ -68,7 +73,7 @@ def test_a_run_is_running_while_the_process_that_holds_its_lock_lives(run: RunDi
     assert run.writer() is None and run.state() is State.FAILED
     write_json(run.lock, me())
     assert run.writer() == me() and run.state() is State.RUNNING
-    run.finish({})
+    finish(run, {})
     assert run.state() is State.FINISHED
 
 
@@ -81,20 +86,20 @@ def test_under_rerun_version_the_run_of_other_code_that_was_finished_last_is_tak
     )
     assert run.reuse("version") == run
     begun.path.mkdir(parents=True)
-    other.finish({})
+    finish(other, {})
     assert run.reuse("version") == run
     for age, finished in enumerate((newer, old)):
-        finished.finish({})
+        finish(finished, {})
         os.utime(finished.summary_file, (1e9 - age, 1e9 - age))
     assert run.reuse("version") == newer and run.reuse("code") == run
-    run.finish({})
+    finish(run, {})
     assert run.reuse("version") == run
 
 
 @pytest.mark.parametrize("torn", [b"", b'{\n "digest": "d1', bytes(40)])
 def test_a_torn_file_counts_as_never_written(run: RunDirectory, torn: bytes) -> None:
     """Empty, cut off or of zeros, as a crash of the machine leaves it: the run is trained again, and commands go on."""
-    run.finish({"digest": "d1ce"})
+    finish(run, {"digest": "d1ce"})
     run.summary_file.write_bytes(torn)
     assert run.state() is run.outcome() is State.MISSING and run.summary() is None
     run.fail(FAILURE)

@@ -221,7 +221,7 @@ def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planne
     assert not failure["retry"] and "fedshift fetch weights mobilenet" in failure["text"]
     assert "another experiment" in failure["text"]
     assert verb(workspace, "train", "--plan", str(path), "--pack", needing[0].pack).exit_code == 0
-    stamp = json.loads((workspace.root / "results" / "packs" / f"{needing[0].pack}.json").read_text())
+    stamp = json.loads((workspace.root / "results" / "packs" / f"{needing[0].stamp}.json").read_text())
     assert set(stamp["failed"]) == {run.name for run in needing} and not stamp["finished"]
 
 

@@ -48,22 +48,3 @@ def test_manifests_are_the_projects_and_those_beside_raw_folders(tmp_path: Path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert workspace.manifests() == sorted([theirs, mine])
-
-
-def test_the_commit_of_a_checkout_says_whether_its_code_differs(tmp_path: Path) -> None:
-    def git(*words: str) -> str:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.check_output(["git", "-C", str(tmp_path), *identity, *words], text=True).strip()
-
-    assert Workspace(tmp_path).commit == ""
-    git("init", "-q")
-    for name in ("src", "docs"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text("1")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    assert Workspace(tmp_path).commit == git("rev-parse", "HEAD")
-    (tmp_path / "docs" / "file").write_text("2")
-    assert Workspace(tmp_path).commit == git("rev-parse", "HEAD")
-    (tmp_path / "src" / "new").write_text("2")
-    assert Workspace(tmp_path).commit == f"{git('rev-parse', 'HEAD')} with uncommitted changes"

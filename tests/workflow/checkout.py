@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -82,6 +85,26 @@ class Checkout:
             start_new_session=True,
         )
 
+    @contextmanager
+    def verb(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """The copy's `fedshift` in a process group of its own, as a shell would start it."""
+        inherited = {key: value for key, value in os.environ.items() if key != "FEDSHIFT_PLAN"}
+        inherited["PYTHONPATH"] = str(self.root / "src")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedshift", "--root", str(self.root), *arguments],
+            env=inherited | {"FEDSHIFT_TRACK": "0", "SNAKEMAKE_PROFILE": "profiles/ci"} | environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
     def snakemake(
         self, *arguments: str, profile: str = "profiles/ci", **environment: str
     ) -> subprocess.CompletedProcess[str]:
@@ -112,7 +135,7 @@ class Checkout:
         """The methods of the runs that a dry run would train."""
         output = self.run("--dry-run", *targets)
         packs = re.findall(
-            r"^rule train:\n(?:    .*\n)*?    wildcards: pack=([0-9a-f]{16})", output, re.MULTILINE
+            r"^Job \d+: rule train: .* \(pack [^/]+/[^/]+/([0-9a-f]{16})\)$", output, re.MULTILINE
         )
         assert ("rule train:" in output) == bool(packs)
         return sorted(run.method for pack in packs for run in planfile.runs(self.plan, pack=pack))

@@ -21,7 +21,7 @@ def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
     for path in (images, *images.iterdir()):
         os.utime(path, (tomorrow, tomorrow))
     made.run("metrics")
-    stamps = [*(made.root / "results" / "packs").glob("*.json")]
+    stamps = [*(made.root / "results" / "packs").rglob("*.json")]
     collected = [*(made.root / "results" / "metrics").iterdir()]
     for path in (*stamps, made.root / "experiments" / "demo.yaml"):
         os.utime(path, (tomorrow, tomorrow))

@@ -1,10 +1,12 @@
-"""`fedshift compare` on a tree of the user's own, with real snakemake, to its table."""
+"""`fedshift compare` on a tree of the user's own, with real snakemake: stopped in every way, then to its table."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,81 @@ from tests.data.conftest import plant
 from tests.workflow.checkout import REPOSITORY, Checkout, tiny
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(2400)]
+ROUNDS = "150"
 
 
-def test_it_ends_with_the_table(tmp_path: Path) -> None:
-    tree = plant(tmp_path / "clinics", ("a", "b", "c"), ("ill", "well"), each=20)
-    checkout = Checkout.made(tmp_path / "checkout", {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
-    (checkout.root / "experiments" / "unified").mkdir()
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plant(tmp_path_factory.mktemp("tree") / "clinics", ("a", "b", "c"), ("ill", "well"), each=20)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    root = tmp_path_factory.mktemp("checkout")
+    made = Checkout.made(root, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    (made.root / "experiments" / "unified").mkdir()
     everybody = "experiments/unified/pacs.yaml"
-    shutil.copy(REPOSITORY / everybody, checkout.root / everybody)
-    command = [sys.executable, "-m", "fedshift", "--root", str(checkout.root), "compare"]
-    command += ["--data", f"folder:{tree}", "--methods", "fedavg,fedbn", "--seeds", "0", "--rounds", "1"]
-    ran = subprocess.run(
-        [*command, "--profile", "profiles/ci"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert ran.returncode == 0, ran.stdout
+    shutil.copy(REPOSITORY / everybody, made.root / everybody)
+    return made
+
+
+def asked(tree: Path, methods: str, rounds: str) -> list[str]:
+    return ["compare", "--data", f"folder:{tree}", "--methods", methods, "--seeds", "0", "--rounds", rounds]
+
+
+def training(checkout: Checkout, since: float) -> bool:
+    """Whether a run has begun since; one that was killed leaves its lock."""
+    taken = (checkout.root / "results" / "runs").rglob("lock.json")
+    return any(path.stat().st_mtime > since for path in taken)
+
+
+def living(group: int) -> bool:
+    """Whether a process of the group lives; one that ended and was not waited for does not."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return any(int(number) == group and not state.startswith("Z") for number, state in rows)
+
+
+def locks(checkout: Checkout) -> list[Path]:
+    return [*(checkout.root / ".snakemake" / "locks").glob("*")]
+
+
+@pytest.mark.parametrize(
+    ("signals", "to_all"),
+    [
+        ([signal.SIGINT], True),  # Ctrl-C
+        ([signal.SIGINT, signal.SIGINT], True),
+        ([signal.SIGTERM], False),  # kill, systemd
+        ([signal.SIGHUP], True),  # a closed terminal
+        ([signal.SIGKILL], True),
+    ],
+    ids=["ctrl-c", "twice", "term", "hang-up", "kill"],
+)
+def test_it_leaves_no_lock_and_no_process(
+    checkout: Checkout, tree: Path, signals: list[signal.Signals], to_all: bool
+) -> None:
+    """And the same command resumes: the next case begins where this one ended."""
+    with checkout.verb(*asked(tree, "fedavg,fedbn", ROUNDS)) as process:
+        begun = time.time()
+        while not training(checkout, begun):
+            assert process.poll() is None and time.time() < begun + 600, process.communicate()[0][-4000:]
+            time.sleep(0.1)
+        time.sleep(1)
+        for number in signals:
+            (os.killpg if to_all else os.kill)(process.pid, number)
+            time.sleep(0.3)
+        output = process.communicate()[0][-4000:]
+        assert process.returncode not in (0, None), output
+        assert not living(process.pid), output
+    assert bool(locks(checkout)) == (signals == [signal.SIGKILL]) and "LockException" not in output, output
+
+
+def test_it_ends_with_the_table(checkout: Checkout, tree: Path) -> None:
+    with checkout.verb(*asked(tree, "fedavg,fedbn", ROUNDS)) as process:
+        output = process.communicate()[0]
+    assert process.returncode == 0, output[-4000:]
+    assert "Removed the locks of a Snakemake that was killed." in output
+    assert "6 of 6 runs, fed" in output  # runs that finished, as they do
     table = (checkout.root / "results" / "tables" / "compare" / "clinics" / "table.md").read_text()
-    assert table.strip() in ran.stdout and "| fedbn" in table
+    assert table.strip() in output and "| fedbn" in table
+    assert not locks(checkout)

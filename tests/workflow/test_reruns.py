@@ -33,7 +33,7 @@ def test_first_run_trains_what_two_experiments_share_once(checkout: Checkout) ->
         assert (checkout.root / "results" / "tables" / experiment / "table.csv").stat().st_size
         assert (checkout.root / "results" / "tables" / experiment / "check.json").is_file()
         assert any((checkout.root / "results" / "figures" / experiment).iterdir())
-    assert len(list((checkout.root / "results" / "packs").iterdir())) == 3
+    assert len(list((checkout.root / "results" / "packs").glob("digits/*/*.json"))) == 3
     assert len(list((checkout.root / "results" / "runs").rglob("summary.json"))) == 3
 
 
@@ -65,7 +65,7 @@ def test_snakemakes_own_report_has_categories_and_captions(checkout: Checkout, t
 
 
 def test_comment_re_runs_nothing(checkout: Checkout) -> None:
-    stamps = {path: path.stat().st_ino for path in (checkout.root / "results" / "packs").iterdir()}
+    stamps = {path: path.stat().st_ino for path in (checkout.root / "results" / "packs").rglob("*.json")}
     before = checkout.append(FEDPROX, "# a comment\n")
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
     assert {path: path.stat().st_ino for path in stamps} == stamps  # a new plan, and no stamp written again
@@ -167,6 +167,13 @@ def test_misspelled_parameter_stops_with_the_nearest_one(checkout: Checkout) -> 
     assert done.returncode != 0
     assert "unknown key 'pakc'" in done.stdout
     assert "Did you mean 'pack'?" in done.stdout
+
+
+def test_a_parameter_that_yaml_reads_in_two_ways_stops(checkout: Checkout) -> None:
+    (checkout.root / "own.yaml").write_text("pack: 010\n")
+    done = checkout.snakemake("--dry-run", "all", "--configfile", "own.yaml")
+    assert done.returncode != 0
+    assert "own.yaml:1: " in done.stdout and "'010' has several meanings" in done.stdout
 
 
 def test_who_starts_the_workflow_asks_for_what_is_declared_now(checkout: Checkout) -> None:

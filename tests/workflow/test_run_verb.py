@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
-from tests.verbs import done, fedshift, refused
+from tests.verbs import fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -27,35 +23,24 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     root = tmp_path_factory.mktemp("checkout")
     made = Checkout.made(root, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
     (root / "experiments" / "papers").mkdir()
-    (root / "experiments" / "papers" / "other.yaml").write_text(tiny("Other", "local"))
+    other = tiny("Other", "local") + "figures: [curves, ranks]\n"  # one method is not ranked
+    (root / "experiments" / "papers" / "other.yaml").write_text(other)
     return made
 
 
-@contextmanager
-def started(checkout: Checkout, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`fedshift run` in a process group of its own, as a shell would start it."""
-    inherited = {
-        key: value for key, value in os.environ.items() if key not in ("FEDSHIFT_PLAN", "PYTHONPATH")
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedshift", "--root", str(checkout.root), "run", *arguments],
-        env=inherited | {"FEDSHIFT_TRACK": "0", "SNAKEMAKE_PROFILE": "profiles/ci"},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def test_a_home_that_cannot_be_written_is_not_needed(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/dev/null")
+    status, output = run(checkout, "demo", "--", "--dry-run")
+    assert status == 0, output
+    assert (checkout.root / ".cache" / "snakemake").is_dir()
 
 
 def run(checkout: Checkout, *arguments: str) -> tuple[int, str]:
     """Exit status and output."""
-    with started(checkout, *arguments) as process:
+    with checkout.verb("run", *arguments) as process:
         output, _ = process.communicate()
     return process.returncode, output
 
@@ -111,14 +96,21 @@ def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
 def test_what_was_collected_by_hand_is_no_reason_not_to_train(checkout: Checkout) -> None:
     """`fedshift table` in a fresh clone collects the archive: Snakemake took that for the finished experiment."""
     other = "papers/other"
-    done(fedshift(checkout.root, "collect", other))
-    assert (checkout.root / "results" / "metrics" / f"{other}.parquet").is_file()
+    files = [
+        checkout.root / "results" / "metrics" / f"{other}{suffix}"
+        for suffix in (".parquet", ".statistics.parquet", ".runs.parquet")
+    ]
+    files[0].parent.mkdir(parents=True)
+    for file in files:
+        file.touch()
     assert checkout.to_train("--config", f"experiments=[{other}]") == ["local"]
+    for file in files:
+        file.unlink()
 
 
 def test_ctrl_c_ends_it_as_snakemake_ends(checkout: Checkout) -> None:
     """And the next call takes up what was left."""
-    with started(checkout, "papers/other") as process:
+    with checkout.verb("run", "papers/other") as process:
         assert process.stdout is not None
         for line in process.stdout:
             if "rule train:" in line:
@@ -137,6 +129,8 @@ def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> N
     tables = checkout.root / "results" / "tables"
     assert (tables / "papers" / "other" / "table.csv").is_file() and not (tables / "demo").exists()
     assert (checkout.root / "results" / "report" / "papers" / "other" / "index.html").is_file()
+    assert (checkout.root / "results" / "figures" / "papers" / "other" / "curves.svg").is_file()
+    assert "papers/other: not drawn: ranks: " in output and "1 of 1 runs, local on plain" in output
     assert "Nothing to be done" in run(checkout, "papers/other")[1]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from fedshift.common.lock import this_process
 from tests.workflow.checkout import Checkout, tiny
 
 
@@ -14,3 +16,20 @@ def test_locks_go_and_no_plan_is_made(tmp_path: Path) -> None:
     (locks / "0.input.lock").write_text("results/metrics/demo.parquet\n")
     made.run("--unlock")
     assert not [*made.root.rglob("*.lock")] and not (made.root / "results").exists()
+
+
+def test_locks_of_a_process_that_was_killed_go_and_those_of_another_stay(tmp_path: Path) -> None:
+    """Snakemake's locks name no process: all that its LockException could say was `--unlock`."""
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    lock = made.root / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/metrics/demo.parquet\n")
+    works = made.root / ".snakemake" / "fedshift" / "other.json"
+    works.parent.mkdir()
+    works.write_text(json.dumps(this_process()))
+    output = made.run("--dry-run")
+    assert f"process {this_process()['pid']} on " in output and "fedshift run demo -- --unlock" in output
+    assert lock.is_file() and works.is_file()
+    works.write_text(json.dumps({**this_process(), "born": "1"}))  # its number was given to this one
+    assert "Another Snakemake" not in made.run("--dry-run")
+    assert not lock.exists() and not works.exists()

@@ -6,20 +6,20 @@ import re
 import shlex
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
 SOURCES = str(Path(workflow.basedir) / "src")
 sys.path.insert(0, SOURCES)
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import date_today, is_whole, sha256
-from fedshift.storage.packstamp import stamp_finished
-from fedshift.planning import hashes, job, planfile
-from fedshift.planning.attempts import Attempts, evaluations_of
-from fedshift.planning.cluster import Cluster, most_minutes
+from fedshift.common.files import date_today, sha256
+from fedshift.common.yaml_file import read
+from fedshift.planning import hashes, job, nodes, planfile
+from fedshift.planning.cluster import Cluster, limits
 from fedshift.planning.request import Request
+from fedshift.planning.settle import restore_pulled, settle
 from fedshift.storage.workspace import TUNING, Workspace
 
 WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in which they run
@@ -34,12 +34,21 @@ os.environ.update(
 )
 
 
+def configure():
+    """params.yaml, then the files of --configfile, then --config. `configfile:` would read 010 as 8."""
+    config.clear()
+    for file in (Path("params.yaml"), *workflow.overwrite_configfiles):
+        update_config(config, read(file) if file.is_file() else {})
+    update_config(config, workflow.config_settings.config)
+
+
 def the_plan():
     """The plan's path: in a job the one that it was started with, else the one of this request, made if absent or not to be relied on."""
     given = os.environ.get("FEDSHIFT_PLAN")
     if given and not workflow.is_main_process:
         return Path(given)
     request = Request.of(config, WORKSPACE.root)
+    restore_pulled(WORKSPACE)
     path = planfile.last(WORKSPACE, request)
     if path is None or request.rerun == "version":
         chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
@@ -53,52 +62,74 @@ def the_plan():
     return path
 
 
-RUNS, CELLS, EVALUATIONS = [], [], []
-IMAGES, RUN, CHOICES, COMPARED = {}, {}, {}, {}
-PACKS = defaultdict(list)
+class OnDemand(dict):
+    """Parts of the plan by name; one that is not there is read. A job of a cluster reads those that it needs."""
+
+    def __init__(self, read):
+        self.read = read
+
+    def __missing__(self, name):
+        self[name] = self.read(name)
+        return self[name]
+
+
+EVALUATIONS, IMAGES, CHOICES, COMPARED = [], {}, {}, {}
+PACKS = OnDemand(lambda pack: planfile.runs(PLAN, pack=pack))
+CELLS = OnDemand(lambda experiment: planfile.cells(PLAN, experiment))
+RUN = OnDemand(lambda digest: planfile.runs(PLAN, digest=digest)[0])
 
 
 def take(path):
     """Make a plan the one that all functions here ask. What was asked for of an earlier one must be in it."""
-    runs = planfile.runs(path)
-    if {run.name for run in RUNS} - {run.name for run in runs}:
-        raise WorkflowError(
-            "What was planned has been edited while this ran. Run the same command again: it goes on from here."
-        )
-    RUNS[:], CELLS[:], EVALUATIONS[:] = runs, planfile.cells(path), planfile.evaluations(path)
+    global PLAN
+    PLAN = path
+    EVALUATIONS[:] = planfile.evaluations(path)
     IMAGES.update({images.prepared: images for images in planfile.images(path)})
-    RUN.update({run.digest: run for run in RUNS})
     COMPARED.update(planfile.compared(path))
     CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
-    PACKS.clear()
-    for run in RUNS:
-        PACKS[run.pack].append(run)
-    if (
-        workflow.is_main_process
-    ):  # no job is spent on a stamp that was deleted, and one is on a run that was torn
-        packs = (
-            (WORKSPACE.pack(pack), [WORKSPACE.run_at(run.directory) for run in runs])
-            for pack, runs in PACKS.items()
-        )
-        stamp_finished(
-            (stamp, runs)
-            for stamp, runs in packs
-            if not is_whole(stamp.path) or any(run.torn for run in runs)
-        )
+    if workflow.is_main_process:
+        runs, cells = planfile.runs(path), planfile.cells(path)
+        if {run.name for run in RUN.values()} - {run.name for run in runs}:
+            raise WorkflowError(
+                "What was planned has been edited while this ran. Run the same command again: it resumes."
+            )
+        RUN.update({run.digest: run for run in runs})
+        PACKS.clear()
+        for run in runs:
+            PACKS.setdefault(run.pack, []).append(run)
+        CELLS.clear()
+        for cell in cells:
+            CELLS.setdefault(cell.experiment, []).append(cell)
+        settle(WORKSPACE, runs, cells)
         # What a machine with a wrong clock has written.
-        made = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tuning", "tables", "figures")]
-        for folder in [*made, WORKSPACE.experiments, WORKSPACE.reference]:
-            for path in folder.rglob("*"):
-                date_today(path)
+        results = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tuning", "tables", "figures")]
+        for folder in [*results, WORKSPACE.experiments, WORKSPACE.reference]:
+            for made in folder.rglob("*"):
+                date_today(made)
         for images in IMAGES:
             date_today(WORKSPACE.root / images)
         for images in filter(of_the_users, IMAGES.values()):
             from fedshift.spec import RunSpec
             from fedshift.training.provide import trained_on
 
-            if runs := [run for run in RUNS if run.prepared == images.prepared]:
-                spec = RunSpec.model_validate_json(runs[0].spec)
-                trained_on(WORKSPACE, spec, *(WORKSPACE.run_at(run.directory) for run in runs))
+            if trained := [run for run in runs if run.prepared == images.prepared]:
+                spec = RunSpec.model_validate_json(trained[0].spec)
+                trained_on(WORKSPACE, spec, *(WORKSPACE.run_at(run.directory) for run in trained))
+
+
+def read_again():
+    """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
+    for what, cure in nodes.troubles(WORKSPACE):
+        print(f"{what}\n  {cure}", file=sys.stderr)
+    failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in RUN.values())
+    damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]
+    if damaged:
+        from fedshift.spec import RunSpec
+        from fedshift.training.provide import remove_damaged
+
+        for run in {(run.prepared, run.partition): run for run in damaged}.values():
+            for path in remove_damaged(WORKSPACE, RunSpec.model_validate_json(run.spec)):
+                print(f"{path} was damaged, and is made again.", file=sys.stderr)
 
 
 def of_the_users(images):
@@ -108,14 +139,16 @@ def of_the_users(images):
 
 
 try:
+    configure()
     OURS = Cluster.read(WORKSPACE.root)
     CLUSTER = OURS.resources
     if "--unlock" in sys.argv:  # frees the folder and asks for no run: nothing is planned or read
         REQUEST = Request.of(config, WORKSPACE.root)
     else:
-        PLAN = the_plan()
+        take(the_plan())
         REQUEST = planfile.request(WORKSPACE, PLAN)
-        take(PLAN)
+        if workflow.is_main_process and not workflow.dryrun:
+            read_again()
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
@@ -134,6 +167,17 @@ def images_for(runs):
     return ancient(sorted({run.prepared for run in runs}))
 
 
+class Title:
+    """What a pack trains, for the message of its job: `{TITLE:{wildcards.pack}}`. In `params` a new wording would
+    make every pack again."""
+
+    def __format__(self, pack):
+        return job.title(PACKS[pack])
+
+
+TITLE = Title()
+
+
 def at_once(wildcards):
     return min(REQUEST.parallel, len(PACKS[wildcards.pack]))
 
@@ -146,28 +190,18 @@ def gpus(wildcards):
 
 
 @functools.cache
-def partition_minutes():
-    """The partition's limit, asked once, where jobs go to Slurm."""
+def most():
+    """The partition's limits, minutes and MB, asked once, where jobs go to Slurm."""
     on_slurm = workflow.non_local_exec and not workflow.dryrun
-    return most_minutes(CLUSTER.get("slurm_partition")) if on_slurm else None
-
-
-def ended(name, attempt):
-    """How the jobs of a pack, or of an experiment's evaluations, have ended; on the first attempt of this start none is counted."""
-    if attempt == 1:
-        return 0, 0
-    counts = Attempts.read(WORKSPACE.attempts(name)).settled()
-    return min(attempt - 1, counts.late), min(attempt - 1, counts.killed)
+    return limits(CLUSTER.get("slurm_partition")) if on_slurm else (None, None)
 
 
 def runtime(wildcards, attempt):
-    late, _ = ended(wildcards.pack, attempt)
-    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, REQUEST.hours, late, partition_minutes())
+    return job.minutes(PACKS[wildcards.pack], REQUEST.parallel, REQUEST.hours, attempt, most()[0])
 
 
 def mem_mb(wildcards, attempt):
-    _, starved = ended(wildcards.pack, attempt)
-    return job.mem_mb(PACKS[wildcards.pack], REQUEST.parallel, starved)
+    return job.mem_mb(PACKS[wildcards.pack], REQUEST.parallel, attempt, most()[1])
 
 
 def results_of(experiment):
@@ -175,27 +209,33 @@ def results_of(experiment):
     page = WORKSPACE.report(experiment) / "index.html"
     targets = [tables / "table.csv", tables / "check.passed", WORKSPACE.figures(experiment), page]
     targets += [tables / "searched.csv", tables / "chosen.md"] if experiment in TUNED else []
-    return [str(path) for path in targets]
+    return [str(path) for path in (*targets, *marks(experiment))]
+
+
+def marks(experiment):
+    """The marks without which results of an experiment lack runs. Snakemake asks for a missing file only if it is
+    wanted itself: not for the sake of a table that exists."""
+    stages = [experiment + TUNING] if experiment in TUNED else []
+    return [WORKSPACE.collected(name) for name in (*stages, experiment)]
 
 
 def collected(experiment):
     """What was collected of all of an experiment's runs, with the mark that it was: what `fedshift collect` writes by hand, of the archive
     or of half of the runs, lacks it, and is no reason not to train."""
-    metrics = WORKSPACE.metrics(experiment)
-    return [str(metrics), str(metrics.with_suffix(".collected"))]
+    return [str(WORKSPACE.metrics(experiment)), str(WORKSPACE.collected(experiment))]
 
 
 def cells_of(wildcards):
-    return [cell for cell in CELLS if cell.experiment == wildcards.experiment]
+    return CELLS[wildcards.experiment]
 
 
-def stamps(cells):
-    return sorted({str(WORKSPACE.pack(RUN[cell.digest].pack).path) for cell in cells})
+def stamps(runs):
+    return sorted({str(WORKSPACE.pack(run.stamp).path) for run in runs})
 
 
 def packs_of(wildcards):
     tuned(wildcards.experiment)
-    return stamps(cells_of(wildcards))
+    return stamps(RUN[cell.digest] for cell in cells_of(wildcards))
 
 
 def runs_of(wildcards):
@@ -217,13 +257,11 @@ def runs_to_evaluate(wildcards):
 
 
 def minutes_to_evaluate(wildcards, attempt):
-    late, _ = ended(evaluations_of(wildcards.experiment), attempt)
-    return job.evaluating(runs_to_evaluate(wildcards), REQUEST.hours, late, partition_minutes())
+    return job.evaluating(runs_to_evaluate(wildcards), REQUEST.hours, attempt, most()[0])
 
 
 def mem_mb_to_evaluate(wildcards, attempt):
-    _, starved = ended(evaluations_of(wildcards.experiment), attempt)
-    return job.mem_mb(runs_to_evaluate(wildcards), 1, starved)
+    return job.mem_mb(runs_to_evaluate(wildcards), 1, attempt, most()[1])
 
 
 def evaluated_of(wildcards):
@@ -281,3 +319,26 @@ def beside_choice(wildcards, suffix):
 
 def tuning_of(wildcards):
     return collected(f"{wildcards.tuned}{TUNING}")
+
+
+def runs_at(place):
+    """The planned runs at, below or above a path, by their directories or their packs."""
+    found = []
+    for run in RUN.values():
+        directory, stamp = Path(run.directory), WORKSPACE.pack(run.stamp).path
+        if place in (directory, stamp, *directory.parents, *stamp.parents) or directory in place.parents:
+            found.append(run)
+    return found
+
+
+def shown_at(place):
+    """The experiments of which a path below results/ shows results, requested or not."""
+    kind, _, rest = os.path.relpath(place, "results").partition("/")
+    if kind.startswith("scorecard.") or (kind == "report" and rest.startswith("all/")):
+        return [*REQUEST.experiments]
+    if kind in ("tables", "figures", "report", "metrics"):
+        files = [path.relative_to(WORKSPACE.experiments) for path in WORKSPACE.experiments.rglob("*.yaml")]
+        names = [path.with_suffix("").as_posix() for path in files]
+        named = [name for name in names if rest == name or rest.startswith((f"{name}/", f"{name}."))]
+        return [max(named, key=len)] if named else []
+    return []

@@ -10,6 +10,8 @@ rule verify:
     wildcard_constraints:
         dataset="[^/]+",
         release="[^/]+",
+    message:
+        "rule verify: {wildcards.dataset} {wildcards.release}"
     shell:
         "exec python -m fedshift verify {wildcards.dataset} --release {wildcards.release} > {log} 2>&1"
 
@@ -23,10 +25,14 @@ rule prepare:
         directory("data/prepared/{recipe}"),  # whole or absent: published by one rename
     log:
         "logs/prepare/{recipe}.log",
+    benchmark:
+        "logs/prepare/{recipe}.tsv"
     wildcard_constraints:
         recipe="[^/]+/[^/]+",
     resources:
         **CLUSTER,
+    message:
+        "rule prepare: {wildcards.recipe}"
     shell:
         "exec python -m fedshift prepare {wildcards.recipe} > {log} 2>&1"
 
@@ -37,5 +43,7 @@ rule partitions:
         ancient(sorted(IMAGES)),
     log:
         "logs/partitions.log",
+    message:
+        "rule partitions: of all requested runs"
     shell:
         "exec python -m fedshift partition > {log} 2>&1"

@@ -5,12 +5,14 @@
 
 rule evaluate:
     input:
-        lambda wildcards: tuned(wildcards.experiment) or stamps(evaluated_cells(wildcards)),
+        lambda wildcards: tuned(wildcards.experiment) or stamps(runs_to_evaluate(wildcards)),
         lambda wildcards: images_for(runs_to_evaluate(wildcards)),
     output:
         directory("results/metrics/{experiment}.evaluated"),
     log:
         "logs/evaluate/{experiment}.log",
+    benchmark:
+        "logs/evaluate/{experiment}.tsv"
     threads: 1
     resources:
         **CLUSTER,
@@ -20,5 +22,7 @@ rule evaluate:
         runtime=minutes_to_evaluate,
     params:
         tasks=tasks_of,
+    message:
+        "rule evaluate: {wildcards.experiment}"
     shell:
         "exec python -m fedshift evaluate {wildcards.experiment:q} --threads {threads} > {log:q} 2>&1"

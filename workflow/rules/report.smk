@@ -11,6 +11,7 @@ rule report:
         PUBLISHED,
     output:
         "results/report/{set}/scores.json",
+        "results/report/{set}/curves.csv",
         report(
             "results/report/{set}/index.html",
             caption="../report/page.rst",
@@ -19,11 +20,15 @@ rule report:
         ),
     log:
         "logs/report/{set}.log",
+    benchmark:
+        "logs/report/{set}.tsv"
     wildcard_constraints:
         set="|".join(map(re.escape, ["all", *REQUEST.experiments])),
     params:
         names=lambda wildcards: shlex.join(reported(wildcards)),
         shown=lambda wildcards: sha256(repr([ANALYSIS, *map(key_of, reported(wildcards))])),
+    message:
+        "rule report: {wildcards.set}"
     shell:
         "exec python -m fedshift report {params.names} --set {wildcards.set:q} > {log:q} 2>&1"
 
@@ -39,5 +44,7 @@ rule scorecard:
         "logs/scorecard.log",
     params:
         shown=sha256(repr([ANALYSIS, *map(key_of, REQUEST.experiments)])),
+    message:
+        "rule scorecard: of the requested experiments"
     shell:
         "exec python -m fedshift scorecard --written > {log} 2>&1"

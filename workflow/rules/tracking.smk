@@ -13,7 +13,3 @@ def follow():
                 stderr=log_file,
                 start_new_session=True,
             )
-
-
-onstart:
-    follow()

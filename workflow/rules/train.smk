@@ -5,10 +5,14 @@ rule train:
     input:
         lambda wildcards: images_for(PACKS[wildcards.pack]),
     output:
-        "results/packs/{pack}.json",
+        "results/packs/{dataset}/{method}/{pack}.json",
     log:
-        "logs/train/{pack}.log",
+        "logs/train/{dataset}/{method}/{pack}.log",
+    benchmark:
+        "logs/train/{dataset}/{method}/{pack}.tsv"
     wildcard_constraints:
+        dataset="[^/]+",
+        method="[^/]+",
         pack="[0-9a-f]{16}",
     threads: at_once  # --set-threads train=N gives each run its even share
     resources:
@@ -19,8 +23,10 @@ rule train:
         disk_mb=lambda wildcards: job.disk_mb(PACKS[wildcards.pack], REQUEST.parallel),
         runtime=runtime,
         runs=REQUEST.parallel,
+    message:
+        "rule train: {TITLE:{wildcards.pack}} (pack {wildcards.dataset}/{wildcards.method}/{wildcards.pack})"
     shell:
         # exec: without it the shell dies at SIGTERM and takes a checkpoint that is being written with it.
         # The plan is the one that FEDSHIFT_PLAN names.
         "exec python -m fedshift train --pack {wildcards.pack} --threads {threads} "
-        "--parallel {resources.runs} > {log} 2>&1"
+        "--parallel {resources.runs} > {log:q} 2>&1"

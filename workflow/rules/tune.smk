@@ -16,6 +16,8 @@ checkpoint choose:
         key="[0-9a-f]{16}",
     params:
         shown=ANALYSIS,
+    message:
+        "rule choose: settings of {wildcards.tuned}"
     shell:
         "exec python -m fedshift tune {wildcards.tuned:q} > {log:q} 2>&1"
 
@@ -36,5 +38,7 @@ rule searched:
         "logs/searched/{tuned}.log",
     wildcard_constraints:
         tuned="|".join(map(re.escape, TUNED)) or "(?!)",
+    message:
+        "rule searched: {wildcards.tuned}"
     shell:
         "(cp {input.searched:q} {output.searched:q} && cp {input.chosen:q} {output.chosen:q}) > {log:q} 2>&1"

@@ -63,8 +63,9 @@ def ranking(collections: Sequence[Collected], metric: str, alpha: float = 0.05) 
     """Rank the methods of one experiment or several by `metric` (experiments.quantity) in the round that each
     protocol reports.
 
-    A method counts where it has all seeds in a block. Methods without any block are left out, then blocks
-    that not all methods have. Raises FedshiftError with fewer than two methods or two blocks.
+    A method counts where it has all seeds in a block. Methods without any block are left out, then those with
+    the fewest until two blocks are shared, then blocks that not all methods have. Raises FedshiftError with
+    fewer than two methods or two blocks.
     """
     scores, left = _scores(collections, metric)
     if scores.shape[0] < 2 or scores.shape[1] < 2:
@@ -93,11 +94,17 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
     scores = together.pivot(index="method", columns="block", values=metric)
     rows = dict.fromkeys(name for collected in collections for name in collected.experiment.rows)
     left = [f"{name}: no block has all its seeds" for name in rows if name not in scores.index]
+    scores = scores.reindex([name for name in rows if name in scores.index])
     shared = scores.dropna(axis=1)
+    while len(scores) > 2 and shared.shape[1] < 2:  # an unfinished experiment
+        fewest = scores[::-1].notna().sum(axis=1).idxmin()
+        left.append(f"{fewest}: shares fewer than two blocks with the others")
+        scores = scores.drop(index=fewest)
+        shared = scores.dropna(axis=1)
     left += [
         f"{block}: not all methods have all seeds" for block in scores.columns.difference(shared.columns)
     ]
-    return shared.reindex([name for name in rows if name in shared.index]), left
+    return shared, left
 
 
 def _ranked(

@@ -31,6 +31,12 @@ def paths(workspace: Workspace, run: str) -> list[Path]:
     return sorted(folder / name for name in names if name.startswith(f"{digest}-") and name.endswith(".zip"))
 
 
+def archived(workspace: Workspace, directories: Iterable[str]) -> int:
+    """How many of the runs with these directories, below the workspace's root, have an archived file."""
+    names = (workspace.name_of(workspace.run_at(directory)) for directory in directories)
+    return sum(bool(paths(workspace, name)) for name in names)
+
+
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
     """The archived files of a run (identity.run_name), trained by any code and on any machine. Tables take
     the first: of the code in the name, else the newest.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -70,9 +73,11 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except FedshiftError as error:
-            click.echo(f"error: {error}", err=True)
             if not ctx.obj.reference.is_dir():
-                click.echo(f"  {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True)
+                click.echo(
+                    f"error: {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True
+                )
+            click.echo(f"error: {error}", err=True)
             ctx.exit(2)
         except OSError as error:
             from fedshift.common.files import cure_of
@@ -87,13 +92,32 @@ class Verbs(click.Group):
 @click.option(
     "--root",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=".",
-    help="The project folder, a checkout of fedshift; default: the present one.",
+    help="The project folder, a checkout of fedshift.  [default: the present folder, or the first above it "
+    "that is one]",
 )
 @click.version_option(__version__, prog_name="fedshift")
 @click.pass_context
-def main(ctx: click.Context, root: Path) -> None:
+def main(ctx: click.Context, root: Path | None) -> None:
     """Federated learning under domain shift: published experiments beside their printed numbers."""
-    from fedshift.storage.workspace import Workspace
+    from fedshift.common.home import spare
+    from fedshift.storage.workspace import Workspace, project_folder
 
+    _any_terminal()
+    if root is None and (found := project_folder()) != Path():
+        click.echo(f"project folder: {found.resolve()}", err=True)
+        root = found
+    root = root or Path()
+    spare(root)
     ctx.obj = Workspace(root)
+
+
+def _any_terminal() -> None:
+    """Read and write file names and files as UTF-8 whatever the locale says, in jobs too, and print what the
+    terminal cannot show as an escape.
+    """
+    if sys.getfilesystemencoding().lower() != "utf-8":
+        words = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, words, os.environ | {"PYTHONUTF8": "1"})  # settled when Python starts
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

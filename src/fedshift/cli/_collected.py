@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from fedshift.analysis.collection.collect import collect
+import click
+
+from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
 from fedshift.analysis.collection.uses import choice_now
 from fedshift.archive import store
 from fedshift.cli.plan import read_request
-from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment
 from fedshift.identity import Identity, digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
+
+NAMED = 10  # runs that are not finished; thousands are counted
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
@@ -22,17 +25,43 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     newer or other code collected it, as in a clone that has not collected yet or pulled since, it is
     collected first: nothing is trained. Raises FedshiftError where there is nothing to show.
     """
-    if not workspace.archive.is_dir() or _is_current(workspace, name):
+    if _is_current(workspace, name) or (is_there(workspace, name) and not workspace.archive.is_dir()):
         collected = read(workspace, name)
         runs = collected.runs  # adaptations come with their runs
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
-        if not any_archived(workspace, missing):
+        if not store.archived(workspace, missing):
             return collected
-    collected = collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
-    if len(collected.missing) == len(collected.runs):
-        what = "no run of it is finished here or archived"
-        raise FedshiftError(f"experiments/{name}.yaml", what, f"To train them: fedshift run {name}")
-    return collected
+    return collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
+
+
+def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
+    """Those of several experiments that have results; the others are named. Raises NothingFinished where none
+    has.
+    """
+    found, errors = [], []
+    for name in names:
+        try:
+            found.append(collected_or_archived(workspace, name))
+        except NothingFinished as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    for nothing in errors:
+        click.echo(f"left out: {nothing}", err=True)
+    return found
+
+
+def not_finished(workspace: Workspace, collected: Collected) -> list[str]:
+    """A line for each run that is not finished, with the reason where it failed; of many the first NAMED and
+    how many others there are.
+    """
+    lines = []
+    for run in collected.missing[:NAMED]:
+        failure = workspace.run_at(run.partition(" (")[0]).failure()
+        lines.append(f"not finished: {run}" + (f"  {failure['kind']}: {failure['text']}" if failure else ""))
+    if more := collected.missing[NAMED:]:
+        lines.append(f"and {len(more)} more: fedshift status --runs {collected.experiment.name}")
+    return lines
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
@@ -41,11 +70,6 @@ def _is_current(workspace: Workspace, name: str) -> bool:
     if not is_there(workspace, name) or lacking(workspace, name):
         return False
     return not file.exists() or collected.stat().st_mtime >= file.stat().st_mtime
-
-
-def any_archived(workspace: Workspace, directories: Iterable[str]) -> bool:
-    """Whether one of the runs with these directories, below the workspace's root, is in the archive."""
-    return any(store.paths(workspace, workspace.name_of(workspace.run_at(run))) for run in directories)
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import Workspace, project_folder
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 Names = Callable[[Workspace], Iterable[str]]
@@ -17,7 +17,7 @@ def complete(names: Names) -> Completer:
     """For `shell_complete=`: those of `names` that begin as the word does."""
 
     def completed(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-        root = context.find_root().params.get("root") or Path()
+        root = context.find_root().params.get("root") or project_folder()
         return [name for name in names(Workspace(Path(root))) if name.startswith(begun)]
 
     return completed

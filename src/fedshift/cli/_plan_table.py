@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fedshift.archive.store import paths
+from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json
 from fedshift.experiments import uneven
 from fedshift.experiments.choice import stage_of
@@ -43,15 +43,18 @@ def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses)
     """What is planned and left to do, as numbers: of each experiment, then of all."""
     waiting = planfile.waiting(path)
     final = {run.name for runs in waiting.values() for run in runs}
-    unfinished = final | {run.name for run in _unfinished(workspace, planfile.runs(path))}
+    left, lost = _unfinished(workspace, planfile.runs(path))
+    to_train, failed = final | {run.name for run in left}, {run.name for run in lost}
     facts = []
     for name, runs in _rows(workspace, path, request):
-        todo = [run for run in runs if run.name in unfinished]
+        todo = [run for run in runs if run.name in to_train]
+        failures = sum(run.name in failed for run in runs)
         facts.append(
             {
                 "experiment": name,
                 "runs": len(runs),
-                "done": len(runs) - len(todo),
+                "done": len(runs) - len(todo) - failures,
+                "failed": failures,
                 "packs": len({run.pack for run in todo}),
                 "images": sum(run.images for run in todo),
                 "hours": sum(run.minutes for run in todo) / 60,
@@ -69,8 +72,11 @@ def show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> N
     final = [run for runs in waiting.values() for run in runs]
     guesses = Guesses(workspace, [*every, *final], request.device)
     facts = _facts(workspace, path, request, guesses)
-    left = _unfinished(workspace, every)
+    left, failed = _unfinished(workspace, every)
     notes = [*_notes(workspace, path, request, left, final), *guesses.lines()]
+    if failed:
+        what = f"Failed, and not trained again: {len(failed)} runs. Reasons: fedshift status."
+        notes.insert(0, f"{what} Once they are fixed: fedshift plan --retry-failed.")
     if as_json:
         echo_json({"plan": str(path), "device": request.device, "experiments": facts, "notes": notes})
         return
@@ -100,9 +106,8 @@ def _notes(
     """What to know about a plan; left: what is not finished, final: what waits for a choice."""
     if other := sum(run.of_other_code for run in planfile.runs(path)):
         yield f"Done, of these by other code than is installed: {other} (rerun: version)."
-    names = [workspace.name_of(workspace.run_at(run.directory)) for run in left]
-    if archived := sum(bool(paths(workspace, name)) for name in names):
-        yield f"Archived, of what is still to do: {archived} runs (`fedshift table` shows them)."
+    if count := archived(workspace, [run.directory for run in left]):
+        yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
     yield from _tuned(workspace, path, planfile.waiting(path))
     yield from _lacking(workspace, [*left, *final])
     yield from _long([*left, *final], request)
@@ -134,8 +139,15 @@ def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]
         yield from uneven.warnings(load(workspace, name), values)
 
 
-def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
-    return [run for run in runs if workspace.run_at(run.directory).outcome() is not State.FINISHED]
+def _unfinished(workspace: Workspace, runs: Iterable[Run]) -> tuple[list[Run], list[Run]]:
+    """The runs that are left to train, and those that failed for good."""
+    left: list[Run] = []
+    failed: list[Run] = []
+    for run in runs:
+        directory = workspace.run_at(run.directory)
+        if directory.outcome() is not State.FINISHED:
+            (failed if directory.failed_for_good else left).append(run)
+    return left, failed
 
 
 def _lacking(workspace: Workspace, todo: Iterable[Run]) -> list[str]:

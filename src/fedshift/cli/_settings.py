@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.yaml_file import value as value_of
+from fedshift.common.yaml_file import value as value_of
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
@@ -19,6 +19,8 @@ def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
             raise FedshiftError(f"{flag} {option}", "has no '='", f"Write {flag} KEY=VALUE.")
         try:
             settings[key] = value_of(value)
-        except yaml.YAMLError:
-            raise FedshiftError(f"{flag} {option}", "its value is not YAML", "Quote it.") from None
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            problem = getattr(error, "problem", None) or error
+            cure = f"In quotes it is text: {flag} '{key}=\"{value}\"'."
+            raise FedshiftError(f"{flag} {option}", f"its value is not YAML: {problem}", cure) from None
     return settings

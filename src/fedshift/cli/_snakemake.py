@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -28,6 +32,34 @@ def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str
     else:
         words = ["--config", config, "--profile", profile, *words]
     return [sys.executable, "-m", "snakemake", *words]
+
+
+def to_its_end(words: Sequence[str], root: Path) -> int:
+    """Run a command in `root` and wait for its end, whatever signal comes; returns its exit status.
+
+    A terminal sends Ctrl-C to the command as well, which decides what it means. SIGTERM and SIGHUP may come
+    to this process alone, and are passed on.
+    """
+    signals: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            signals.append(number)
+            if child:
+                child.send_signal(number)
+
+    # A function, not SIG_IGN, which the command would inherit; what nohup ignores stays ignored.
+    heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {one: signal.signal(one, heed) for one in heeded if signal.getsignal(one) != signal.SIG_IGN}
+    try:
+        child = subprocess.Popen(words, cwd=root)
+        for number in signals:  # that came while it was being started
+            child.send_signal(number)
+        return child.wait()
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _apart(word: str) -> list[str]:

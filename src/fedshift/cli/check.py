@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis.check import Comparison, check, diverged, write
-from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._collected import collected_or_archived, not_finished
 from fedshift.cli._names import complete, experiments
 from fedshift.storage.workspace import Workspace
 
@@ -21,18 +21,12 @@ def command(context: click.Context, experiment: str) -> None:
     write(workspace, collected, comparisons)
     for comparison in comparisons:
         click.echo(_line(comparison))
-    for run in collected.missing:
-        click.echo(f"not finished: {run}{_why(workspace, run)}")
+    for line in not_finished(workspace, collected):
+        click.echo(line)
     if rows := diverged(collected):
         click.echo("\n".join(f"not finite: {row}" for row in rows))
         click.echo("  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.")
     context.exit(0 if all(comparison.passed for comparison in comparisons) else 1)
-
-
-def _why(workspace: Workspace, run: str) -> str:
-    """Why a run failed, where it did."""
-    failure = workspace.run_at(run.partition(" (")[0]).failure()
-    return f"  {failure['kind']}: {failure['text']}" if failure else ""
 
 
 def _line(comparison: Comparison) -> str:

@@ -8,14 +8,13 @@ import click
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.cli._collected import not_finished
 from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import plan_option
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.planning import planfile
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import TUNING, Workspace
-
-NAMED = 10  # runs that are not finished; thousands are counted
 
 
 @click.command
@@ -36,10 +35,8 @@ def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str
     )
     if archived := (collected.runs["source"] == ARCHIVE).sum():
         click.echo(f"from the archive: {archived}")
-    for run in collected.missing[:NAMED]:
-        click.echo(f"not finished: {run}", err=True)
-    if more := collected.missing[NAMED:]:
-        click.echo(f"and {len(more)} more: fedshift status --runs {experiment}", err=True)
+    for line in not_finished(workspace, collected):
+        click.echo(line, err=True)
 
 
 def _last(workspace: Workspace, request: Request) -> Path | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from pathlib import Path
 
 import click
 
 from fedshift.cli._names import complete, registered
-from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments
+from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments, to_its_end
+from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
 
 
@@ -31,7 +32,7 @@ from fedshift.storage.workspace import Workspace
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, of all methods.")
 @click.option("--protocol", default="unified", show_default=True, help="A file below reference/protocols.")
 @click.option("--name", help="Name of the experiment.  [default: compare/RELEASE, or compare/DATASET]")
-@click.option("--plan-only", is_flag=True, help="Write the experiment, say what it costs, train nothing.")
+@click.option("--plan-only", is_flag=True, help="Print what it costs, and leave no experiment.")
 @profile_option
 @snakemake_arguments
 @click.pass_obj
@@ -51,8 +52,9 @@ def command(
 ) -> None:
     """Train methods alike on one data set, each of its domains held out once; ends with their table.
 
-    Writes experiments/compare/NAME.yaml, plans it, and makes its results with Snakemake; the same command
-    goes on where it was stopped, and `fedshift run compare/NAME` is the same.
+    Writes experiments/compare/NAME.yaml, plans it, and makes its results with Snakemake. The same command
+    resumes where it was stopped; one with other methods, seeds or domains replaces the experiment, and trains
+    only the runs that are missing.
 
     \b
     fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
@@ -78,19 +80,30 @@ def command(
     )
     called = where.dataset if where.release == "original" else where.release
     name = name or f"{compare.FOLDER}/{called}"
-    written = not (workspace.experiments / f"{name}.yaml").exists()
-    click.echo(file := compare.write(workspace, name, declared))
+    file = workspace.experiments / f"{name}.yaml"
+    before = file.read_bytes() if file.exists() else None
+    compare.write(workspace, name, declared)
+    stays = False
     try:
         _said(["plan", name], workspace)
-    except BaseException:
-        if written:  # else it would stand in the way of the same command, mended
-            file.unlink()
-        raise
-    if not plan_only:
-        if made := subprocess.run(snakemake(name, profile, options), cwd=workspace.root).returncode:
+        stays = not plan_only
+    finally:
+        if not stays:
+            _restore(file, before)
+    if stays:
+        click.echo(file)
+        if made := to_its_end(snakemake(name, profile, options), workspace.root):
             click.echo("Not all of it is made. The same command goes on from there.", err=True)
             sys.exit(made)
         _said(["table", name], workspace)
+
+
+def _restore(file: Path, before: bytes | None) -> None:
+    """Give a file the content that it had, or remove it where there was none."""
+    if before is None:
+        file.unlink(missing_ok=True)
+    elif file.read_bytes() != before:
+        write_bytes(file, before)
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:

@@ -15,7 +15,7 @@ from fedshift.cli.plan import read_request, rerun_option
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
-from fedshift.planning.attempts import attempt, evaluations_of, terminable
+from fedshift.planning.nodes import acquit, blaming
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 
@@ -76,7 +76,8 @@ def command(
     from fedshift.training.device import require
 
     torch.set_num_threads(threads)
-    require(torch_device := device_of(device))
+    with blaming(workspace, subject):
+        require(torch_device := device_of(device))
     if evaluation is None and (params or selection or full_domain):
         cure = (
             "Name an EVALUATION. What an experiment asks for stands in its file: docs/add-an-evaluation.md."
@@ -90,10 +91,9 @@ def command(
         uses = planned(workspace, experiment, plan, read_request(workspace, (subject,), rerun=rerun).rerun)
         if evaluation is None:
             tasks = _tasks.declared(workspace, experiment, uses, plan)
-            path = workspace.attempts(evaluations_of(subject))
-            with attempt(path), terminable():
+            with blaming(workspace, subject):
                 _of_experiment(workspace, experiment, tasks, torch_device)
-            path.unlink()
+            acquit(workspace)
         else:
             values = parsed(params, "--param")
             tasks = _tasks.named(workspace, experiment, uses, evaluation, values, selection, images)

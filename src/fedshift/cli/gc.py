@@ -12,7 +12,7 @@ from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import RERUN
 from fedshift.storage.workspace import Workspace
-from fedshift.training.gc import OTHER_IMAGES, delete, garbage
+from fedshift.training.gc import delete, garbage
 
 
 @click.command
@@ -58,8 +58,3 @@ def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
         ) as deletions:
             for _ in deletions:
                 pass
-        again = {of.path.name.partition("-")[0] for of in leftovers if of.why == OTHER_IMAGES}
-        for experiment in {cell.experiment for cell in planfile.cells(path) if cell.digest in again}:
-            workspace.metrics(experiment).with_suffix(".collected").unlink(
-                missing_ok=True
-            )  # Snakemake's mark

@@ -65,7 +65,7 @@ def named(run: Run) -> str:
 
 def _by_hand(file: Path) -> Division:
     """The division that a file declares: alone, or as part of a whole run."""
-    from fedshift.experiments.yaml_file import read
+    from fedshift.common.yaml_file import read
     from fedshift.spec import Division, RunSpec, closed
     from fedshift.spec.resolve import resolve_division
 

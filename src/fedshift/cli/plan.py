@@ -8,12 +8,13 @@ import click
 
 from fedshift.cli._json import json_option
 from fedshift.cli._names import complete, experiments
+from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, unknown_experiment
-from fedshift.experiments.yaml_file import read
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import DEVICES, RERUN, Request
-from fedshift.storage.packstamp import forget_failures
+from fedshift.planning.settle import settle
+from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
 rerun_option = click.option(
@@ -48,7 +49,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
 @click.option("--minutes", type=click.IntRange(min=0), help="The least of training that is worth a job.")
 @rerun_option
-@click.option("--retry-failed", is_flag=True, help="Ask again for runs that failed for good.")
+@click.option("--retry-failed", is_flag=True, help="Train runs that failed for good again.")
 @click.option(
     "--print",
     "listing",
@@ -78,15 +79,18 @@ def command(
     path = plan(workspace, request)
     if retry_failed:
         runs = planfile.runs(path)
-        stamps = map(workspace.pack, dict.fromkeys(run.pack for run in runs))
-        count = forget_failures([workspace.run_at(run.directory) for run in runs], stamps)
-        click.echo(f"{count} packs with failed runs are asked for again.", err=True)
+        directories = [workspace.run_at(run.directory) for run in runs]
+        failed = [run for run in directories if run.outcome() is State.FAILED]
+        for run in failed:
+            run.retry()
+        settle(workspace, runs, planfile.cells(path))
+        click.echo(f"{len(failed)} failed runs are trained again at the next start.", err=True)
     if listing == "path":
         click.echo(path)
     elif listing == "runs":
         click.echo("\n".join(sorted(run.name for run in planfile.runs(path))))
     elif listing == "packs":
-        packs = {run.digest: run.pack for run in planfile.runs(path)}
+        packs = {run.digest: run.stamp for run in planfile.runs(path)}
         rows = (
             f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}" for use in planfile.cells(path)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.cli._collected import collected_or_archived
+from fedshift.cli._collected import present
 from fedshift.experiments.quantity import quantity
 from fedshift.storage.workspace import Workspace
 
@@ -23,7 +23,7 @@ def command(workspace: Workspace, experiments: tuple[str, ...], metric: str, alp
     from fedshift.analysis import ranking
 
     quantity(metric, "--metric")
-    collections = [collected_or_archived(workspace, name) for name in experiments]
+    collections = present(workspace, experiments)
     result = ranking.ranking(collections, metric, alpha)
     stem = ranking.write(workspace.tables(experiments[0]), result, metric)
     click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))

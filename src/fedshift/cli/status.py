@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request, rerun_option
 from fedshift.common.lock import holder
 from fedshift.experiments.choice import stage_of
-from fedshift.planning import planfile
+from fedshift.planning import nodes, planfile
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
@@ -33,7 +34,7 @@ def command(
     workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None, as_json: bool
 ) -> None:
     """Count finished, running, failed, interrupted and missing runs of experiments (default: those of
-    params.yaml).
+    params.yaml); archived: how many of those that are not finished here the archive contains.
     """
     request = read_request(workspace, names, rerun=rerun)
     path = ready(workspace, request)
@@ -44,7 +45,8 @@ def command(
         echo_json([_json(workspace, path, name, waiting.get(name, [])) for name in listed])
         return
     width = max(map(len, listed))
-    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in State))
+    columns = [*State, "archived"]
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in columns))
     lines: dict[str, tuple[State, str]] = {}
     for name in listed:
         if name in waiting:
@@ -52,11 +54,15 @@ def command(
             continue
         states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in states.values())
-        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{counts[kind]:11}" for kind in State))
+        unfinished = [run.directory for run, (kind, _) in states.items() if kind is not State.FINISHED]
+        numbers = [*(counts[kind] for kind in State), archived(workspace, unfinished)]
+        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{number:11}" for number in numbers))
         lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
+    for what, cure in nodes.troubles(workspace):
+        click.echo(f"{what}\n  {cure}")
     for directory, (kind, why) in lines.items():
         if every or kind in (State.FAILED, State.RUNNING):
             click.echo(f"{kind:11} {directory}" + (f"  {why}" if why else ""))
@@ -73,6 +79,9 @@ def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> di
         for run, kind, why in described
     ]
     by_state = {str(kind): counts[kind] for kind in State}
+    by_state["archived"] = archived(
+        workspace, [run.directory for run, kind, _ in described if kind is not State.FINISHED]
+    )
     return {"experiment": name, "waiting": len(waiting), **by_state, "runs": listed}
 
 
@@ -90,6 +99,6 @@ def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
         job = f", Slurm job {writer['job']}" if writer["job"] else ""
         return state, f"{writer['host']}:{writer['pid']}{job}"
     if state is State.FAILED and (failure := directory.failure()):
-        again = "a retry may help" if failure["retry"] else "a retry does not help"
+        again = "the next start tries again" if failure["retry"] else "fix it, then plan --retry-failed"
         return state, f"{failure['kind']}: {failure['text']} ({again})"
     return state, ""

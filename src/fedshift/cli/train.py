@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ import click
 from fedshift.cli._planned import device_option, threads_option, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.planning import planfile
-from fedshift.planning.attempts import Attempt, attempt
+from fedshift.planning.nodes import acquit, blame, blaming
 from fedshift.planning.planfile import Run
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
@@ -93,8 +92,7 @@ def command(
         ]
         return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options]
 
-    counted = attempt(workspace.attempts(pack)) if pack else nullcontext(Attempt())
-    with counted as present:
+    with blaming(workspace, runs[0].pack):
         _divide(workspace, path, todo)
         if todo and device != "cpu":
             with whole():
@@ -104,12 +102,9 @@ def command(
         if parallel == 1 or len(todo) < 2:
             in_turn(workspace, todo, in_this_process)
         else:
-            present.starved = at_once(workspace, todo, parallel, in_its_own_process)
-        failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
-        present.starved |= any(directories[run].lacked_memory for run in failed)
-    stamped = pack is not None and workspace.pack(pack).write(directories.values())
-    if pack and stamped:
-        workspace.attempts(pack).unlink(missing_ok=True)
+            at_once(workspace, todo, parallel, in_its_own_process)
+    failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
+    stamped = pack is not None and workspace.pack(runs[0].stamp).write(directories.values())
     for run in failed:
         log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
     if failed and not stamped:
@@ -159,3 +154,6 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
         train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
         log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))
+        blame(workspace, run.pack, error)
+    else:
+        acquit(workspace)

@@ -42,15 +42,14 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool,
     if write_manifest:
         click.echo(verify.write_manifest(workspace, name, release, accept=True))
     stamp = verify.verify(workspace, name, release)
-    facts = json.loads(stamp.read_text())
+    facts = json.loads(stamp.read_text(encoding="utf-8"))
     taken = ", taken as it is" if facts["accepted"] else ""
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
-    for domain, counts in facts["counts"].items():
-        click.echo(f"  {domain}: {sum(counts.values()):,}")
+    click.echo("\n".join(verify.count_lines(facts["counts"])))
     click.echo("\n".join([_identical(facts["duplicates"]), *name_warnings(facts["counts"])]))
     if near is not None:
         _look_alike(workspace, name, release, near)
-    click.echo(f"{stamp}\n{stamp.with_suffix('.png')}")
+    click.echo(f"{stamp}\npicture of the counts: {stamp.with_suffix('.png')}")
 
 
 def _look_alike(workspace: Workspace, name: str, release: str, bits: int) -> None:

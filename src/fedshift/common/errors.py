@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+MANY, FEW = 12, 4  # choices: more than so many are not all named, but so few
+
 
 class FedshiftError(Exception):
     """A mistake outside the code: says where it is, what it is, and what to do next.
@@ -24,18 +26,30 @@ class FedshiftError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """One sentence that names the valid choice that `name` begins, else the closest to it, or all of them
-    where none is close.
+class Damaged(FedshiftError):
+    """The content of a file is not what was written. Another machine may read it well: a retry can help."""
+
+    def __init__(self, where: object, what: str, cure: str = "") -> None:
+        super().__init__(where, what, cure, retry=True)
+
+
+def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
+    """One sentence with the valid choices that `name` begins, else the closest one. Where none is close: all
+    choices; of many the first, or the command that lists them, `fedshift list <listing>`.
     """
     choices = sorted(map(str, valid))
     longer = [choice for choice in choices if name and choice.startswith(str(name))]
-    close = longer or difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
+    close = longer[:FEW] or difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
+    every = f"There are {len(choices)}: fedshift list {listing}."
+    many = len(choices) > MANY
     if close:
-        return f"Did you mean '{close[0]}'?"
+        return f"Did you mean {' or '.join(map(repr, close))}?" + (f" {every}" if many and listing else "")
+    if many:
+        some = f"Valid: {', '.join(choices[:FEW])} and {len(choices) - FEW} others."
+        return every if listing else some
     return f"Valid: {', '.join(choices)}." if choices else "There is no valid choice."
 
 
-def unknown(where: object, kind: str, name: str, valid: Iterable[str]) -> FedshiftError:
-    """The error for a name that is not among `valid`."""
-    return FedshiftError(where, f"unknown {kind} '{name}'", nearest(name, valid))
+def unknown(where: object, kind: str, name: str, valid: Iterable[str], listing: str = "") -> FedshiftError:
+    """The error for a name that is not among `valid`; listing: as `nearest` takes it."""
+    return FedshiftError(where, f"unknown {kind} '{name}'", nearest(name, valid, listing))

@@ -41,7 +41,7 @@ def locked(path: Path) -> Iterator[None]:
     Raises Locked where a living process holds it, and from any write inside the block once another has taken
     it over.
     """
-    run, me = path.parent, _me()
+    run, me = path.parent, this_process()
     run.mkdir(parents=True, exist_ok=True)
     mine = path.with_name(f".{path.stem}.{me['host']}.{me['pid']}")
     try:
@@ -74,7 +74,7 @@ def holder(path: Path) -> Holder | None:
     A file that a crash of the machine tore gives {unreadable: when it was written}.
     """
     try:
-        value: Holder = json.loads(path.read_text())
+        value: Holder = json.loads(path.read_text(encoding="utf-8"))
         return value
     except FileNotFoundError:
         return None
@@ -119,7 +119,8 @@ def alive(holder: Holder) -> bool:
     return reply.stdout.strip() in ("RUNNING", "COMPLETING", "STOPPED", "SUSPENDED")
 
 
-def _me() -> Holder:
+def this_process() -> Holder:
+    """This process, as the holder of a lock."""
     pid = os.getpid()
     return {
         "host": socket.gethostname(),
@@ -142,7 +143,7 @@ def _born(pid: int) -> str | None:
             return ""
         return ""
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state in "ZX" else fields[18]

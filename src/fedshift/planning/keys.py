@@ -15,8 +15,8 @@ from fedshift.common.errors import FedshiftError, nearest
 
 
 def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
-    """A field of a file's model: what it means, its default (without one it must be there), and `ge`, its
-    least value.
+    """A field of a file's model: what it means, its default (without one it must be there), and its least and
+    greatest value, `ge` and `le` (1 and a million).
     """
     metadata = {"description": description, **limits}
     if default is dataclasses.MISSING:
@@ -39,9 +39,11 @@ def check(model: type, config: dict[str, Any], where: str) -> None:
         if name not in fields:
             raise FedshiftError(where, f"unknown key '{name}'", nearest(name, fields))
         what, description = f"'{name}' cannot be {value!r}", fields[name].metadata["description"]
-        least = fields[name].metadata.get("ge", 1)
-        if hints[name] is int and (type(value) is not int or value < least):
-            raise FedshiftError(where, what, f"{description} A whole number, {least} or more.")
+        least, most = (fields[name].metadata.get(end, limit) for end, limit in (("ge", 1), ("le", 1_000_000)))
+        if hints[name] is int and (type(value) is not int or not least <= value <= most):
+            raise FedshiftError(
+                where, what, f"{description} A whole number, {least} or more, at most {most:,}."
+            )
         if typing.get_origin(hints[name]) is Literal and value not in typing.get_args(hints[name]):
             raise FedshiftError(where, what, f"Valid: {', '.join(typing.get_args(hints[name]))}.")
         if hints[name] == str | None and not isinstance(value, str | None):

@@ -22,18 +22,19 @@ from fedshift.planning import job, planfile
 from fedshift.planning.compared import compared
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
 from fedshift.planning.request import Request
+from fedshift.planning.settle import restore_pulled, settle
 from fedshift.spec import RunSpec
-from fedshift.storage.packstamp import stamp_finished
 from fedshift.storage.workspace import Workspace
 
 NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may wait with
 
 
 def plan(workspace: Workspace, request: Request) -> Path:
-    """Write the plan of a request, and stamps for packs whose runs are all finished; return its path.
+    """Write the plan of a request and settle its stamps; return its path.
 
     Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
     """
+    restore_pulled(workspace)  # under `rerun: version` finished runs decide which runs there are
     parts = _Parts(workspace, request)
     experiments = [load(workspace, name) for name in request.experiments]
     for experiment in experiments:
@@ -46,11 +47,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
         images = list(parts.images.values())
         others = (parts.evaluated, parts.choices, waiting, compared(workspace, experiments))
         planfile.write(temporary, meta, packed, parts.cells, images, *others)
-    groups = itertools.groupby(packed, key=lambda run: run.pack)
-    stamp_finished(
-        (workspace.pack(pack), [workspace.run_at(run.directory) for run in members])
-        for pack, members in groups
-    )
+    settle(workspace, packed, parts.cells)
     _forget_old(where.parent)
     return where
 
@@ -143,11 +140,15 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
-    """The plan of a request, made where it is absent, or where finished runs decide which runs there are
-    (rerun: version).
+    """The plan of a request with its stamps settled, made where it is absent, or where finished runs decide
+    which runs there are (rerun: version).
     """
     path = planfile.last(workspace, request)
-    return path if path and request.rerun == "code" else plan(workspace, request)
+    if path is None or request.rerun == "version":
+        return plan(workspace, request)
+    restore_pulled(workspace)
+    settle(workspace, planfile.runs(path), planfile.cells(path))
+    return path
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:

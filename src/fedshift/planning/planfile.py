@@ -90,6 +90,11 @@ class Run(NamedTuple):
         return f"{self.digest}-{self.code}"
 
     @property
+    def stamp(self) -> str:
+        """`<data set>/<method>/<pack>`: the stamp of its pack (`Workspace.pack`)."""
+        return f"{self.dataset}/{self.method}/{self.pack}"
+
+    @property
     def of_other_code(self) -> bool:
         return self.installed not in ("", self.code)
 
@@ -222,12 +227,16 @@ def request(workspace: Workspace, path: Path) -> Request:
     return Request.of(json.loads(text), workspace.root, str(path))
 
 
-def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
-    """The plan's runs in pack order: all, those of one pack, or those that some experiment uses."""
+def runs(
+    path: Path, pack: str | None = None, experiments: tuple[str, ...] = (), digest: str | None = None
+) -> list[Run]:
+    """The plan's runs in pack order: all, those of one pack, those that some experiment uses, or one."""
     query = "SELECT * FROM runs"
     values: list[str] = []
     if pack is not None:
         query, values = f"{query} WHERE pack = ?", [pack]
+    elif digest is not None:
+        query, values = f"{query} WHERE digest = ?", [digest]
     elif experiments:
         marks = ", ".join("?" * len(experiments))
         query += f" WHERE digest IN (SELECT digest FROM cells WHERE experiment IN ({marks}))"
@@ -236,10 +245,11 @@ def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ())
         return [Run(*row) for row in database.execute(f"{query} ORDER BY pack, seed", values)]
 
 
-def cells(path: Path) -> list[Cell]:
-    """Every use of every run, in the order of the experiments' files."""
+def cells(path: Path, experiment: str | None = None) -> list[Cell]:
+    """Every use of every run, of all experiments or of one, in the order of the experiments' files."""
+    query, values = ("", []) if experiment is None else (" WHERE experiment = ?", [experiment])
     with _open(path) as database:
-        return [Cell(*row) for row in database.execute("SELECT * FROM cells ORDER BY rowid")]
+        return [Cell(*row) for row in database.execute(f"SELECT * FROM cells{query} ORDER BY rowid", values)]
 
 
 def evaluations(path: Path) -> list[Evaluated]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_text
 from fedshift.planning.hashes import COSTS, FACTORS
 from fedshift.planning.network import plain_macs, plain_step
 from fedshift.planning.roofline import devices, seconds
@@ -144,11 +146,10 @@ def _rows(path: Path, read: Callable[[dict[str, str]], Read]) -> list[Read]:
     """
     if not path.is_file():
         return []
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        try:
-            return [read(row) for row in rows]
-        except (KeyError, TypeError, ValueError) as error:  # TypeError: the row ends before the column
-            told = f"no column {error}" if isinstance(error, KeyError) else str(error)
-            where, cure = f"{path}, line {rows.line_num}", "Mend the file: benchmarks/README.md."
-            raise FedshiftError(where, f"cannot be read: {told}", cure) from None
+    rows = csv.DictReader(io.StringIO(read_text(path)))
+    try:
+        return [read(row) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:  # TypeError: the row ends before the column
+        told = f"no column {error}" if isinstance(error, KeyError) else str(error)
+        where, cure = f"{path}, line {rows.line_num}", "Mend the file: benchmarks/README.md."
+        raise FedshiftError(where, f"cannot be read: {told}", cure) from None

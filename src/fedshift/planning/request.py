@@ -1,4 +1,4 @@
-"""What a plan is asked for: the keys of params.yaml. Standard library only: the Snakefile needs it."""
+"""What a plan is asked for: the keys of params.yaml. No heavy imports: the Snakefile needs it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Request:
         "job after job.",
         24,
         ge=1,
+        le=365 * 24,
     )
     minutes: int = key(
         "The least minutes of training that are worth a job: what lasts less shares one with other "

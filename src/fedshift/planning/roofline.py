@@ -8,12 +8,12 @@ longer: kernels reach no peak, and what waits for another operation does not ove
 
 from __future__ import annotations
 
-import csv
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fedshift.common.files import read_rows
 from fedshift.federation.launches import Count
 
 Bound = Literal["launches", "bytes", "flops"]
@@ -39,8 +39,7 @@ class Device:
 @functools.cache
 def devices() -> dict[str, Device]:
     """The rows of devices.csv by name."""
-    with Path(__file__).with_name("devices.csv").open(newline="") as file:
-        return {row["device"]: _device(row) for row in csv.DictReader(file)}
+    return {row["device"]: _device(row) for row in read_rows(Path(__file__).with_name("devices.csv"))}
 
 
 def _device(row: dict[str, str]) -> Device:

@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import write_text
+from fedshift.common.files import read_text, write_text
 from fedshift.common.registry import names
 from fedshift.storage.workspace import Workspace
 
@@ -150,7 +150,7 @@ def _check(workspace: Workspace, skeleton: Skeleton, kind: str, name: str) -> No
 
 def _with(path: Path, entry: Entry, name: str) -> str:
     """A file's text with the entry in its place."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = read_text(path).splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.startswith(entry.before):
             return "".join([*lines[:place], entry.line.format(name=name) + "\n", *lines[place:]])

@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.common.files import is_whole, read_whole, write_json
-from fedshift.storage.rundir import Failure, RunDirectory, State, Summary
+from fedshift.common.files import read_whole, write_json
+from fedshift.storage.failure import Failure
+from fedshift.storage.rundir import RunDirectory, State, Summary
 
 
 @dataclass(frozen=True)
 class PackStamp:
     """The summaries of a pack's finished runs, and the failures of those that failed for good, as JSON.
 
-    path: results/packs/<pack>.json
+    path: results/packs/<data set>/<method>/<pack>.json
     """
 
     path: Path
@@ -53,36 +54,20 @@ class PackStamp:
             write_json(self.path, content)
         return True
 
-    @property
-    def torn(self) -> bool:
-        """Whether a crash of the machine tore the stamp, which then says nothing."""
-        return self.path.exists() and not is_whole(self.path)
+    def settle(self, runs: Iterable[RunDirectory]) -> bool:
+        """Make the stamp agree with the directories of the pack's runs: write it where nothing is left to
+        train, else delete it. Return whether it exists then.
+        """
+        runs = list(runs)
+        finished = {run.name for run in runs if run.outcome() is State.FINISHED}
+        failed = {run.name for run in runs if run.failed_for_good}
+        if finished | failed != {run.name for run in runs}:
+            self.delete()
+            return False
+        content = read_whole(self.path) or {}
+        if {*content.get("finished", ())} == finished and {*content.get("failed", ())} == failed:
+            return True
+        return self.write(runs)
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
-
-
-def stamp_finished(packs: Iterable[tuple[PackStamp, list[RunDirectory]]]) -> None:
-    """Write the stamps of packs whose runs are all finished; of others delete what a crash has made wrong: a
-    torn stamp, and that of a torn summary.
-    """
-    for stamp, runs in packs:
-        if all(run.outcome() is State.FINISHED for run in runs):
-            stamp.write(runs)
-        elif stamp.torn or any(run.torn for run in runs):
-            stamp.delete()
-
-
-def forget_failures(runs: Iterable[RunDirectory], stamps: Iterable[PackStamp]) -> int:
-    """Forget failures for good, and delete the stamps that name failed runs, so that they are asked for
-    again; return how many stamps.
-
-    runs: the members of the packs of `stamps`.
-    """
-    for run in runs:
-        if run.failed_for_good:
-            run.forget_failure()
-    stale = [stamp for stamp in stamps if stamp.failed()]
-    for stamp in stale:
-        stamp.delete()
-    return len(stale)

@@ -12,9 +12,10 @@ from typing import Any
 
 from fedshift.common.files import is_whole, read_whole, write_json
 from fedshift.common.lock import Holder, alive, holder
+from fedshift.storage.failure import Failure
 
+PARQUET_END = b"PAR1"
 Summary = dict[str, Any]
-Failure = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
@@ -109,13 +110,8 @@ class RunDirectory:
         return self.path / "evaluated"
 
     @property
-    def published(self) -> Path:
-        """What is known to have arrived at MLflow, as JSON (`fedshift.tracking.publish`)."""
-        return self.path / "mlflow.json"
-
-    @property
     def summary_file(self) -> Path:
-        """What a finished run is and cost, as JSON; the last file to be written."""
+        """Result and costs of a finished run, as JSON; the last file to be written."""
         return self.path / "summary.json"
 
     @property
@@ -125,7 +121,7 @@ class RunDirectory:
 
     def summary(self) -> Summary | None:
         """The summary of a finished run, else None."""
-        return read_whole(self.summary_file)
+        return read_whole(self.summary_file) if self.outcome() is State.FINISHED else None
 
     def failure(self) -> Failure | None:
         """The reason of the last failure, else None; a finished run has none."""
@@ -151,10 +147,24 @@ class RunDirectory:
     def forget_failure(self) -> None:
         self.failure_file.unlink(missing_ok=True)
 
+    def retry(self) -> None:
+        """Let a run that failed for good be trained again; its reason is kept until then."""
+        if self.failed_for_good:
+            self.fail({**(self.failure() or {}), "retry": True})
+
     def writer(self) -> Holder | None:
         """The process that trains the run now: its host, pid, birth and Slurm job; None where none lives."""
         process = holder(self.lock)
         return process if process and alive(process) else None
+
+    def locked_since(self) -> float | None:
+        """When the process that holds the lock took it, in seconds since the epoch, whether or not it lives;
+        None where there is no lock.
+        """
+        try:
+            return self.lock.stat().st_mtime
+        except OSError:
+            return None
 
     def state(self) -> State:
         """How far the run is. May ask Slurm whether the process that holds the lock lives."""
@@ -164,10 +174,11 @@ class RunDirectory:
         return State.INTERRUPTED if outcome is State.MISSING and self.checkpoint.exists() else outcome
 
     def outcome(self) -> State:
-        """What the run has come to, FINISHED, FAILED or MISSING, whether or not it is being trained again. A
-        torn file of either kind counts as never written.
+        """FINISHED, FAILED or MISSING, whether or not the run is being trained again.
+
+        A finished run has a summary and records. A torn file counts as never written.
         """
-        if is_whole(self.summary_file):
+        if is_whole(self.summary_file) and is_whole(self.metrics, PARQUET_END):
             return State.FINISHED
         return State.FAILED if is_whole(self.failure_file) else State.MISSING
 
@@ -176,17 +187,6 @@ class RunDirectory:
         """Whether the run failed in a way that trying again does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
-
-    @property
-    def torn(self) -> bool:
-        """Whether a crash of the machine tore the summary: the run is then trained again."""
-        return self.summary_file.exists() and not is_whole(self.summary_file)
-
-    @property
-    def lacked_memory(self) -> bool:
-        """Whether the last failure was that memory was short, the machine's or the GPU's."""
-        failure = self.failure() if self.outcome() is State.FAILED else None
-        return failure is not None and failure["kind"] in ("MemoryError", "OutOfMemoryError")
 
     def reuse(self, rerun: str) -> RunDirectory:
         """The directory to take for this run under `rerun`.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fedshift.common.download import download
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
 
@@ -73,13 +73,13 @@ class WeightsFile:
             raise FedshiftError(self.path, what, f"To get them: {self.cure}. Without them {self.instead}")
 
     def check(self) -> str:
-        """The SHA-256 of the file. Raises FedshiftError where it is absent or another file."""
+        """The SHA-256 of the file. Raises FedshiftError where it is absent, Damaged where it is another."""
         self.require()
         actual = sha256_file(self.path)
         if not actual.startswith(self.sha256):
             verb = "is" if len(self.sha256) == len(actual) else "begins with"
             what = f"is another file: its SHA-256 {verb} {actual[: len(self.sha256)]}, not {self.sha256}"
-            raise FedshiftError(self.path, what, f"Remove it, then: {self.cure}. Without it {self.instead}")
+            raise Damaged(self.path, what, f"Remove it, then: {self.cure}. Without it {self.instead}")
         return actual
 
 

@@ -6,8 +6,7 @@ says.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,17 @@ from fedshift.storage.rundir import RunDirectory
 TUNING = ".tuning"  # ends the name of an experiment that is the tuning of another
 
 
+def project_folder() -> Path:
+    """The project folder that the present folder is or lies in, relative to it; where there is none, the
+    present one.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "reference" / "protocols").is_dir():
+            return Path(os.path.relpath(folder))
+    return Path()
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A project folder, laid out as docs/runs.md says.
@@ -26,18 +36,6 @@ class Workspace:
     """
 
     root: Path
-
-    @property
-    def commit(self) -> str:
-        """The commit of the checkout, and whether its code (src) differs from it; "" outside a repository."""
-
-        def git(*words: str) -> str:
-            command = ["git", "-C", str(self.root), *words]
-            return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-        name = git("rev-parse", "HEAD") if shutil.which("git") else ""
-        differs = name and git("status", "--porcelain", "--", "src")
-        return f"{name} with uncommitted changes" if differs else name
 
     @property
     def experiments(self) -> Path:
@@ -84,8 +82,15 @@ class Workspace:
 
     def runs(self) -> Iterator[RunDirectory]:
         """The directories of all runs that exist, in order."""
-        for path in sorted((self.results / "runs").glob("*/*/*/*/*/")):
+        for path in sorted(self._runs()):
             yield RunDirectory(path)
+
+    def has_runs(self) -> bool:
+        """Whether the directory of any run exists."""
+        return next(self._runs(), None) is not None
+
+    def _runs(self) -> Iterator[Path]:
+        return (self.results / "runs").glob("*/*/*/*/*/")
 
     def name_of(self, run: RunDirectory) -> str:
         """The name (`identity.run_name`) of a run below results/runs."""
@@ -112,20 +117,26 @@ class Workspace:
         """The directory of a run as plans and tables name it: by its path below the root."""
         return RunDirectory(self.root / directory)
 
-    def pack(self, pack: str) -> PackStamp:
-        return PackStamp(self.results / "packs" / f"{pack}.json")
+    def pack(self, name: str) -> PackStamp:
+        """The stamp of a pack, by `planfile.Run.stamp`."""
+        return PackStamp(self.results / "packs" / f"{name}.json")
 
-    def attempts(self, pack: str) -> Path:
-        """How the jobs of a pack have ended (`fedshift.planning.attempts`)."""
-        return self.results / "attempts" / f"{pack}.json"
+    @property
+    def nodes(self) -> Path:
+        """The folder of what failed on the nodes of a cluster (`fedshift.planning.nodes`)."""
+        return self.results / "nodes"
 
     def packs(self) -> list[PackStamp]:
         """The stamps that exist."""
-        return [PackStamp(path) for path in sorted((self.results / "packs").glob("*.json"))]
+        return [PackStamp(path) for path in sorted((self.results / "packs").rglob("*.json"))]
 
     def metrics(self, experiment: str) -> Path:
         """The Parquet file of the records of an experiment's runs."""
         return self.results / "metrics" / f"{experiment}.parquet"
+
+    def collected(self, experiment: str) -> Path:
+        """The mark that all runs of an experiment were collected; it exists only while all stamps do."""
+        return self.results / "metrics" / f"{experiment}.collected"
 
     def evaluated(self, experiment: str) -> Path:
         """The folder of what was computed of an experiment's runs, a Parquet file for each evaluation."""

@@ -23,7 +23,8 @@ LATER: Values = [None, *HFEDF[1:]]
 def test_the_side_that_lacks_runs_is_named(
     project: Project, hfedf: Values, fedavg: Values, said: str
 ) -> None:
-    assert told(judged(project, "HF-C04.1", {"hfedf": hfedf, "fedavg": fedavg})) == said
+    methods = {"hfedf": hfedf, "fedavg": fedavg, "fedprox": HFEDF}
+    assert told(judged(project, "HF-C04.1", methods)) == said
 
 
 def test_it_is_named_once(project: Project) -> None:

@@ -229,13 +229,36 @@ def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(
     assert project.collect().runs["state"].tolist() == ["finished"] * SEEDS
 
 
-def test_records_that_are_cut_off_are_named(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+def test_a_failed_run_that_was_pulled_is_restored_with_its_reason(project: Project) -> None:
+    """Else its stamp would be deleted, and the clone would train it."""
+    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0]})
+    project.add("local", {0: accuracy((0.5, 0.25))}, seed=0)
+    run = project.workspace.run_at(
+        str(project.add("fedavg", None, seed=0).relative_to(project.workspace.root))
+    )
+    failure = {"kind": "FedshiftError", "text": "loss is NaN", "retry": False}
+    run.fail(failure)
+    project.collect()
+    stamp = project.workspace.pack("0123")
+    assert stamp.settle([run])
+    shutil.rmtree(run.path)
+    assert restore(project.workspace) == 0
+    assert run.failure() == failure and stamp.settle([run])
+
+
+def test_records_that_are_damaged_are_named_and_those_that_are_cut_off_count_as_missing(
+    project: Project,
+) -> None:
+    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0]})
     records = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0) / "metrics.parquet"
-    records.write_bytes(records.read_bytes()[:40])
+    project.add("local", {0: accuracy((0.5, 0.25))}, seed=0)
+    whole = records.read_bytes()
+    records.write_bytes(whole[:40] + whole[-4:])
     with pytest.raises(FedshiftError, match=r"metrics\.parquet: is not whole: ") as error:
         project.collect()
     assert f"Remove {records.parent}" in error.value.cure
+    records.write_bytes(whole[:40])
+    assert project.collect().runs["state"].tolist() == ["missing", "finished"]
 
 
 def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:

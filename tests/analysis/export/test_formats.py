@@ -86,13 +86,6 @@ def test_unusual_seeds_and_archived_runs_are_marked(project: Project) -> None:
     assert "§ From the archive" in written(project, collected, "md")
 
 
-def test_nothing_finished_is_said(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a"], "seed": [0]}, tables={"t": {}})
-    project.add("fedavg", None, target="a", seed=0)
-    text = written(project, project.collect(), "md")
-    assert "| fedavg | – | – |" in text and "- No cell has a number" in text
-
-
 def paper(project: Project, name: str, **changes: Any) -> Collected:
     """An experiment of ours with drawn accuracies."""
     declared = load(Workspace(ROOT), name).model_dump(

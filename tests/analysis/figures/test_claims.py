@@ -94,12 +94,13 @@ def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> 
 
 def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> None:
     project.declare(
-        methods=dict.fromkeys(("hfedf", "fedavg")),
+        methods=dict.fromkeys(("hfedf", "fedavg", "fedprox")),
         axes={"target": ["a"]},
         claims={"HF-C04.1": {"metric": "ood"}},
     )
     for method in ("hfedf", "fedavg"):
         project.add(method, None, target="a")
+    project.add("fedprox", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a")
     (panel,) = drawn(project, project.collect()).axes
     assert [text.get_text() for text in panel.texts] == ["undecided"]
 

@@ -84,8 +84,9 @@ def test_percent_of_the_largest_loss_are_refused(project: Project) -> None:
         figure.check(load(project.workspace, project.name), {"seed": [0]}, "figures")
 
 
-def test_nothing_finished_is_an_error(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", None, seed=0)
+def test_no_complete_seed_is_an_error(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0]})
+    project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
+    project.add("fedavg", None, target="b", seed=0)
     with pytest.raises(FedshiftError, match="no seed with all its runs"):
         Clients(Clients.Params()).panels(project.workspace, project.collect())

@@ -15,7 +15,6 @@ from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.cli import main
-from fedshift.common.errors import FedshiftError
 from fedshift.spec import RunSpec
 from tests.analysis.conftest import Project, accuracy
 
@@ -258,13 +257,6 @@ def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_na
     assert "grey: 2 others" in figure.get_supxlabel()
     shown = [trace.name for trace in interactive.draw(panels)[""].data if trace.showlegend]
     assert shown == ["fedavg"]
-
-
-def test_nothing_to_draw(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", None, seed=0)
-    with pytest.raises(FedshiftError, match="no finished run"):
-        drawn(project, project.collect())
 
 
 def test_verbs_from_collect_to_figure(project: Project) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.tuning import TAKEN, Tuning
-from tests.analysis.conftest import Project
+from fedshift.experiments.choice import read
+from fedshift.experiments.expand import expand
+from tests.analysis.conftest import Project, accuracy
 from tests.analysis.test_tuning import Values, searched
 
 VALUES: Values = {0.1: (0.5, 0.9), 0.2: (0.7, 0.2), 0.3: (0.6, 0.8)}  # rate -> validation, test
@@ -12,11 +14,13 @@ VALUES: Values = {0.1: (0.5, 0.9), 0.2: (0.7, 0.2), 0.3: (0.6, 0.8)}  # rate -> 
 
 def drawn(project: Project, values: Values) -> Panels:
     from fedshift.analysis import tuning
-    from fedshift.analysis.collection.collect import collect
 
     experiment, search = searched(project, values)
-    tuning.write(project.workspace, experiment, search)
-    return Tuning(Tuning.Params()).panels(project.workspace, collect(project.workspace, "toy"))
+    choice = read(tuning.write(project.workspace, experiment, search))
+    project.name = "toy"
+    for cell in expand(project.workspace, experiment, choice):
+        project.add(cell.label, {1: accuracy((0.5, 0.5), 0.5)}, spec=cell.spec, **cell.axes)
+    return Tuning(Tuning.Params()).panels(project.workspace, project.collect())
 
 
 def points(panels: Panels, mark: str) -> list[tuple[str, float]]:

@@ -170,6 +170,14 @@ def test_costs_are_means_of_finished_runs(written: tuple[Project, str]) -> None:
     }
 
 
+def test_curves_are_means_over_seeds(written: tuple[Project, str]) -> None:
+    frame = pd.read_csv(written[0].workspace.root / "results/report/toy/curves.csv")
+    assert list(frame.columns) == ["panel", "method", "round", "id", "ood"]
+    assert not frame.duplicated(["panel", "method", "round"]).any()
+    last = frame[frame["round"] == frame["round"].max()].groupby("method")["ood"].mean()
+    assert last.to_dict() == {"fedavg": 50.0, "local": 75.0}
+
+
 def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(project: Project) -> None:
     """Ditto trains two networks on every batch; with `centralized` StableFDG pools its clients as central does."""
     project.declare(

@@ -20,7 +20,6 @@ holds, the scorecard (fedshift.analysis.report.scorecard) by the comparisons of 
 
 from __future__ import annotations
 
-import csv
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from fedshift.analysis.claims import Verdict
 from fedshift.analysis.claims.levels import Levels
 from fedshift.analysis.claims.lines import word_of
 from fedshift.analysis.claims.paired import LEVEL
+from fedshift.common.files import read_rows
 from fedshift.storage.workspace import Workspace
 
 JUDGED = ("confirmed", "refuted", "undecided")
@@ -152,5 +152,4 @@ def _level(levels: Sequence[float], least: int, comparisons: int) -> float:
 @functools.cache
 def listed(workspace: Workspace) -> dict[str, dict[str, str]]:
     """Group -> its row of reference/claims_groups.csv, in the order of the file."""
-    with (workspace.reference / "claims_groups.csv").open(newline="") as file:
-        return {row["claim"]: row for row in csv.DictReader(file)}
+    return {row["claim"]: row for row in read_rows(workspace.reference / "claims_groups.csv")}

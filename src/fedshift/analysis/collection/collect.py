@@ -20,31 +20,46 @@ from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
 from fedshift.archive.machine import hardware
 from fedshift.build import pools
+from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.registry import names
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 Row = dict[str, Any]
 
 
-def collect(workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code") -> Collected:
+class NothingFinished(FedshiftError):
+    """An experiment has no results yet."""
+
+    def __init__(self, name: str, *, failed: bool) -> None:
+        name = name.removesuffix(TUNING)
+        cure = f"Why runs failed: fedshift status {name}" if failed else f"To train them: fedshift run {name}"
+        super().__init__(f"experiments/{name}.yaml", "no run of it is finished here or archived", cure)
+
+
+def collect(
+    workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code", *, empty: bool = False
+) -> Collected:
     """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value),
     <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
     `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
     by `rerun: version`. Where one is not finished here, the archived run is taken. A run that is neither is
     named in the first and the last file and contributes nothing; nor does an adaptation that has not been
-    made.
+    made. Raises NothingFinished, and writes nothing, where no run is finished or archived; `empty`: writes
+    that, too.
     """
     experiment, path = load(workspace, name), workspace.metrics(name)
     uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan, rerun)]
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
+    if experiment.train and not finished and not empty:
+        raise NothingFinished(name, failed=any(row["state"] == "failed" for row in rows))
     frame = pa.Table.from_pylist(rows, RUNS)
     named = [keys, frame.select(["digest", "code"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
@@ -90,6 +105,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         **row,
         **described,
         **costs,
+        "absent": canonical_json(summary.get("absent", {})),
         "state": State.FINISHED,
         "bn": summary["policy"]["bn"],
         "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),

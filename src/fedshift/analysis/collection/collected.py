@@ -81,12 +81,12 @@ class Collected:
 
     @property
     def missing(self) -> list[str]:
-        """Directories of the runs that are not finished; of an adapted run with its row: "<directory>
-        (fdse-adapted)"; none where none is trained.
+        """Directories of the runs that are not finished, failed ones first; of an adapted run with its row:
+        "<directory> (fdse-adapted)"; none where none is trained.
         """
         if not self.experiment.train:
             return []
-        left = self.runs[self.runs["state"] != "finished"]
+        left = self.runs[self.runs["state"] != "finished"].sort_values("state", kind="stable")
         rows = left["method"].map(" ({})".format).where(left["adaptation"].notna(), "")
         return list(left["run"] + rows)
 

@@ -37,6 +37,7 @@ RUNS = pa.schema(
         "rounds": pa.int64(),
         "classes": pa.list_(pa.string()),
         "clients": pa.list_(pa.struct(CLIENT)),
+        "absent": pa.string(),
         **COSTS,
     }
 )
@@ -61,6 +62,7 @@ BESIDE = {
     "remark": str,
     "spread": str,
     "fewer": str,
+    "clients": str,
     "archived": int,
     "text": str,
     "published_text": str,

@@ -48,7 +48,7 @@ def _whole(path: Path) -> pa.Table:
     try:
         return read_parquet(path)
     except (pa.ArrowException, OSError) as error:
-        cure = f"Remove {path.parent}, then run the same command again: the run is trained anew."
+        cure = f"Remove {path.parent} and start Snakemake again: the run is trained again."
         raise FedshiftError(path, f"is not whole: {error}", cure) from None
 
 

@@ -22,12 +22,17 @@ from fedshift.storage.workspace import Workspace
 
 
 def restore(workspace: Workspace) -> int:
-    """Write the directories of collected runs that are not here, and results of evaluations; return how many
-    runs.
+    """Write the directories of collected runs that are not here, failed ones with their reasons, and results
+    of evaluations; return how many finished runs.
     """
     summaries = {name: summary for stamp in workspace.packs() for name, summary in stamp.finished().items()}
+    failures = {name: failure for stamp in workspace.packs() for name, failure in stamp.failed().items()}
     restored = 0
     for path in sorted((workspace.results / "metrics").rglob("*.runs.parquet")):
+        for row in read_parquet(path, filters=[("state", "==", "failed")]).to_pylist():
+            run = workspace.run_at(row["run"])
+            if run.name in failures and run.outcome() is State.MISSING:
+                run.fail(failures[run.name])
         rows = read_parquet(path, filters=[("state", "==", "finished")]).to_pylist()
         runs = {
             run.name: run

@@ -19,7 +19,7 @@ from fedshift.analysis.costs.counted import network
 from fedshift.build import method_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.experiments.yaml_file import read
+from fedshift.common.yaml_file import read
 from fedshift.federation.layout import Layout
 from fedshift.methods._generated import Generated
 from fedshift.models.hfedf_cnn import Inception

@@ -50,7 +50,7 @@ class Clients(Figure):
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
         """The metric exists, and has a best to be scaled by: the largest."""
         if self.params.metric not in names("metrics"):
-            raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"))
+            raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"), "metrics")
         if self.params.scaled and get("metrics", self.params.metric).better == "lower":
             what = f"the best {self.params.metric} is the lowest, of which percent say nothing"
             raise FedshiftError(f"{where}.scaled", what, "Leave it out.")

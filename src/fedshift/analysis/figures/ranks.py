@@ -67,6 +67,8 @@ class Ranks(Figure):
         note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
         note += f"; over {_blocks(collected, result.blocks)}"
         note += f"; ring, beyond the line: {APART}" * any(mark.label == APART for mark in series)
+        left = [one for one in collected.experiment.rows if one not in [*table["method"]]]
+        note += f"; left out: {', '.join(left)}" * bool(left)
         note += f"; Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p))
         return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
 

@@ -10,9 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from fedshift.analysis.printed import names as printed_names
+from fedshift.common.files import read_rows
 from fedshift.experiments.column import column
 from fedshift.experiments.schema import FIELD, Experiment
 from fedshift.experiments.table import Table
@@ -129,8 +128,8 @@ def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
 @functools.cache
 def data_sets(workspace: Workspace) -> dict[str, str]:
     """What papers call a data set -> its name here."""
-    table = pd.read_csv(workspace.reference / "published.csv", usecols=["dataset", "ds_id"]).dropna()
-    return dict(zip(table["dataset"], table["ds_id"], strict=True))
+    every = rows(workspace.reference / "published.csv")
+    return {row["dataset"]: row["ds_id"] for row in every if row["dataset"] and row["ds_id"]}
 
 
 @functools.cache
@@ -148,7 +147,7 @@ def _printed(path: Path) -> dict[tuple[str, str], Published]:
 @functools.cache
 def rows(path: Path) -> list[dict[str, str]]:
     """All rows of reference/published.csv as text, those that are lost in our copy too."""
-    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")  # type: ignore[return-value]  # its columns are text
+    return read_rows(path)
 
 
 def _numbers(path: Path) -> list[dict[str, str]]:

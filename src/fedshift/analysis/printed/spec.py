@@ -12,10 +12,10 @@ from typing import Any
 
 from fedshift.analysis.printed.published import Row, targets
 from fedshift.common.errors import unknown
+from fedshift.common.yaml_file import read
 from fedshift.experiments.expand import expand
 from fedshift.experiments.protocols import Partial, merge
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment
-from fedshift.experiments.yaml_file import read
 from fedshift.spec import Closed, RunSpec, closed
 from fedshift.storage.workspace import Workspace
 

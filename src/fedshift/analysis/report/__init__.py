@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 import pyarrow.compute as pc
 from markupsafe import Markup
@@ -20,18 +21,18 @@ from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.collection.records import batches
 from fedshift.analysis.drawing import interactive
-from fedshift.analysis.drawing.panels import Panels
+from fedshift.analysis.drawing.panels import Panels, panels_of
 from fedshift.analysis.layout.footnotes import footnotes
 from fedshift.analysis.layout.page import blocks, number, template
 from fedshift.analysis.notes import notes
+from fedshift.analysis.quantities.select import curves
 from fedshift.analysis.report import charts, downloads, facts
 from fedshift.analysis.tables import cells
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file, write_json, write_text
-from fedshift.common.version import __version__
-from fedshift.experiments.figures import figures
+from fedshift.common.version import __version__, commit
 from fedshift.storage.workspace import Workspace
 
 # Without the button that would send a chart to plotly's servers.
@@ -39,8 +40,8 @@ CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["
 
 
 def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
-    """Write results/report/<name>/index.html, and scores.json beside it: experiment -> method -> id, ood
-    (percent), runs.
+    """Write results/report/<name>/index.html, and two files for DVC next to it: scores.json (experiment ->
+    method -> id, ood in percent, runs) and curves.csv (id and ood after each round).
 
     An experiment that was not collected is named as absent. Raises FedshiftError where none was.
     """
@@ -58,7 +59,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     html = template("report.html.j2").render(
         title=title,
         version=__version__,
-        commit=workspace.commit,
+        commit=commit(),
         scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         plotly=Markup(get_plotlyjs()),
         parts=parts,
@@ -69,7 +70,19 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     write_json(
         path.with_name("scores.json"), {part["experiment"].name: _scores(part["costs"]) for part in parts}
     )
+    write_text(path.with_name("curves.csv"), pd.concat(map(_curves, collected)).to_csv(index=False))
     return path
+
+
+def _curves(collected: Collected) -> pd.DataFrame:
+    """Columns panel (experiment and axes), method, round, id and ood (percent, mean over seeds)."""
+    frame = curves(collected)
+    axes = [frame[key] for key in collected.keys if key not in ("method", "seed")]
+    places = zip([collected.experiment.name] * len(frame), *axes, strict=True)
+    panel = [", ".join(str(part) for part in place if not pd.isna(part)) for place in places]
+    by = ["panel", "method", "round"]
+    means = frame.assign(panel=panel).groupby(by, sort=False)[["id", "ood"]].mean()
+    return means.round(2).reset_index()
 
 
 def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
@@ -96,6 +109,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
         **{name: [] for name in ("tables", "downloads", "verdicts", "numbers")},
         **{name: [] for name in ("figures", "partitions", "costs", "runs")},
+        "undrawn": {},
     }
     if not summaries and experiment.train:
         return part
@@ -117,12 +131,13 @@ def _measured(
 ) -> dict[str, Any]:
     """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
     costs, drawn = facts.costs(collected, summaries), workspace.figures(collected.experiment.name)
+    possible, impossible = panels_of(workspace, collected)
     return {
         "figures": [
-            _figure(figure.panels(workspace, collected), f"{anchor}-{name}")
-            | {"downloads": downloads.of_figure(drawn, name, page)}
-            for name, figure in figures(collected.experiment).items()
+            _figure(panels, f"{anchor}-{name}") | {"downloads": downloads.of_figure(drawn, name, page)}
+            for name, panels in possible.items()
         ],
+        "undrawn": {name: str(error) for name, error in impossible.items()},
         "partitions": [
             _chart(
                 charts.partitions(held),

@@ -13,6 +13,7 @@ from plotly.subplots import make_subplots
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.interactive import styled
 from fedshift.analysis.drawing.panels import COLOURS, Axis, Panel, Panels, Row, Series
+from fedshift.analysis.drawing.traces import escape
 
 # As many classes as a partition's chart tells apart; above that colours repeat and the pointer names them.
 CLASS_COLOURS = [*COLOURS[:6], "#8c959f", "#6f42c1", "#b08800", "#005f5f"]
@@ -25,7 +26,7 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
     """
     figure = make_subplots(
         1, len(tables), shared_yaxes=True, horizontal_spacing=0.012,
-        subplot_titles=[f"held out: {name}" if name else "" for name in tables],
+        subplot_titles=[f"held out: {escape(name)}" if name else "" for name in tables],
     )  # fmt: skip
     classes = list(dict.fromkeys(label for table in tables.values() for label in table["class"]))
     for column, table in enumerate(tables.values(), 1):
@@ -33,7 +34,8 @@ def partitions(tables: Mapping[str, pd.DataFrame]) -> go.Figure:
         for index, label in enumerate(classes):
             if label in counts:
                 bars = go.Bar(
-                    x=counts.index, y=counts[label], name=label, legendgroup=label, showlegend=column == 1,
+                    x=counts.index.map(escape), y=counts[label], name=escape(label), legendgroup=label,
+                    showlegend=column == 1,
                     marker={"color": CLASS_COLOURS[index % len(CLASS_COLOURS)], "line": {"width": 0}},
                     hovertemplate="%{y:,} images",
                 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from fedshift.analysis.claims.groups import Member
 from fedshift.analysis.claims.levels import UNKNOWN, Levels
 from fedshift.analysis.claims.lines import word_of
+from fedshift.common.files import read_rows
 from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 
@@ -70,7 +70,4 @@ def _rank(rows: list[Row]) -> tuple[bool, int]:
 
 def _rows(path: Path) -> list[Row]:
     """The rows of a file; none where it is not there."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file)]
+    return read_rows(path) if path.is_file() else []

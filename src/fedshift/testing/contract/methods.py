@@ -160,11 +160,14 @@ class MethodContract(Contract):
             and (row["split"], row["metric"]) == ("test", "accuracy")
         ]
         assert sorted(row[:2] for row in tested) == [(finished, k) for finished in range(4) for k in range(3)]
-        tracked = points(pq.read_table(io.BytesIO(federation.records.pack())))
-        for point in (point for point in tracked if point.name == "id/acc"):
+        tracked = points(
+            pq.read_table(io.BytesIO(federation.records.pack())),
+            partition=federation.spec.partition.model_dump(),
+        )
+        for point in (point for point in tracked if point.name == "acc/id"):
             by_client = [value for finished, _, value in tested if finished == point.round]
             assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)
-        assert sum(point.name == "id/acc" for point in tracked) == 4
+        assert sum(point.name == "acc/id" for point in tracked) == 4
 
     def test_participation_and_batches_are_those_of_fedavg(
         self, name: str, monkeypatch: pytest.MonkeyPatch

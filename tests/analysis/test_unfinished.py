@@ -1,0 +1,86 @@
+"""An experiment that is half done: what can be shown is shown, what cannot is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fedshift as package
+from fedshift.analysis import ranking
+from fedshift.analysis.collection.collected import Collected
+from fedshift.common.errors import FedshiftError
+from tests.verbs import done, fedshift, refused
+
+from .conftest import Project, accuracy
+
+DOMAINS = ["ink", "outline", "plain"]
+FINISHED = {
+    ("fedavg", "ink"),
+    ("fedavg", "outline"),
+    ("fedavg", "plain"),
+    ("fedbn", "ink"),
+    ("ditto", "outline"),
+}
+
+
+def half(project: Project, finished: set[tuple[str, str]], **keys: object) -> Collected:
+    """Three methods on three domains, of which these have been trained."""
+    project.declare(
+        methods={"fedavg": None, "fedbn": None, "ditto": None},
+        axes={"target": DOMAINS, "seed": [0]},
+        tables={"t": {}},
+        **{"figures": ["curves", "ranks"], **keys},
+    )
+    for method in ("fedavg", "fedbn", "ditto"):
+        for target in DOMAINS:
+            ran = {1: accuracy((0.5, 0.5), ood=0.5)} if (method, target) in finished else None
+            project.add(method, ran, target=target, seed=0)
+    return project.collect()
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_the_others(project: Project) -> None:
+    half(project, FINISHED)
+    root, folder = project.workspace.root, project.workspace.figures("toy")
+    folder.mkdir(parents=True)
+    (folder / "ranks.svg").touch()  # of results that are gone
+    result = fedshift(root, "figure", "toy")
+    assert "results/figures/toy/curves.svg" in done(result)
+    assert "not drawn: ranks: ranking: " in result.output
+    assert not (folder / "ranks.svg").exists()
+    assert "| fedavg" in done(fedshift(root, "table", "toy"))
+
+
+def test_the_report_shows_the_others_and_why(project: Project) -> None:
+    half(project, FINISHED)
+    done(fedshift(project.workspace.root, "report", "toy"))
+    page = (project.workspace.report("toy") / "index.html").read_text()
+    assert "Accuracy" in page and "ranks: ranking: 2 methods share 1 blocks" in page
+
+
+def test_no_figure_at_all_is_an_error_except_to_the_workflow(project: Project) -> None:
+    half(project, FINISHED, figures=["ranks"])
+    refused(fedshift(project.workspace.root, "figure", "toy"), "not drawn: ranks", "Train more")
+    done(fedshift(project.workspace.root, "figure", "toy", "--lenient"))
+    done(fedshift(project.workspace.root, "report", "toy"))
+
+
+def test_methods_are_ranked_over_the_blocks_that_they_share(project: Project) -> None:
+    """Of three methods one has a single domain: no two domains are left that all three have."""
+    collected = half(project, FINISHED | {("fedbn", "plain")})
+    result = ranking.ranking([collected], "ood")
+    assert {*result.table["method"]} == {"fedavg", "fedbn"} and result.blocks == 2
+    assert result.left[0].startswith("ditto:")
+    shown = done(fedshift(project.workspace.root, "rank", "toy"))
+    assert "over 2 blocks" in shown and "Left out: ditto" in shown
+
+
+def test_nothing_finished_is_an_error_and_writes_nothing(project: Project) -> None:
+    with pytest.raises(FedshiftError, match="no run of it is finished here or archived"):
+        half(project, set())
+    root = project.workspace.root
+    for verb in ("collect", "table", "figure", "rank", "report", "check", "export"):
+        refused(fedshift(root, verb, "toy"), "no run of it is finished here or archived", "fedshift run toy")
+    with pytest.raises(FedshiftError, match="no run of it is finished"):
+        package.results("toy", root=root)
+    assert not [*Path(root).rglob("*.parquet")]
