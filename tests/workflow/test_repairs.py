@@ -69,16 +69,16 @@ def test_a_run_that_failed_for_good_is_trained_once_its_reason_is_fixed(
     trained = [path.parent.parent for path in checkout.root.glob("results/runs/**/summary.json")]
     assert trained == [checkout.root / first]
     assert [*checkout.root.glob("logs/train/digits/fedavg/*.log")]
-    bad = run_of(checkout, "fedprox")
-    bad.mkdir(parents=True)
-    (bad / "checkpoint.safetensors").write_text("not a checkpoint")
+    bad, line = run_of(checkout, "fedprox"), "    require(machine.device)\n"
+    broken = f'{line}    if spec.method.name == "fedprox":\n        raise ValueError("no such layer")\n'
+    checkout.edit("src/fedshift/training/run.py", line, broken)
     assert checkout.snakemake("all", profile="profiles/local").returncode == 1
     reason = status(checkout)[str(bad.relative_to(checkout.root))]["why"]
-    assert "checkpoint.safetensors" in reason
+    assert "no such layer" in reason
     assert "check.json" in tables(checkout) and tables(checkout) != tables(finished)
     assert left(checkout) == []  # until someone says otherwise
 
-    (bad / "checkpoint.safetensors").unlink()
+    checkout.edit("src/fedshift/training/run.py", broken, line)
     done(fedshift(checkout.root, "plan", "--retry-failed"))
     assert left(checkout, first=DRY_RUN) == ["fedprox"]
     assert reason.partition(" (")[0] in status(checkout)[str(bad.relative_to(checkout.root))]["why"]
