@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 EXPERIMENT = """\
 title: "Adapted"
 protocol: digits

@@ -13,7 +13,7 @@ from tests.verbs import done, fedshift
 from tests.workflow.checkout import Checkout
 from tests.workflow.conftest import EXPERIMENTS, PARAMETERS
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 STATUS, PLAN, DRY_RUN = "status", "plan", "dry run"
 
 

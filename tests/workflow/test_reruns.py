@@ -14,7 +14,7 @@ from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 from tests.workflow.conftest import FIRST
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 FEDPROX = "src/fedshift/methods/fedprox.py"
 DIGITS = "src/fedshift/data/datasets/digits.py"
 LOOP = "src/fedshift/federation/loop.py"

@@ -14,7 +14,7 @@ from fedshift.storage.workspace import Workspace
 from tests.verbs import fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from fedshift.planning import planfile
 from tests.workflow.checkout import Checkout
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def test_runs_and_packs_are_targets(checkout: Checkout) -> None:
