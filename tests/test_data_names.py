@@ -119,7 +119,7 @@ def test_images_of_one_data_set_are_not_named_by_the_module_of_another(edited: E
     edited(
         "fedshift.data.convert", "QUALITY = 90", "QUALITY = 91"
     )  # another tree, which has a hash of its own
-    edited("fedshift.data.tree", '"RGB"', '"RGB"')
+    edited("fedshift.data.tree", 'return image.convert("RGB")', 'return image.convert("RGB")')
     assert {name: prepared_name(source) for name, source in data.items()} == before
 
 

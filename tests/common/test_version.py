@@ -45,7 +45,7 @@ def copied(root: Path) -> Path:
 
 def recorded(root: Path, **more: str) -> str:
     """What sources below root / "src" record."""
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), **more}
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1", **more}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, cwd=root, capture_output=True, text=True, check=True
     )
