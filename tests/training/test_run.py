@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -187,6 +189,30 @@ def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     with pytest.raises(MemoryError):
         train(Workspace(project), spec, MACHINE, stops)
     return spec, Workspace(project).run(run_name(spec, identify(spec)))
+
+
+def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM while it is asked whether a checkpoint is due."""
+    spec, clock, armed = spec_of("fedavg"), time.monotonic, False
+    partition(Workspace(project), spec)
+
+    def struck() -> float:
+        if armed:
+            signal.raise_signal(signal.SIGTERM)
+        return clock()
+
+    def watch(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
+        nonlocal armed
+        for event in events:
+            armed = event == "round"
+            yield event
+
+    monkeypatch.setattr("fedshift.training.run.time", SimpleNamespace(monotonic=struck))
+    with pytest.raises(SystemExit, match="143"):
+        train(Workspace(project), spec, Machine(torch.device("cpu")), watch)
+    assert Workspace(project).run(run_name(spec, identify(spec))).checkpoint.exists()
 
 
 def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:

@@ -156,10 +156,11 @@ def _rounds(
         for event in events:
             if event == "round":
                 _log_round(federation, run.name)
-            if stop.requested or time.monotonic() - saved >= machine.checkpoint_seconds:
+            stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
+            if stops or time.monotonic() - saved >= machine.checkpoint_seconds:
                 checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
                 saved = time.monotonic()
-            if stop.requested:
+            if stops:
                 log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
                 sys.exit(128 + signal.SIGTERM)
     checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
