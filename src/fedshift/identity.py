@@ -1,10 +1,10 @@
-"""What runs and their data are called: the digest of what is declared, and the fingerprint of the code that
-computes it.
+"""What runs and their data are called: the digest of what is declared. And the fingerprint of a method.
 
-The digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and
-the declared versions of engine, method, model, data set and partition scheme. The fingerprint covers the
-syntax trees - without comments and docstrings - of every module that computes the run, with their imports
-inside the package (a plug-in's: inside its own package too), cut at the modules in DESCRIBE.
+A digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and
+the declared versions of engine, method, model, data set and partition scheme. So results keep their names
+when code is tidied; who changes what code computes raises its `version` (that of the engine is here, and
+the golden results in tests/golden guard it). A fingerprint is part of no name: a finished run notes that of
+its method and model, so that a change of their files is seen (`fedshift.planning.changed`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ast
 import functools
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.build import method_of, rendering_of
@@ -24,56 +23,13 @@ from fedshift.spec import Division, RunSpec, Source
 ENGINE_VERSION = 1
 Versions = dict[str, int | str]
 
-ENGINE = ("fedshift.training.assemble",)
-PATIENCE = "fedshift.training.patience"  # of runs that may stop early
-
-# Modules that describe or record, and do not compute: a change in them re-runs nothing.
-DESCRIBE = frozenset(["fedshift"]) | frozenset(
-    f"fedshift.{name}"
-    for name in (
-        "common.download",
-        "common.equations",
-        "common.errors",
-        "common.files",
-        "common.registry",
-        "common.tensors",
-        "data.columns",
-        "data.convert",
-        "data.fetch",
-        "data.plots",
-        "data.verify",
-        "federation.checkpoint",
-        "federation.cost",
-        "federation.diagnostics",
-        "federation.records",
-        "identity",
-        "spec",
-        "spec.resolve",
-        "storage.rundir",
-        "storage.weights",
-        "storage.workspace",
-    )
-)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """`digest` (16 hexadecimals) and `code` (8): together the name of a run's directory."""
-
-    digest: str
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.digest}-{self.code}"
-
-
-def identify(spec: RunSpec) -> Identity:
-    """The identity of a resolved spec under the code that is installed now."""
-    return Identity(digest(spec), code(spec))
+# Packages whose modules a fingerprint covers where a method or model imports them, less what all have.
+METHODS = ("fedshift.methods.", "fedshift.models.", "fedshift.data.renderings.")
+SHARED = frozenset(["fedshift.models.base"])
 
 
 def digest(spec: RunSpec) -> str:
-    """16 hexadecimals over what a resolved spec declares."""
+    """The id of a run: 16 hexadecimals over what a resolved spec declares."""
     return digest_under(spec, versions(spec))
 
 
@@ -101,60 +57,50 @@ def versions(spec: RunSpec) -> Versions:
     return declared
 
 
-def code(spec: RunSpec) -> str:
-    """8 hexadecimals over the code that computes a run of this spec."""
+def method_code(spec: RunSpec) -> str:
+    """8 hexadecimals over the files of a run's method and model."""
     rendering = rendering_of(spec)
     return fingerprint(
-        *ENGINE,
         module("methods", spec.method.name),
         module("models", spec.model.name),
-        module("datasets", spec.data.dataset),
-        module("partitions", spec.partition.scheme),
-        *(module("modifiers", name) for name in spec.partition.modify),
         *([module("renderings", rendering.name)] if rendering else []),
-        *([PATIENCE] if spec.federation.patience else []),
     )
 
 
-def run_name(spec: RunSpec, identity: Identity) -> str:
-    """`<data set>/<method>/<target>/seed<seed>/<digest>-<code>`: the directory of a run below
-    results/runs.
-    """
+def run_name(spec: RunSpec, digest: str) -> str:
+    """`<data set>/<method>/<target>/seed<seed>/<digest>`: the directory of a run below results/runs."""
     target = spec.data.target_name or "none"
-    return f"{spec.data.dataset}/{spec.method.name}/{target}/seed{spec.seed}/{identity}"
+    return f"{spec.data.dataset}/{spec.method.name}/{target}/seed{spec.seed}/{digest}"
 
 
 def prepared_name(data: Source) -> str:
     """`<data set>/<px>-<recipe>`: the folder of decoded images below data/prepared.
 
-    The recipe covers release, resampling, the data set's version and the code that lists, reads and resizes
-    its images. Not covered is what makes or checks a raw tree (fetch, convert, verify): prepared.json holds
-    the tree's own hash.
+    The recipe covers release, resampling, and the versions of the data set and of the engine. Not covered is
+    what a raw tree contains: prepared.json has the tree's own hash.
     """
     version = get("datasets", data.dataset).version
-    made_by = fingerprint("fedshift.data.prepare", module("datasets", data.dataset))
-    recipe = [data.release, data.prepare.model_dump(exclude_defaults=True), version, made_by]
+    recipe = [data.release, data.prepare.model_dump(exclude_defaults=True), version, ENGINE_VERSION]
     return f"{data.dataset}/{data.prepare.px}-{_short(recipe)}"
 
 
 def partition_name(spec: Division) -> str:
     """`<data set>/<recipe>`: the Parquet file of a partition below data/partitions.
 
-    The recipe covers everything that decides who holds which sample, the code that does it included. The data
-    set's module decides domains, classes, official splits and duplicates.
+    The recipe covers everything that decides who holds which sample: what is declared, and the versions of
+    data set, scheme, modifiers and engine.
     """
     dataset = spec.data.dataset
     plugins = [
         ("partitions", spec.partition.scheme),
         *(("modifiers", name) for name in spec.partition.modify),
     ]
-    modules = [module("datasets", dataset), *(module(*plugin) for plugin in plugins)]
     recipe = [
         spec.data.release,
         get("datasets", dataset).version,
         spec.partition.model_dump(exclude_defaults=True),
         *(get(*plugin).version for plugin in plugins),
-        fingerprint("fedshift.data.partition", *modules),
+        ENGINE_VERSION,
     ]
     return f"{dataset}/{_short([*recipe, spec.data.target, spec.seed])}"
 
@@ -167,9 +113,9 @@ def rendered_name(spec: RunSpec) -> str:
     """
     rendering = rendering_of(spec)
     assert rendering is not None
-    made_by = [rendering.name, rendering.version, fingerprint(module("renderings", rendering.name))]
     sources = [name.rpartition("/")[2] for name in (prepared_name(spec.data), partition_name(spec))]
-    return f"{spec.data.dataset}/{_short([*made_by, spec.method.params, *sources])}"
+    recipe = [rendering.name, rendering.version, spec.method.params, *sources]
+    return f"{spec.data.dataset}/{_short(recipe)}"
 
 
 def _short(value: object) -> str:
@@ -178,17 +124,18 @@ def _short(value: object) -> str:
 
 @functools.cache
 def fingerprint(*modules: str) -> str:
-    """8 hexadecimals over the syntax trees of `modules` and what they import inside their own package and
-    this one.
+    """8 hexadecimals over the syntax trees of `modules` and of what they import of METHODS (a plug-in: of its
+    own package), whatever the files are called.
     """
     closure: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name not in closure and name not in DESCRIBE:
+        if name not in closure:
             closure.add(name)
-            waiting.extend(_imports(name))
-    return sha256("\n".join(f"{name} {_tree_hash(name)}" for name in sorted(closure)))[:8]
+            own = () if name.startswith("fedshift.") else (f"{name.partition('.')[0]}.",)
+            waiting += [one for one in _imports(name) - SHARED if one.startswith((*METHODS, *own))]
+    return sha256("\n".join(sorted(map(_tree_hash, closure))))[:8]
 
 
 @functools.cache
@@ -232,24 +179,32 @@ def _targets(node: ast.AST, name: str, is_package: bool) -> Iterator[str]:
 
 
 def canonical_dump(tree: ast.AST) -> str:
-    """A syntax tree as text, without docstrings, positions and empty fields, so that Python versions agree on
-    it.
+    """A syntax tree as text, without docstrings, imports, annotations, positions and empty fields: what code
+    does, as far as Python versions agree on it.
     """
     if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
         ast.get_docstring(tree, clean=False) is not None
     ):
         tree.body = tree.body[1:]
-    fields = []
+    fields, annotated = [], isinstance(tree, ast.AnnAssign) and tree.value is not None
     for field, value in ast.iter_fields(tree):
         if (value is None and not isinstance(tree, ast.Constant)) or value == []:
             continue
-        if field in ("kind", "type_comment", "ctx"):
+        if field in ("kind", "type_comment", "ctx", "annotation", "returns", "simple"):
             continue
         items = value if isinstance(value, list) else [value]
         if isinstance(
             tree, ast.JoinedStr
         ):  # Python 3.12 ends some format specifications with an empty constant
             items = [item for item in items if not (isinstance(item, ast.Constant) and item.value == "")]
+        items = [item for item in items if not _only_names(item)]
         text = ",".join(canonical_dump(item) if isinstance(item, ast.AST) else repr(item) for item in items)
-        fields.append(f"{field}=[{text}]")
-    return f"{type(tree).__name__}({' '.join(fields)})"
+        fields.append(f"{'targets' if annotated and field == 'target' else field}=[{text}]")
+    return f"{'Assign' if annotated else type(tree).__name__}({' '.join(fields)})"
+
+
+def _only_names(item: object) -> bool:
+    """Whether a statement only brings in names."""
+    return isinstance(item, ast.Import | ast.ImportFrom) or (
+        isinstance(item, ast.If) and isinstance(item.test, ast.Name) and item.test.id == "TYPE_CHECKING"
+    )

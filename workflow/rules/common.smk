@@ -17,6 +17,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import date_today, sha256
 from fedshift.common.yaml_file import read
 from fedshift.planning import hashes, job, nodes, planfile
+from fedshift.planning.changed import changed, warnings
 from fedshift.planning.cluster import Cluster, limits
 from fedshift.planning.request import Request
 from fedshift.planning.settle import restore_pulled, settle
@@ -50,8 +51,8 @@ def the_plan():
     request = Request.of(config, WORKSPACE.root)
     restore_pulled(WORKSPACE)
     path = planfile.last(WORKSPACE, request)
-    if path is None or request.rerun == "version":
-        chosen = ["--pack", str(request.pack), "--device", request.device, "--rerun", request.rerun]
+    if path is None:
+        chosen = ["--pack", str(request.pack), "--device", request.device]
         chosen += ["--parallel", str(request.parallel), "--hours", str(request.hours)]
         chosen += ["--minutes", str(request.minutes)]
         chosen += request.experiments
@@ -89,7 +90,7 @@ def take(path):
     CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
     if workflow.is_main_process:
         runs, cells = planfile.runs(path), planfile.cells(path)
-        if {run.name for run in RUN.values()} - {run.name for run in runs}:
+        if {run.digest for run in RUN.values()} - {run.digest for run in runs}:
             raise WorkflowError(
                 "What was planned has been edited while this ran. Run the same command again: it resumes."
             )
@@ -118,9 +119,11 @@ def take(path):
 
 
 def read_again():
-    """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
+    """Report sick nodes and changed methods, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
     for what, cure in nodes.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
+    for line in warnings(changed(WORKSPACE, RUN.values())):
+        print(line, file=sys.stderr)
     failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in RUN.values())
     damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]
     if damaged:
@@ -239,9 +242,9 @@ def packs_of(wildcards):
 
 
 def runs_of(wildcards):
-    """Hash of the experiment's runs: others are other results, whatever the times of the files say; tables tell whose code made them."""
+    """Hash of the experiment's runs: others are other results, whatever the times of the files say; tables tell whose method has changed."""
     runs = [(cell.label, cell.axes, RUN[cell.digest]) for cell in cells_of(wildcards)]
-    return sha256(repr([(label, axes, run.name, run.of_other_code) for label, axes, run in runs]))
+    return sha256(repr([(label, axes, run.digest, run.code) for label, axes, run in runs]))
 
 
 def evaluated_cells(wildcards):

@@ -19,14 +19,14 @@ def show_progress():
         return
     made = {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
     left_out = {
-        run.name
+        run.digest
         for run in RUN.values()
         if str(WORKSPACE.pack(run.stamp).path) not in made
         and WORKSPACE.run_at(run.directory).outcome() is not State.FINISHED
     }
     progress = Progress(
         WORKSPACE,
-        lambda: [run for run in RUN.values() if run.name not in left_out],
+        lambda: [run for run in RUN.values() if run.digest not in left_out],
         lambda line: print(line, file=sys.stderr, flush=True),
     )
     FOLLOWERS.append(threading.Thread(target=watch, args=[progress], daemon=True))

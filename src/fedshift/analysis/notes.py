@@ -9,7 +9,6 @@ import pandas as pd
 
 from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.columns import OWN
 from fedshift.analysis.collection.records import whole_runs
 from fedshift.analysis.quantities.values import own_splits
 from fedshift.build import averaging
@@ -101,21 +100,14 @@ def _measured(collected: Collected) -> list[str]:
     lines += _absent(runs)
     lines += _images(runs)
     lines += sources.note(runs)
-    same = [key for key in collected.keys if key not in ("target", "seed")]
-    versions = runs.groupby(same, dropna=False)["code"].nunique().groupby("method").max()
-    lines += [
-        f"Mixed code: the runs of {method} come from {n} versions of it."
-        for method, n in versions[versions > 1].items()
-    ]
-    other = runs[(runs["code"] != runs["installed"]) & (runs["source"] == OWN)]
-    if len(other):
+    changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
+    if len(changed):
         counts = ", ".join(
-            f"{method} ({n})" for method, n in other["method"].value_counts(sort=False).items()
+            f"{method} ({n})" for method, n in changed["method"].value_counts(sort=False).items()
         )
         lines.append(
-            f"Other code than was installed when these tables were made trained {len(other)} of {len(runs)} "
-            f"runs, declared alike "
-            f"(rerun: version): {counts}."
+            f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
+            f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
         )
     return lines
 
@@ -197,10 +189,9 @@ def _computed(collected: Collected) -> Iterator[str]:
         finished = collected.runs[
             (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()
         ]
-        lacking = {*zip(finished["digest"], finished["code"], strict=True)}
-        names_of = ["digest", "code"]
-        for starts, table in whole_runs(collected.statistics, names_of, names_of):
-            lacking -= {*zip(*table.take(starts).to_pydict().values(), strict=True)}
+        lacking = {*finished["digest"]}
+        for starts, table in whole_runs(collected.statistics, ["digest"], ["digest"]):
+            lacking -= {*table.take(starts)["digest"].to_pylist()}
         if lacking:
             yield (
                 f"{len(lacking)} runs were trained before statistics were recorded and have no "
@@ -217,7 +208,7 @@ def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
             params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
             yield (
                 f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
-                f"code {declaration['code']}) to the very images "
+                f"version {declaration['version']}) to the very images "
                 f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
                 f"and no learning curve."
             )

@@ -95,8 +95,7 @@ def write(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     """Choose, and write results/tuning/<experiment>/<key>.json, beside it all points (.csv) and the values
     that were chosen (.md); return the first.
     """
-    names = collected.runs["digest"] + "-" + collected.runs["code"]
-    path = path_of(workspace, experiment.name, names)
+    path = path_of(workspace, experiment.name, collected.runs["digest"])
     points = tried(workspace, experiment, collected)
     choice = best(points, collected.protocol.select)
     write_text(path.with_suffix(".csv"), _searched(points, choice).to_csv(index=False))

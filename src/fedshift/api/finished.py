@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -60,7 +60,6 @@ def results(
     metrics: str | Sequence[str] = ("id", "ood"),
     *,
     select: Rule | None = None,
-    rerun: Literal["code", "version"] = "code",
     root: Root = None,
 ) -> pd.DataFrame:
     """One row per finished (or archived) run of an experiment: `method`, its axes, `round`, and `metrics` as
@@ -68,7 +67,6 @@ def results(
     mean over clients leaves some out, the column `clients` has "2 of 3"; else there is no such column.
 
     select: the rule that chooses the round, by default the protocol's
-    rerun: "version": runs of other code that were declared alike count, too
     Nothing is trained; it gathers what is there. Raises FedshiftError for an unknown experiment or metric.
 
     >>> frame = fedshift.results("demo")
@@ -76,7 +74,7 @@ def results(
     ['method', 'target', 'seed', 'round', 'id', 'ood']
     """
     asked = [metrics] if isinstance(metrics, str) else plain(metrics)
-    collected = collect(workspace_of(root), str(plain(experiment)), rerun=rerun)
+    collected = collect(workspace_of(root), str(plain(experiment)))
     chosen = selected_by_place(collected, select, asked)
     frame = named(collected, chosen)[[*collected.keys, "round", *asked]]
     for metric in dict.fromkeys(filter(None, map(measured_on_clients, asked))):

@@ -17,7 +17,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.federation.reported import own_split
-from fedshift.identity import identify, run_name
+from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
@@ -136,7 +136,7 @@ def run(
     workspace, where = workspace_of(root), release(data, "data")
     declared = {"method": method, "target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
     spec = spec_of(workspace, Single(data=where, settings=settings_of(settings), **plain(declared)))
-    directory = workspace.run(run_name(spec, identify(spec)))
+    directory = workspace.run(run_name(spec, digest(spec)))
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
         training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), watched)

@@ -17,14 +17,14 @@ from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
-from fedshift.identity import Identity, digest_under, run_name, versions
+from fedshift.identity import digest_under, run_name, versions
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 
 SCHEMAS = {METRICS: SCHEMA, STATISTICS: OF_STATISTICS, DIAGNOSTICS: OF_DIAGNOSTICS}
 SUMMARY_KEYS = {
-    "digest", "code", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
+    "digest", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
     "stage", "hashes", "weights", "best_round", "costs", "policy", "environment",
 }  # fmt: skip
 TOTALS = ("bytes_down", "bytes_up", "images")
@@ -83,12 +83,12 @@ def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
     """The run's specification; it must have the summary's digest, and belong where the file lies."""
     summary = archived.summary
     spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
-    for key, value in (("digest", archived.digest), ("code", archived.code)):
-        if summary[key] != value:
-            raise _refused(archived, SUMMARY, f"{key} is {summary[key]}, not {value} as in the file's name")
+    if summary["digest"] != archived.digest:
+        what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"
+        raise _refused(archived, SUMMARY, what)
     if digest_under(spec, archived.index.versions) != archived.digest:
         raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")
-    name = run_name(spec, Identity(archived.digest, archived.code))
+    name = run_name(spec, archived.run)
     if archived.index.run != name or archived.path.parent != workspace.archived(name):
         raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
     return spec
@@ -112,14 +112,14 @@ def _finished(archived: Archived, metrics: pa.Table) -> None:
 
 def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
     """A result of an evaluation is of this run's weights, under the name that its stamp makes."""
-    run = RunDirectory(Path(f"{archived.digest}-{archived.code}"))
+    run = RunDirectory(Path(archived.run))
     try:
         stamp = json.loads(table.schema.metadata[b"made"])
         member = place(run, stamp).relative_to(run.path).as_posix()
     except (KeyError, TypeError, ValueError) as error:
         raise _refused(archived, name, f"has no stamp of an evaluation: {error!r}") from None
     hashes = archived.summary["hashes"].values()
-    if member != name or stamp["run"] != run.name or stamp["weights"] not in hashes:
+    if member != name or stamp["run"] != archived.digest or stamp["weights"] not in hashes:
         raise _refused(archived, name, "is of another run, of other weights, or misnamed")
 
 

@@ -46,17 +46,16 @@ class ArchivedChoice(Closed):
     searched: str
 
 
-def add(workspace: Workspace, experiment: str, names: Iterable[str]) -> tuple[Path | None, list[Path]]:
+def add(workspace: Workspace, experiment: str, digests: Iterable[str]) -> tuple[Path | None, list[Path]]:
     """Archive what the search of an experiment chose here; return its file, None where it is there or nothing
     was chosen, and the files of the same search that it takes the place of.
 
-    names: of all runs of the search (`<digest>-<code>`).
+    digests: of all runs of the search.
     """
-    names = [*names]
-    own = path_of(workspace, experiment, names)
+    digests = sorted({*digests})
+    own = path_of(workspace, experiment, digests)
     if (choice := read_choice(own)) is None:
         return None, []
-    digests = sorted({name.partition("-")[0] for name in names})
     searched = own.with_suffix(".csv").read_text(encoding="utf-8")
     content = ArchivedChoice(
         format=FORMAT,
@@ -76,11 +75,11 @@ def add(workspace: Workspace, experiment: str, names: Iterable[str]) -> tuple[Pa
     return (path if new else None), old
 
 
-def find(workspace: Workspace, experiment: str, names: Iterable[str]) -> Choice | None:
+def find(workspace: Workspace, experiment: str, digests: Iterable[str]) -> Choice | None:
     """What the archive says that this search chose; None where it says nothing. Raises FedshiftError for a
     file that `check` refuses, and for two of one search.
     """
-    paths = _of_search(workspace, experiment, {name.partition("-")[0] for name in names})
+    paths = _of_search(workspace, experiment, {*digests})
     contents = [check(workspace, path) for path in paths]
     return Choice(contents[0].rule, contents[0].chosen) if contents else None
 

@@ -12,7 +12,7 @@ from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.machine import MachineClass
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import MEASURED
-from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory, Summary
 
 # Points between instruction sets that docs/runs.md measured of one seed (59.7, 60.5 and 55.9), rounded up.
 NOISE = 5.0
@@ -21,7 +21,8 @@ NOISE = 5.0
 @dataclass(frozen=True)
 class Comparison:
     """equal: whether records and weights are the same, bit for bit
-    same_code, same_class: whether code and class of machine are; what was resumed elsewhere is of no class
+    same_code: whether both name one commit, and no uncommitted changes
+    same_class: whether the class of machine is the same; what was resumed elsewhere is of no class
     points: largest difference of the accuracies after the last round, each a mean over its clients
     """
 
@@ -54,10 +55,16 @@ def compare(run: RunDirectory, archived: Archived) -> Comparison:
     return Comparison(
         equal=_of_weights(summary["hashes"]) == _of_weights(other["hashes"])
         and _exact(ours).equals(_exact(theirs)),
-        same_code=summary["code"] == archived.code,
+        same_code=_commit(summary) == _commit(other) != "",
         same_class=machine == archived.machine and not machine.earlier,
         points=_points(ours, theirs),
     )
+
+
+def _commit(summary: Summary) -> str:
+    """The commit whose code trained a run, "" where it names none or had changes."""
+    commit = str(summary["environment"].get("commit") or "")
+    return "" if " " in commit else commit
 
 
 def _of_weights(hashes: dict[str, str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from fedshift.storage.rundir import RunDirectory, Summary
 
 FORMAT = 1
 INDEX = "archive.json"
-NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{8})-([0-9a-f]{12})\.zip")
+NAME = re.compile(r"([0-9a-f]{16}(?:-[0-9a-f]{8})?)-([0-9a-f]{12})\.zip")  # of earlier versions with code
 OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, archive the run again."
 RUN = RunDirectory(Path())
 SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = (
@@ -48,7 +48,7 @@ class Index(Closed):
     """
 
     format: int
-    run: str = Field(pattern=r"^([^/]+/){4}[0-9a-f]{16}-[0-9a-f]{8}$")
+    run: str = Field(pattern=r"^([^/]+/){4}[0-9a-f]{16}(-[0-9a-f]{8})?$")
     versions: dict[str, int | str]
     finished: float
     files: dict[str, str]
@@ -68,17 +68,18 @@ class Archived:
     content: dict[str, bytes]
 
     @property
-    def digest(self) -> str:
-        return self.path.name.split("-")[0]
+    def run(self) -> str:
+        """The name of the run's directory: its digest; of earlier versions `<digest>-<code>`."""
+        return self.path.stem.rpartition("-")[0]
 
     @property
-    def code(self) -> str:
-        return self.path.name.split("-")[1]
+    def digest(self) -> str:
+        return self.run.partition("-")[0]
 
     @property
     def hash(self) -> str:
         """12 hexadecimals of the whole file's SHA-256."""
-        return self.path.stem.split("-")[2]
+        return self.path.stem.rpartition("-")[2]
 
     @property
     def summary(self) -> Summary:
@@ -126,7 +127,7 @@ def read(path: Path) -> Archived:
     and for one of a format that this code does not know.
     """
     if not (name := NAME.fullmatch(path.name)):
-        raise _refused(path, "has no name of an archived run: <digest>-<code>-<hash>.zip")
+        raise _refused(path, "has no name of an archived run: <digest>-<hash>.zip")
     data = path.read_bytes()
     members = _members(path, data)
     index = _index(path, members.pop(INDEX, b""))
@@ -140,7 +141,7 @@ def read(path: Path) -> Archived:
             raise _refused(path, "has other bytes than when it was archived", where)
     if SUMMARY not in members or METRICS not in members:
         raise _refused(path, f"has no {SUMMARY} or no {METRICS}")
-    if Path(index.run).name != f"{name[1]}-{name[2]}" or sha256(data)[:12] != name[3]:
+    if Path(index.run).name != name[1] or sha256(data)[:12] != name[2]:
         raise _refused(path, "is not the file that its name tells", f"{path}: {INDEX}")
     return Archived(path, index, members)
 

@@ -12,7 +12,7 @@ from fedshift.archive import file
 from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.identity import Identity, digest_under, run_name, versions
+from fedshift.identity import digest_under, run_name, versions
 from fedshift.spec import parse
 from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
@@ -48,7 +48,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
         else:
             left_out[name] = f"{size / 1e6:.1f} MB"
     times = read_parquet(run.metrics, columns=["time"])["time"]
-    name = run_name(spec, Identity(summary["digest"], summary["code"]))
+    name = run_name(spec, run.name)
     return file.create(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
 
 

@@ -25,7 +25,7 @@ def files(workspace: Workspace) -> list[Archived]:
 
 
 def paths(workspace: Workspace, run: str) -> list[Path]:
-    """The archived files of a run (identity.run_name), by any code; their content is not read."""
+    """The archived files of a run (identity.run_name); their content is not read."""
     folder, digest = workspace.archived(run), run.rpartition("/")[2].partition("-")[0]
     names = os.listdir(folder) if folder.is_dir() else ()  # glob compiles a pattern for every run
     return sorted(folder / name for name in names if name.startswith(f"{digest}-") and name.endswith(".zip"))
@@ -38,12 +38,11 @@ def archived(workspace: Workspace, directories: Iterable[str]) -> int:
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (identity.run_name), trained by any code and on any machine. Tables take
-    the first: of the code in the name, else the newest.
+    """The archived files of a run (identity.run_name), of several machines. Tables take the first, the
+    newest.
     """
-    code = run.rpartition("-")[2]
     files = map(read, paths(workspace, run))
-    return sorted(files, key=lambda file: (file.code != code, -file.index.finished, file.hash))
+    return sorted(files, key=lambda file: (-file.index.finished, file.hash))
 
 
 def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[Archived]]:
@@ -62,10 +61,11 @@ def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[
 
 
 def outdated(file: Archived, other: Archived) -> bool:
-    """Whether `other` is a newer file of the same run and takes the place of `file`: by other code, or by the
-    same class of machine. Files of other machines stay beside each other.
+    """Whether `other` is a newer file of the same run and takes the place of `file`: of the same class of
+    machine, or by a changed method. Files of other machines stay beside each other.
     """
-    same_run = file.digest == other.digest and (file.code != other.code or file.machine == other.machine)
+    changed = file.summary.get("method_code") != other.summary.get("method_code")
+    same_run = file.digest == other.digest and (changed or file.machine == other.machine)
     return same_run and file.index.finished < other.index.finished
 
 
@@ -96,9 +96,8 @@ def _checked(workspace: Workspace, path: Path) -> None:
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
     """An archived run as the directory of a finished run, without weights, below results/archived."""
     folder = workspace.unpacked(archived.hash)
-    name = f"{archived.digest}-{archived.code}"
     with built_once(folder) as part:
         if part:
             for member, data in archived.content.items():
-                write_bytes(part / name / member, data)
-    return RunDirectory(folder / name)
+                write_bytes(part / archived.run / member, data)
+    return RunDirectory(folder / archived.run)

@@ -10,10 +10,9 @@ from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
 from fedshift.analysis.collection.uses import choice_now
 from fedshift.archive import store
-from fedshift.cli.plan import read_request
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment
-from fedshift.identity import Identity, digest, run_name
+from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -31,7 +30,7 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
         if not store.archived(workspace, missing):
             return collected
-    return collect(workspace, name, rerun=read_request(workspace, (name,)).rerun)
+    return collect(workspace, name)
 
 
 def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
@@ -73,7 +72,7 @@ def _is_current(workspace: Workspace, name: str) -> bool:
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
-    """Whether an experiment needs no run or has an archived one, by any code; of a tuned one, of those that
+    """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
     its search has chosen. Only runs in whose folder the archive has something are looked for.
     """
     if not experiment.train:
@@ -81,12 +80,12 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
     name, choice = experiment.name, None
     if experiment.tune:
         if workspace.choices(name).is_dir() or workspace.archived_choices(name).is_dir():
-            choice = choice_now(workspace, experiment, read_request(workspace, (name,)).rerun)
+            choice = choice_now(workspace, experiment)
         if choice is None:
             return False
 
     def has_folder(spec: RunSpec) -> bool:
-        return workspace.archived(run_name(spec, Identity("", ""))).is_dir()
+        return workspace.archived(run_name(spec, "")).is_dir()
 
     runs = specs(workspace, experiment, choice, has_folder)
-    return any(store.paths(workspace, run_name(spec, Identity(digest(spec), ""))) for spec in runs)
+    return any(store.paths(workspace, run_name(spec, digest(spec))) for spec in runs)

@@ -16,6 +16,7 @@ from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import unequal
 from fedshift.planning import job, planfile
+from fedshift.planning.changed import changed, warnings
 from fedshift.planning.costs import counts
 from fedshift.planning.hashes import COSTS
 from fedshift.planning.lacking import lacking, messages
@@ -42,13 +43,13 @@ def _rows(workspace: Workspace, path: Path, request: Request) -> list[tuple[str,
 def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses) -> list[dict[str, Any]]:
     """What is planned and left to do, as numbers: of each experiment, then of all."""
     waiting = planfile.waiting(path)
-    final = {run.name for runs in waiting.values() for run in runs}
+    final = {run.digest for runs in waiting.values() for run in runs}
     left, lost = _unfinished(workspace, planfile.runs(path))
-    to_train, failed = final | {run.name for run in left}, {run.name for run in lost}
+    to_train, failed = final | {run.digest for run in left}, {run.digest for run in lost}
     facts = []
     for name, runs in _rows(workspace, path, request):
-        todo = [run for run in runs if run.name in to_train]
-        failures = sum(run.name in failed for run in runs)
+        todo = [run for run in runs if run.digest in to_train]
+        failures = sum(run.digest in failed for run in runs)
         facts.append(
             {
                 "experiment": name,
@@ -104,8 +105,7 @@ def _notes(
     workspace: Workspace, path: Path, request: Request, left: list[Run], final: list[Run]
 ) -> Iterator[str]:
     """What to know about a plan; left: what is not finished, final: what waits for a choice."""
-    if other := sum(run.of_other_code for run in planfile.runs(path)):
-        yield f"Done, of these by other code than is installed: {other} (rerun: version)."
+    yield from warnings(changed(workspace, planfile.runs(path)))
     if count := archived(workspace, [run.directory for run in left]):
         yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
     yield from _tuned(workspace, path, planfile.waiting(path))

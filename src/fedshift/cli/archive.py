@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from fedshift.cli._names import complete, experiments
-from fedshift.cli.plan import read_request, rerun_option
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.rundir import RunDirectory, State
-from fedshift.storage.workspace import TUNING, Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command
@@ -31,7 +30,6 @@ from fedshift.storage.workspace import TUNING, Workspace
     is_flag=True,
     help="Write nothing; list the runs of EXPERIMENT, or all, with machine, hours and size.",
 )
-@rerun_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -39,7 +37,6 @@ def command(
     checking: bool,
     comparing: bool,
     listing: bool,
-    rerun: str | None,
 ) -> None:
     """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
     run, the newest alone, to be committed.
@@ -58,26 +55,25 @@ def command(
         return
     if experiment is None:
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
-    rerun = read_request(workspace, (experiment.removesuffix(TUNING),), rerun=rerun).rerun
-    runs = _runs(workspace, experiment, rerun)
+    runs = _runs(workspace, experiment)
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
         _compare(workspace, finished)
     else:
-        _write_choice(workspace, experiment, rerun)
+        _write_choice(workspace, experiment)
         _write(workspace, finished, len(runs))
 
 
-def _runs(workspace: Workspace, experiment: str, rerun: str) -> list[RunDirectory]:
+def _runs(workspace: Workspace, experiment: str) -> list[RunDirectory]:
     """The runs of an experiment without repetition, finished or not."""
     from fedshift.analysis.collection.uses import planned
     from fedshift.experiments.load import load
 
-    uses = planned(workspace, load(workspace, experiment), None, rerun)
+    uses = planned(workspace, load(workspace, experiment), None)
     return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
 
 
-def _write_choice(workspace: Workspace, experiment: str, rerun: str) -> None:
+def _write_choice(workspace: Workspace, experiment: str) -> None:
     """Archive what a tuned experiment's search chose here."""
     from fedshift.analysis.collection.uses import search
     from fedshift.archive import choices
@@ -85,7 +81,7 @@ def _write_choice(workspace: Workspace, experiment: str, rerun: str) -> None:
 
     if (declared := load(workspace, experiment)).tune is None:
         return
-    new, replaced = choices.add(workspace, experiment, search(workspace, declared, rerun))
+    new, replaced = choices.add(workspace, experiment, search(workspace, declared))
     for old in replaced:
         click.echo(f"removed   {old}")
     if new:
@@ -150,11 +146,11 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
 
 
 def _files(workspace: Workspace, experiment: str | None) -> list[Path]:
-    """The archived files, all or those of an experiment's runs by any code; their content is not read."""
+    """The archived files, all or those of an experiment's runs; their content is not read."""
     paths = sorted(workspace.archive.rglob("*.zip"))
     if experiment is None:
         return paths
-    named = {run.name.partition("-")[0] for run in _runs(workspace, experiment, "code")}
+    named = {run.digest for run in _runs(workspace, experiment)}
     return [path for path in paths if path.name.partition("-")[0] in named]
 
 

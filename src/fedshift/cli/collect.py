@@ -11,7 +11,7 @@ from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.cli._collected import not_finished
 from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import plan_option
-from fedshift.cli.plan import read_request, rerun_option
+from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import TUNING, Workspace
@@ -20,16 +20,15 @@ from fedshift.storage.workspace import TUNING, Workspace
 @click.command
 @click.argument("experiment", shell_complete=complete(experiments))
 @plan_option
-@rerun_option
 @click.pass_obj
-def command(workspace: Workspace, experiment: str, plan: Path | None, rerun: str | None) -> None:
+def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
     finished here come from the archive (docs/archive.md), or are named. EXPERIMENT.tuning is its tuning.
     """
-    request = read_request(workspace, (experiment.removesuffix(TUNING),), rerun=rerun)
-    if plan is None and request.rerun == "code":
+    request = read_request(workspace, (experiment.removesuffix(TUNING),))
+    if plan is None:
         plan = _last(workspace, request)
-    collected = collect(workspace, experiment, plan, request.rerun)
+    collected = collect(workspace, experiment, plan)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
     )

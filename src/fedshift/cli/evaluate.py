@@ -11,7 +11,6 @@ import click
 from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import device_option, plan_option, threads_option
 from fedshift.cli._settings import parsed
-from fedshift.cli.plan import read_request, rerun_option
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 )
 @device_option
 @threads_option
-@rerun_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -56,7 +54,6 @@ def command(
     full_domain: bool,
     device: str,
     threads: int,
-    rerun: str | None,
 ) -> None:
     """Compute EVALUATION (`fedshift list evaluations`) of every finished run of an experiment, or of the
     finished run DIGEST (a prefix will do). Without EVALUATION: all that the experiment's `evaluations` and
@@ -88,7 +85,7 @@ def command(
     images: Images = "full_domain" if full_domain else "tested"
     if subject in available(workspace):
         experiment = load(workspace, subject)
-        uses = planned(workspace, experiment, plan, read_request(workspace, (subject,), rerun=rerun).rerun)
+        uses = planned(workspace, experiment, plan)
         if evaluation is None:
             tasks = _tasks.declared(workspace, experiment, uses, plan)
             with blaming(workspace, subject):

@@ -10,31 +10,21 @@ from fedshift.cli.plan import read_request
 from fedshift.experiments.load import available
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
-from fedshift.planning.request import RERUN
 from fedshift.storage.workspace import Workspace
 from fedshift.training.gc import delete, garbage
 
 
 @click.command
 @click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
-@click.option(
-    "--rerun",
-    type=click.Choice(RERUN),
-    default="version",
-    show_default=True,
-    help="version: a finished run of other code stays while the installed code has not finished it. code: "
-    "it goes.",
-)
 @click.pass_obj
-def command(workspace: Workspace, deleting: bool, rerun: str) -> None:
+def command(workspace: Workspace, deleting: bool) -> None:
     """Name runs below results/ that no file below experiments/ needs.
 
-    These are runs of other code, where the installed code has finished them too, of what was taken out of
-    all experiments, and of images of your own that have changed since. Going back to that code, or to those
-    images, would train them again. What is being trained stays, as do all tables, figures and collected
-    metrics.
+    These are runs that were trained again (plan --retrain-changed), of what was taken out of all
+    experiments, and of images of your own that have changed since. Going back to those would train them
+    again. What is being trained stays, as do all tables, figures and collected metrics.
     """
-    request = read_request(workspace, tuple(available(workspace)), rerun=rerun)
+    request = read_request(workspace, tuple(available(workspace)))
     path = plan(workspace, request)
     waiting = planfile.waiting(path)
     of_waiting = [run for runs in waiting.values() for run in runs]

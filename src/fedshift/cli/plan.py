@@ -11,18 +11,12 @@ from fedshift.cli._names import complete, experiments
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, unknown_experiment
 from fedshift.planning import planfile
+from fedshift.planning.changed import changed, retrain
 from fedshift.planning.plan import plan
-from fedshift.planning.request import DEVICES, RERUN, Request
+from fedshift.planning.request import DEVICES, Request
 from fedshift.planning.settle import settle
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
-
-rerun_option = click.option(
-    "--rerun",
-    type=click.Choice(RERUN),
-    help="code: a run counts as done by the installed code only. version: by any, if it was declared "
-    "alike.  [default: params.yaml]",
-)
 
 
 def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any) -> Request:
@@ -48,8 +42,12 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
 @click.option("--minutes", type=click.IntRange(min=0), help="The least of training that is worth a job.")
-@rerun_option
 @click.option("--retry-failed", is_flag=True, help="Train runs that failed for good again.")
+@click.option(
+    "--retrain-changed",
+    is_flag=True,
+    help="Train finished runs again whose method's or model's file has changed since.",
+)
 @click.option(
     "--print",
     "listing",
@@ -67,28 +65,31 @@ def command(
     parallel: int | None,
     hours: int | None,
     minutes: int | None,
-    rerun: str | None,
     retry_failed: bool,
+    retrain_changed: bool,
     listing: str,
     as_json: bool,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    overrides = {"pack": pack, "device": device, "parallel": parallel, "rerun": rerun}
+    overrides = {"pack": pack, "device": device, "parallel": parallel}
     overrides |= {"hours": hours, "minutes": minutes}
     request = read_request(workspace, names, **overrides)
     path = plan(workspace, request)
+    runs = planfile.runs(path) if retry_failed or retrain_changed else []
     if retry_failed:
-        runs = planfile.runs(path)
         directories = [workspace.run_at(run.directory) for run in runs]
         failed = [run for run in directories if run.outcome() is State.FAILED]
         for run in failed:
             run.retry()
-        settle(workspace, runs, planfile.cells(path))
         click.echo(f"{len(failed)} failed runs are trained again at the next start.", err=True)
+    if retrain_changed:
+        retrain(workspace, other := changed(workspace, runs))
+        click.echo(f"{len(other)} runs of changed methods are trained again at the next start.", err=True)
+    settle(workspace, runs, planfile.cells(path) if runs else [])
     if listing == "path":
         click.echo(path)
     elif listing == "runs":
-        click.echo("\n".join(sorted(run.name for run in planfile.runs(path))))
+        click.echo("\n".join(sorted(run.digest for run in planfile.runs(path))))
     elif listing == "packs":
         packs = {run.digest: run.stamp for run in planfile.runs(path)}
         rows = (

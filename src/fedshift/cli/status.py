@@ -10,10 +10,11 @@ import click
 from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
-from fedshift.cli.plan import read_request, rerun_option
+from fedshift.cli.plan import read_request
 from fedshift.common.lock import holder
 from fedshift.experiments.choice import stage_of
 from fedshift.planning import nodes, planfile
+from fedshift.planning.changed import changed, warnings
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
@@ -27,16 +28,13 @@ from fedshift.storage.workspace import Workspace
 @click.option(
     "--runs", "every", is_flag=True, help="Name every run, not only those that failed or are running."
 )
-@rerun_option
 @json_option
 @click.pass_obj
-def command(
-    workspace: Workspace, names: tuple[str, ...], every: bool, rerun: str | None, as_json: bool
-) -> None:
+def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Count finished, running, failed, interrupted and missing runs of experiments (default: those of
     params.yaml); archived: how many of those that are not finished here the archive contains.
     """
-    request = read_request(workspace, names, rerun=rerun)
+    request = read_request(workspace, names)
     path = ready(workspace, request)
     waiting = planfile.waiting(path)
     names_of = {name: [stage_of(name), name] for name, *_ in planfile.choices(path)}
@@ -60,6 +58,8 @@ def command(
         lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
+        click.echo(line)
+    for line in warnings(changed(workspace, planfile.runs(path))):
         click.echo(line)
     for what, cure in nodes.troubles(workspace):
         click.echo(f"{what}\n  {cure}")
@@ -86,13 +86,13 @@ def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> di
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """How far a run is; its writer where it is running, the reason where it failed, the code where other
-    code finished it.
+    """How far a run is; its writer where it is running, the reason where it failed, and whether its
+    method has changed since it was finished.
     """
     directory = workspace.run_at(run.directory)
     state = directory.state()
-    if state is State.FINISHED and run.of_other_code:
-        return state, f"by other code; installed is {run.installed}"
+    if state is State.FINISHED and changed(workspace, [run]):
+        return state, "its method or model has changed since: plan --retrain-changed"
     if state is State.RUNNING and (writer := holder(directory.lock)):
         if "unreadable" in writer:
             return state, "its lock is torn; it counts as free within a minute"

@@ -14,7 +14,7 @@ import click
 from tqdm import tqdm
 
 from fedshift.cli._planned import plan_option
-from fedshift.cli.plan import read_request, rerun_option
+from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.experiments.column import recorded
@@ -46,7 +46,6 @@ PATIENCE = 120.0  # seconds that a store may be away once there is nothing else 
     show_default=True,
     help="Seconds between two looks.",
 )
-@rerun_option
 @click.pass_obj
 def command(
     workspace: Workspace,
@@ -55,7 +54,6 @@ def command(
     plan: Path | None,
     beside: int | None,
     every: float,
-    rerun: str | None,
 ) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
@@ -72,7 +70,7 @@ def command(
     from fedshift.tracking.followed import followed
     from fedshift.tracking.publish import Follower, address, shown_address
 
-    path = plan or ready(workspace, read_request(workspace, names, rerun=rerun))
+    path = plan or ready(workspace, read_request(workspace, names))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))

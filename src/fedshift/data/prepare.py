@@ -37,12 +37,12 @@ from fedshift.common.files import (
     sha256_file,
     write_json,
 )
-from fedshift.common.registry import get
+from fedshift.common.registry import get, module
 from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.dataset import Dataset
 from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
-from fedshift.identity import prepared_name
+from fedshift.identity import fingerprint, prepared_name
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
 
@@ -92,7 +92,7 @@ class Prepared:
         pixels: read-only memory map uint8 [n, px, px, 3] in RGB.
         index: row i describes image i: sample, path, domain, class, label, split, group.
         facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains,
-            classes, pillow, images and index (hashes).
+            classes, pillow, images and index (hashes), code (fingerprint of the data set's module).
     """
 
     pixels: NDArray[np.uint8]
@@ -107,6 +107,11 @@ def load_prepared(folder: Path) -> Prepared:
     Raises Damaged where they or the index do not match prepared.json.
     """
     facts, cure, images = prepared_facts(folder), _cure(folder), folder / "images.npy"
+    if facts.get("code", now := _code(facts["dataset"])) != now:
+        log.warning(
+            "warning: %s was decoded before the file of data set %s changed. If that changes images or "
+            "index, raise `version` in it.", folder, facts["dataset"],
+        )  # fmt: skip
     index, header = read_columns(folder / "index.parquet", cure)
     if header["hash"] != facts["index"]:
         raise Damaged(folder / "index.parquet", "does not match prepared.json", cure)
@@ -143,6 +148,10 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
+def _code(dataset: str) -> str:
+    return fingerprint(module("datasets", dataset))
+
+
 def _cure(folder: Path) -> str:
     px = folder.name.partition("-")[0]
     again = f"fedshift prepare {folder.parent.name} --px {px}"
@@ -160,7 +169,7 @@ def _write(
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    versions = {"version": dataset.version, "pillow": PIL.__version__}
+    versions = {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
     images = part / "images.npy"
     _pixels(images, Progress(part, {**facts, **versions}), dataset, raw, list(index["path"]), options, jobs)
     domains, classes = dataset.domains_and_classes(raw)

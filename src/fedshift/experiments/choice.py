@@ -1,7 +1,7 @@
 """Choices: what the tuning of an experiment found, as a file that the final runs' specifications are made of.
 
-It lies at results/tuning/<experiment>/<key>.json; the key covers the names of all runs of the search, so that
-another search, or the same by other code, has another file and never meets this one.
+It lies at results/tuning/<experiment>/<key>.json; the key covers the digests of all runs of the search, so
+that another search has another file and never meets this one.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def read(path: Path) -> Choice | None:
     return Choice(content["rule"], [Chosen(**entry) for entry in content["chosen"]]) if content else None
 
 
-def key_of(names: Iterable[str]) -> str:
-    """16 hexadecimals of the names of all runs of a search."""
-    return sha256("\n".join(sorted({*names})))[:16]
+def key_of(digests: Iterable[str]) -> str:
+    """16 hexadecimals of the digests of all runs of a search."""
+    return sha256("\n".join(sorted({*digests})))[:16]
 
 
 def stage_of(name: str) -> str:
@@ -84,6 +84,6 @@ def stage_of(name: str) -> str:
     return f"{name}{TUNING}"
 
 
-def path_of(workspace: Workspace, name: str, names: Iterable[str]) -> Path:
-    """Where the choice of an experiment lies whose search is made of runs with these names."""
-    return workspace.choices(name) / f"{key_of(names)}.json"
+def path_of(workspace: Workspace, name: str, digests: Iterable[str]) -> Path:
+    """Where the choice of an experiment lies whose search is made of runs with these digests."""
+    return workspace.choices(name) / f"{key_of(digests)}.json"

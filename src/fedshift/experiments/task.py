@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedshift.build import method_of, model_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
-from fedshift.common.registry import get, module
-from fedshift.identity import fingerprint
+from fedshift.common.registry import get
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import params
 from fedshift.storage.rundir import RunDirectory, Summary
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 Images = Literal["tested", "full_domain"]
 KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
-NAMED_BY = ("run", "weights", "version", "code", "task")
+NAMED_BY = ("run", "weights", "version", "task")
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,13 @@ class Task:
     images: Images = "tested"
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
-        """Version and code of the evaluation, and this task with all its parameters. Raises FedshiftError for
-        an unknown evaluation.
+        """Version of the evaluation, and this task with all its parameters. Raises FedshiftError for an
+        unknown evaluation.
         """
         kind = get("evaluations", self.evaluation, where)
         hp = params(kind, self.params, f"{where}: {self.evaluation}")
         return {
             "version": kind.version,
-            "code": fingerprint("fedshift.training.evaluate", module("evaluations", self.evaluation)),
             "task": {**asdict(self), "params": asdict(hp)},
         }
 
@@ -67,7 +65,7 @@ class Task:
     def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
         """What names the result for a finished run: its name, its weights, and what is declared."""
         weights_hash = summary["hashes"].get(f"weights_{self.selection}")
-        return {**self.declared(), "run": run.name, "weights": weights_hash}
+        return {**self.declared(), "run": run.digest, "weights": weights_hash}
 
 
 @functools.cache
@@ -81,7 +79,8 @@ def _network(spec: str) -> Model:
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
-    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task and the code."""
+    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task and the
+    version of the evaluation."""
     key = sha256(canonical_json({name: stamp[name] for name in NAMED_BY}))[:16]
     return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
 

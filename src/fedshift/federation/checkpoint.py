@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import Table
 
+log = logging.getLogger("fedshift.train")
+
 
 @dataclass(frozen=True)
 class Resumed:
@@ -25,7 +28,9 @@ class Resumed:
     seconds: float
 
 
-def save(federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0) -> None:
+def save(
+    federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0, code: str = ""
+) -> None:
     """Write everything that the rest of the run needs, and the seconds that it took until now.
 
     Between rounds this closes the segments of what was recorded, which are then written too.
@@ -42,6 +47,7 @@ def save(federation: Federation, path: Path, segments: Path, identity: str, seco
         "values": json.dumps(values),
         "segment": segment,
         "identity": identity,
+        "code": code,
         "layout": federation.layout.hash,
         "alignment": str(federation.layout.alignment),
         "seconds": repr(seconds),
@@ -53,9 +59,12 @@ def save(federation: Federation, path: Path, segments: Path, identity: str, seco
             table.rows = []
 
 
-def resume(federation: Federation, path: Path, segments: Path, identity: str) -> Resumed | None:
-    """Bring a new Federation to where the checkpoint was; None where there is none: then no segment of an
-    earlier start is left. A segment that was not written yet is written.
+def resume(
+    federation: Federation, path: Path, segments: Path, identity: str, code: str = ""
+) -> Resumed | None:
+    """Bring a new Federation to where the checkpoint was; None where there is none, or only one by other
+    files of the method (code): then no segment of an earlier start is left. A segment that was not written
+    yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
@@ -63,6 +72,10 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str) ->
         _keep_until(-1, segments)
         return None
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
+    if metadata.get("code", code) != code:
+        log.warning("%s: begun before the method's file changed: this run starts anew", path)
+        _keep_until(-1, segments)
+        return None
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         what = f"belongs to run {metadata.get('identity')}, not to {identity}"
         raise FedshiftError(path, what, "Move it away; this run then starts anew.")

@@ -17,7 +17,7 @@ from fedshift.experiments.expand import evaluations, expand
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import check_places
-from fedshift.identity import identify, partition_name, prepared_name, run_name
+from fedshift.identity import digest, method_code, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
 from fedshift.planning.compared import compared
 from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
@@ -34,7 +34,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
     Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
     """
-    restore_pulled(workspace)  # under `rerun: version` finished runs decide which runs there are
+    restore_pulled(workspace)
     parts = _Parts(workspace, request)
     experiments = [load(workspace, name) for name in request.experiments]
     for experiment in experiments:
@@ -42,7 +42,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     packed = list(_packed(parts.runs.values(), request))
     waiting = [(name, run) for name, runs in parts.waiting.items() for run in _packed(runs.values(), request)]
     meta = {"request": canonical_json(asdict(request))}
-    where = planfile.location(workspace, request, parts.runs)
+    where = planfile.location(workspace, request)
     with atomic_path(where) as temporary:
         images = list(parts.images.values())
         others = (parts.evaluated, parts.choices, waiting, compared(workspace, experiments))
@@ -78,9 +78,9 @@ class _Parts:
             return
         stage = load(self.workspace, stage_of(experiment.name))
         tried = expand(self.workspace, stage)
-        names = [self._use(stage.name, cell).name for cell in tried]
-        choice = read(path_of(self.workspace, experiment.name, names))
-        self.choices.append(Choosing(experiment.name, key_of(names), choice is not None))
+        digests = [self._use(stage.name, cell).digest for cell in tried]
+        choice = read(path_of(self.workspace, experiment.name, digests))
+        self.choices.append(Choosing(experiment.name, key_of(digests), choice is not None))
         untuned = expand(self.workspace, experiment)
         row_of = {trial.label: trial.row for trial in trials(self.workspace, experiment)}
         final = [(cell.label, cell.axes) for cell in untuned if cell.task is None]
@@ -89,7 +89,7 @@ class _Parts:
             self._final(experiment, choice)
         else:
             runs = (self._run(cell) for cell in untuned)
-            self.waiting[experiment.name] = {run.name: run for run in runs}
+            self.waiting[experiment.name] = {run.digest: run for run in runs}
 
     def _final(self, experiment: Experiment, choice: Choice | None) -> None:
         for cell in expand(self.workspace, experiment, choice) if experiment.train else ():
@@ -100,7 +100,7 @@ class _Parts:
     def _use(self, name: str, cell: Expanded) -> Run:
         """Plan a run that an experiment uses."""
         run = self._run(cell)
-        self.runs.setdefault(run.name, run)
+        self.runs.setdefault(run.digest, run)
         adaptation = canonical_json(cell.task.declared()) if cell.task else ""
         self.cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
         return run
@@ -115,12 +115,11 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's line of a run: names, places and estimates."""
     from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
 
-    identity, estimate = identify(spec), cost(workspace, spec, request.device)
-    directory = workspace.run(run_name(spec, identity)).reuse(request.rerun)
+    identity, estimate = digest(spec), cost(workspace, spec, request.device)
     return Run(
-        digest=identity.digest,
-        code=directory.name.partition("-")[2],
-        directory=_below(workspace, directory.path),
+        digest=identity,
+        code=method_code(spec),
+        directory=f"results/runs/{run_name(spec, identity)}",
         dataset=spec.data.dataset,
         method=spec.method.name,
         target=spec.data.target_name or "none",
@@ -135,16 +134,13 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
         prepared=_below(workspace, workspace.prepared(prepared_name(spec.data))),
         partition=_below(workspace, workspace.partition(partition_name(spec))),
         kept_mb=estimate.kept_mb,
-        installed=identity.code,
     )
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
-    """The plan of a request with its stamps settled, made where it is absent, or where finished runs decide
-    which runs there are (rerun: version).
-    """
+    """The plan of a request with its stamps settled, made where it is absent."""
     path = planfile.last(workspace, request)
-    if path is None or request.rerun == "version":
+    if path is None:
         return plan(workspace, request)
     restore_pulled(workspace)
     settle(workspace, planfile.runs(path), planfile.cells(path))
@@ -174,7 +170,7 @@ def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
     for chunk, last in _chunks(runs, request):
         pack += chunk
         if last or sum(run.minutes for run in pack) >= request.minutes:
-            name = sha256("\n".join(sorted(run.name for run in pack)))[:16]
+            name = sha256("\n".join(sorted(run.digest for run in pack)))[:16]
             yield from (run._replace(pack=name) for run in pack)
             pack = []
 
@@ -185,7 +181,7 @@ def _chunks(runs: Iterable[Run], request: Request) -> Iterator[tuple[list[Run], 
     """
 
     def configuration(run: Run) -> str:
-        return run.code + canonical_json({**json.loads(run.spec), "seed": None})
+        return canonical_json({**json.loads(run.spec), "seed": None})
 
     known = ((run, configuration(run)) for run in runs)
     ordered = sorted(

@@ -3,12 +3,11 @@ needs it.
 
 A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that
 decides which runs there are and what they cost. Which runs are finished their directories say
-(`fedshift.storage.rundir`): a plan stays valid while its runs are trained. Under `rerun: version` they decide
-which runs there are: that plan is made anew whenever work begins, as <key>-<runs>.db.
+(`fedshift.storage.rundir`): a plan stays valid while its runs are trained.
 
 A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what
-to train, a run's name says by which code, and a job whose code has changed refuses. Whoever starts the
-workflow asks for the plan of what is declared now.
+to train, and a job refuses where a declared version has changed. Whoever starts the workflow asks for the
+plan of what is declared now.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from fedshift.storage.workspace import Workspace
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE runs (
-  digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
-  pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT, kept_mb INTEGER, installed TEXT,
-  PRIMARY KEY (digest, code)
+  digest TEXT PRIMARY KEY, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER,
+  spec TEXT, pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
+  prepared TEXT, partition TEXT, kept_mb INTEGER
 );
 CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
 CREATE TABLE evaluations (experiment TEXT, label TEXT, task TEXT);
@@ -43,7 +41,7 @@ CREATE TABLE waiting (
   experiment TEXT,
   digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
   pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT, kept_mb INTEGER, installed TEXT
+  prepared TEXT, partition TEXT, kept_mb INTEGER
 );
 CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
 CREATE INDEX runs_pack ON runs (pack);
@@ -54,7 +52,8 @@ CREATE INDEX cells_digest ON cells (digest);
 class Run(NamedTuple):
     """One run of a plan. Paths are relative to the project's root.
 
-    digest, code: its name; directory: where it is trained
+    digest: its id; code: fingerprint of the files of its method and model (`identity.method_code`)
+    directory: where it is trained
     dataset, method, target, seed: what it is, for a reader; target is "none" where no domain is held out
     spec: the resolved RunSpec as JSON
     pack: the job that trains it
@@ -62,7 +61,6 @@ class Run(NamedTuple):
     minutes, mem_mb, disk_mb: estimates of its training; disk_mb is the most that it takes
     prepared, partition: the images and the partition that it reads
     kept_mb: of disk_mb, what stays when it is finished
-    installed: the code when this was planned; not `code` where a run of other code is taken (rerun: version)
     """
 
     digest: str
@@ -82,21 +80,11 @@ class Run(NamedTuple):
     prepared: str
     partition: str
     kept_mb: int = 0
-    installed: str = ""
-
-    @property
-    def name(self) -> str:
-        """`<digest>-<code>`: the name of the run's directory."""
-        return f"{self.digest}-{self.code}"
 
     @property
     def stamp(self) -> str:
         """`<data set>/<method>/<pack>`: the stamp of its pack (`Workspace.pack`)."""
         return f"{self.dataset}/{self.method}/{self.pack}"
-
-    @property
-    def of_other_code(self) -> bool:
-        return self.installed not in ("", self.code)
 
 
 class Cell(NamedTuple):
@@ -152,28 +140,22 @@ class Images(NamedTuple):
     px: int
 
 
-def location(workspace: Workspace, request: Request, names: Iterable[str] = ()) -> Path:
-    """Where the plan of a request lies, whether or not it has been made; under `rerun: version`, that of runs
-    with these names.
-    """
+def location(workspace: Workspace, request: Request) -> Path:
+    """Where the plan of a request lies, whether or not it has been made."""
     declared = (inputs_key(workspace, request), choices_key(workspace, request))
     parts = (*declared, manifests_key(workspace), sources_key(), plugins_key())
     key = sha256("".join(parts))[:16]
-    if request.rerun == "version":
-        key += "-" + sha256("\n".join(sorted(names)))[:8]
     return workspace.plan(key)
 
 
 def last(workspace: Workspace, request: Request) -> Path | None:
-    """The plan of a request that was used last, if there is one, dated now: old ones are removed."""
+    """The plan of a request, if it has been made, dated now: old ones are removed."""
     path = location(workspace, request)
-    plans = workspace.plan(f"{path.stem.partition('-')[0]}-*")
-    found = [path] if request.rerun == "code" else sorted(plans.parent.glob(plans.name), key=used)
-    if not found or not found[-1].is_file():
+    if not path.is_file():
         return None
     with contextlib.suppress(OSError):  # another user's
-        os.utime(found[-1])
-    return found[-1]
+        os.utime(path)
+    return path
 
 
 def used(plan: Path) -> int:

@@ -63,9 +63,9 @@ class Progress:
     def _count(self) -> list[Run]:
         """Take in how far each run is; returns those that finished since the last time."""
         for run in self._planned():
-            if run.name not in self._known:
-                self._known.add(run.name)
-                self._open[run.name] = run
+            if run.digest not in self._known:
+                self._known.add(run.digest)
+                self._open[run.digest] = run
         finished, self._running = [], {}
         for name, run in [*self._open.items()]:
             directory = self._workspace.run_at(run.directory)

@@ -23,11 +23,6 @@ class Request:
         "What training times are estimated for, and whether a job asks for a GPU.", "cpu"
     )
     parallel: int = key("Runs of a job that train at once.", 1, ge=1)
-    rerun: Literal["code", "version"] = key(
-        "Finished runs that other code made of the same declaration: `code` trains them again, "
-        "`version` takes them.",
-        "code",
-    )
     hours: int = key(
         "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on "
         "job after job.",
@@ -75,7 +70,6 @@ class Request:
 
 
 DEVICES = choices(Request, "device")
-RERUN = choices(Request, "rerun")
 LONGEST = 100  # letters of a name that a file can have
 
 

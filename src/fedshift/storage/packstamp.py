@@ -23,15 +23,15 @@ class PackStamp:
     path: Path
 
     def finished(self) -> dict[str, Summary]:
-        """Summaries by `<digest>-<code>`; none where the stamp is absent."""
+        """Summaries by digest; none where the stamp is absent."""
         return (read_whole(self.path) or {}).get("finished", {})
 
     def failed(self) -> dict[str, Failure]:
-        """Failures by `<digest>-<code>`; none where the stamp is absent."""
+        """Failures by digest; none where the stamp is absent."""
         return (read_whole(self.path) or {}).get("failed", {})
 
-    def names(self) -> set[str]:
-        """The names of all its runs."""
+    def digests(self) -> set[str]:
+        """The digests of all its runs."""
         return {*self.finished(), *self.failed()}
 
     def write(self, runs: Iterable[RunDirectory]) -> bool:
@@ -44,9 +44,9 @@ class PackStamp:
         for run in runs:
             if (summary := run.summary()) is not None:
                 run.tidy()
-                finished[run.name] = summary
+                finished[run.digest] = summary
             elif (failure := run.failure()) is not None and not failure["retry"]:
-                failed[run.name] = failure
+                failed[run.digest] = failure
             else:
                 return False
         content = {"pack": self.path.stem, "finished": finished, "failed": failed}
@@ -59,9 +59,9 @@ class PackStamp:
         train, else delete it. Return whether it exists then.
         """
         runs = list(runs)
-        finished = {run.name for run in runs if run.outcome() is State.FINISHED}
-        failed = {run.name for run in runs if run.failed_for_good}
-        if finished | failed != {run.name for run in runs}:
+        finished = {run.digest for run in runs if run.outcome() is State.FINISHED}
+        failed = {run.digest for run in runs if run.failed_for_good}
+        if finished | failed != {run.digest for run in runs}:
             self.delete()
             return False
         content = read_whole(self.path) or {}

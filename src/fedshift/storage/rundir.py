@@ -39,15 +39,20 @@ class State(StrEnum):
 class RunDirectory:
     """The directory of one run, whether or not it exists.
 
-    path: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>-<code>
+    path: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>
     """
 
     path: Path
 
     @property
     def name(self) -> str:
-        """`<digest>-<code>`."""
+        """The run's digest; of a run of earlier versions `<digest>-<code>`."""
         return self.path.name
+
+    @property
+    def digest(self) -> str:
+        """The run's id (`identity.digest`)."""
+        return self.name.partition("-")[0]
 
     @property
     def lock(self) -> Path:
@@ -187,15 +192,3 @@ class RunDirectory:
         """Whether the run failed in a way that trying again does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
-
-    def reuse(self, rerun: str) -> RunDirectory:
-        """The directory to take for this run under `rerun`.
-
-        "code": this one. "version": where this one is not finished, that of the same digest that was finished
-        last, by any code.
-        """
-        if rerun == "code" or self.outcome() is State.FINISHED:
-            return self
-        siblings = map(RunDirectory, self.path.parent.glob(f"{self.name.partition('-')[0]}-*"))
-        finished = [other for other in siblings if other.outcome() is State.FINISHED]
-        return max(finished, key=lambda other: (other.summary_file.stat().st_mtime, other.path), default=self)

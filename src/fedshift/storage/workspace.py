@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.storage.packstamp import PackStamp
-from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory, State
 
 TUNING = ".tuning"  # ends the name of an experiment that is the tuning of another
 
@@ -78,7 +78,7 @@ class Workspace:
 
     def run(self, name: str) -> RunDirectory:
         """The directory of a run, by `identity.run_name`."""
-        return RunDirectory(self.results / "runs" / name)
+        return found(self.results / "runs" / name)
 
     def runs(self) -> Iterator[RunDirectory]:
         """The directories of all runs that exist, in order."""
@@ -115,7 +115,7 @@ class Workspace:
 
     def run_at(self, directory: str) -> RunDirectory:
         """The directory of a run as plans and tables name it: by its path below the root."""
-        return RunDirectory(self.root / directory)
+        return found(self.root / directory)
 
     def pack(self, name: str) -> PackStamp:
         """The stamp of a pack, by `planfile.Run.stamp`."""
@@ -164,3 +164,12 @@ class Workspace:
     def report(self, name: str) -> Path:
         """The folder of the report of an experiment, or of all ("all")."""
         return self.results / "report" / name
+
+
+def found(path: Path) -> RunDirectory:
+    """The directory at `path`. Where there is none, the one that a run of the same digest left last which
+    earlier versions named `<digest>-<code>`, or which was set aside and its successor lost.
+    """
+    others = [] if path.exists() else map(RunDirectory, path.parent.glob(f"{path.name}-*"))
+    finished = [other for other in others if other.outcome() is State.FINISHED]
+    return max(finished, key=lambda other: other.summary_file.stat().st_mtime, default=RunDirectory(path))

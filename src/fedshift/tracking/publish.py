@@ -127,11 +127,11 @@ class Follower:
     def open(self) -> list[Followed]:
         """Runs of which something is not yet published; those with errors come last."""
         left = [followed for followed in self.runs if self.status(followed) != "FINISHED"]
-        return sorted(left, key=lambda followed: self.failures[followed.run.name])
+        return sorted(left, key=lambda followed: self.failures[followed.run.digest])
 
     def status(self, followed: Followed) -> str:
         """MLflow's word for how far a run is in the store; empty where it is not there."""
-        sent = self.sent.get(followed.run.name)
+        sent = self.sent.get(followed.run.digest)
         return sent.status if sent else ""
 
     def sweep(self) -> Iterator[int]:
@@ -147,7 +147,7 @@ class Follower:
                 in_a_row = 0
             except Exception as error:  # the store away, locked, half up: a follower waits and tries again
                 self.asked = False
-                self.failures[followed.run.name] += 1
+                self.failures[followed.run.digest] += 1
                 self.problem = trouble(self.uri, error, followed.run.directory)
                 in_a_row += 1
                 if in_a_row == UNTRUSTED:
@@ -160,7 +160,7 @@ class Follower:
         if self.client is None or not self._answers():
             return {}
         try:
-            there = [followed for followed in self.runs if followed.run.name in self.sent]
+            there = [followed for followed in self.runs if followed.run.digest in self.sent]
             return described(self.workspace, there, self.client, self.uri)
         except Exception as error:
             self.problem = self.problem or trouble(self.uri, error)
@@ -185,7 +185,7 @@ class Follower:
         """
         assert self.client is not None
         client, view = self.client, ViewType.ACTIVE_ONLY
-        datasets, names = {f.run.dataset for f in self.runs}, {f.run.name for f in self.runs}
+        datasets, names = {f.run.dataset for f in self.runs}, {f.run.digest for f in self.runs}
         for page in {f.page for f in self.runs}:
             known = client.get_experiment_by_name(page)
             if known is not None and known.lifecycle_stage == "deleted":
@@ -196,7 +196,7 @@ class Follower:
         found: dict[str, list[Any]] = defaultdict(list)
         if ids:
             for run in _every(lambda token: client.search_runs(ids, "", view, AT_ONCE, page_token=token)):
-                found[f"{run.data.tags.get('digest')}-{run.data.tags.get('code')}"].append(run)
+                found[run.data.tags.get("digest", "")].append(run)
         self.sent = {}
         for name in names & found.keys():
             first, *doubles = sorted(found[name], key=lambda run: (-len(run.data.metrics), run.info.run_id))
@@ -214,16 +214,16 @@ class Follower:
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
-        sent = self.sent.get(followed.run.name)
+        sent = self.sent.get(followed.run.digest)
         before = sent.rounds if sent else -1
         status, outcome = _state(directory)
         records = _read(directory, "metrics", before, whole=status == "FINISHED")
         if records is None and (status != "FAILED" if sent is None else status == sent.status):
             return 0
         if sent is None:
-            sent = self.sent[followed.run.name] = self._created(followed, directory, records)
+            sent = self.sent[followed.run.digest] = self._created(followed, directory, records)
         self._send(followed, sent, status, outcome, records)
-        self.failures.pop(followed.run.name, None)
+        self.failures.pop(followed.run.digest, None)
         return max(0, sent.rounds) - max(0, before)
 
     def _created(self, followed: Followed, directory: RunDirectory, records: pa.Table | None) -> Sent:

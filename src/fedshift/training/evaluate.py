@@ -67,7 +67,7 @@ class _FinishedRun:
         self.federation, hashes = assemble(spec, self.data, device)
         for what, kind_of in (("prepared", "images"), ("partition", "partition")):
             if hashes[what] != summary["hashes"][what]:
-                cure = "Train the run again by the code that is installed: rerun: code."
+                cure = "Delete its directory to train it again."
                 raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
         folder = workspace.prepared(prepared_name(spec.data))
         self.domains = functools.cache(lambda: list(load_index(folder)["domain"]))

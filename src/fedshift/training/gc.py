@@ -1,4 +1,4 @@
-"""Garbage below results/: runs of other code, or that no experiment has any more."""
+"""Garbage below results/: runs that were trained again, or that no experiment has any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import of_other_images
 
-NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # <digest>-<code>
+NAME = re.compile(r"[0-9a-f]{16}(-[0-9a-f]{8})?")  # with a code: set aside, or of earlier versions
 OTHER_IMAGES = "of other images"
 
 
@@ -25,7 +25,7 @@ class Garbage:
     """A run's directory that nothing asks for.
 
     path: of the directory
-    why: "of other code", "of no experiment", or OTHER_IMAGES: a tree of the user's own was decoded anew
+    why: "trained again", "of no experiment", or OTHER_IMAGES: a tree of the user's own was decoded anew
         since, with other files
     size: of its files, in bytes
     """
@@ -40,17 +40,17 @@ def garbage(
 ) -> Iterator[Garbage]:
     """Directories of runs that are not `wanted`, in order, and before them those of other images.
 
-    Left out are runs that a process trains now, what the installed code has of a wanted run that is taken
-    from other code, and directories without a run's name; and, of the data set, method, held-out domain and
-    seed of a run that is `waiting` for what its tuning chooses, all: the choice may be one of these.
+    Left out are runs that a process trains now, and directories without a run's name; and, of the data set,
+    method, held-out domain and seed of a run that is `waiting` for what its tuning chooses, all: the choice
+    may be one of these.
     """
     spared = {workspace.run_at(run.directory).path.parent for run in waiting}
-    names = {run.name for run in wanted} | {f"{run.digest}-{run.installed}" for run in wanted}
+    taken = {workspace.run_at(run.directory).path for run in wanted}
     digests = {run.digest for run in wanted}
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
     for path in (run.path for run in workspace.runs()):
-        if NAME.fullmatch(path.name) and path.name not in names and not RunDirectory(path).writer():
-            why = "of other code" if path.name.partition("-")[0] in digests else "of no experiment"
+        if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
+            why = "trained again" if RunDirectory(path).digest in digests else "of no experiment"
             if why == "of no experiment" and path.parent in spared:
                 continue
             yield Garbage(path, why, _size(path))
@@ -75,18 +75,18 @@ def _size(path: Path) -> int:
 
 
 def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:
-    """Delete directories one by one, each after the stamps of packs that name its run: a stamp says that
-    there is nothing to train.
+    """Delete directories one by one, each after the stamps of packs that name its run, unless it was trained
+    again: a stamp says that there is nothing to train.
 
     A run that a process has begun to train meanwhile stays.
     """
-    names = {stamp: stamp.names() for stamp in workspace.packs()}
+    digests = {stamp: stamp.digests() for stamp in workspace.packs()}
     for directory in directories:
         path = directory.path
         if not RunDirectory(path).writer():
-            for stamp in [stamp for stamp, runs in names.items() if path.name in runs]:
+            for stamp in [stamp for stamp, runs in digests.items() if path.name in runs]:
                 stamp.delete()
-                del names[stamp]
+                del digests[stamp]
             if path.is_symlink():
                 path.unlink()
             else:

@@ -30,7 +30,7 @@ from fedshift.data.load import load
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
-from fedshift.identity import Identity, identify, partition_name, run_name
+from fedshift.identity import digest, method_code, partition_name, run_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import complete
@@ -73,23 +73,20 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine, watch: Watch = 
     Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
     the run's directory.
     """
-    identity = identify(spec)
-    run = workspace.run(run_name(spec, identity))
+    run = workspace.run(run_name(spec, digest(spec)))
     if summary := run.summary():
         return summary
     with locked(run.lock):
         if summary := run.summary():  # by the process that held the lock until now
             return summary
         try:
-            return _train(workspace, spec, identity, run, machine, watch)
+            return _train(workspace, spec, run, machine, watch)
         except Exception as error:
             run.fail(failure_of(error))
             raise
 
 
-def _train(
-    workspace: Workspace, spec: RunSpec, identity: Identity, run: RunDirectory, machine: Machine, watch: Watch
-) -> Summary:
+def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Machine, watch: Watch) -> Summary:
     """Train in a directory that this process has locked."""
     began = time.monotonic()
     require(machine.device)
@@ -108,7 +105,7 @@ def _train(
         raise FedshiftError(partition, "the run's partition is not there", cure)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
-    name = f"{identity} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
+    name = f"{digest(spec)} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     spent = _rounds(federation, run, name, machine, watch, began)
     _merge(run.segments, run.metrics)
     _merge(run.statistics_segments, run.statistics)
@@ -116,7 +113,7 @@ def _train(
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
     metrics = read_parquet(run.metrics)
-    summary = summarize(federation, identity, hashes, data.classes, files, metrics, spent())
+    summary = summarize(federation, hashes, data.classes, files, metrics, spent())
     summary = {**summary, "absent": data.absent, "environment": machine_facts}
     run.finish(summary)
     run.checkpoint.unlink()
@@ -141,9 +138,10 @@ def _rounds(
     and, until their checkpoints, in earlier ones. At SIGTERM a checkpoint is written after the client that
     trains, and the process ends.
 
-    name: what a checkpoint must agree on: code, spec and data; began: when this process did (time.monotonic).
+    name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
     """
-    resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name)
+    code = method_code(federation.spec)
+    resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
     earlier = resumed.seconds if resumed else 0.0
 
@@ -158,12 +156,12 @@ def _rounds(
                 _log_round(federation, run.name)
             stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
             if stops or time.monotonic() - saved >= machine.checkpoint_seconds:
-                checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
+                checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
                 saved = time.monotonic()
             if stops:
                 log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
                 sys.exit(128 + signal.SIGTERM)
-    checkpoint.save(federation, run.checkpoint, run.segments, name, spent())
+    checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
     return spent
 
 

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from fedshift.common.shapes import shapes_only
 from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
-from fedshift.identity import Identity
+from fedshift.identity import digest, method_code
 from fedshift.storage.rundir import Summary
 
 
 def summarize(
-    federation: Federation, identity: Identity, hashes: dict[str, str], classes: list[str],
+    federation: Federation, hashes: dict[str, str], classes: list[str],
     weights: dict[str, dict[str, str]], metrics: pa.Table, seconds: float,
 ) -> Summary:  # fmt: skip
     """What a Federation that has trained to the end is, and what its records say it cost.
@@ -30,8 +30,8 @@ def summarize(
         model = federation.build()
     model_name, stage = federation.evaluator.reported
     return {
-        "digest": identity.digest,
-        "code": identity.code,
+        "digest": digest(spec),
+        "method_code": method_code(spec),
         "spec": spec.model_dump(mode="json"),
         "dataset": spec.data.dataset,
         "method": spec.method.name,

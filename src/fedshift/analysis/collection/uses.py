@@ -17,7 +17,7 @@ from fedshift.experiments.choice import Choice, path_of, read, stage_of
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.identity import identify, run_name
+from fedshift.identity import digest, method_code, run_name
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
@@ -28,7 +28,7 @@ class Use(NamedTuple):
     """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
     spec (JSON).
 
-    installed: the code when this was planned
+    installed: fingerprint of the files of its method and model now, or when it was planned
     adaptation: of an adapted row, the task as planfile.Cell has it
     source: OWN, or ARCHIVE of a run that is read from there
     """
@@ -43,15 +43,13 @@ class Use(NamedTuple):
     source: str = OWN
 
 
-def planned(
-    workspace: Workspace, experiment: Experiment, plan: Path | None, rerun: str = "code"
-) -> list[Use]:
+def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
     """The runs and adaptations that an experiment is made of; without a plan, and where none is trained,
-    those of the code installed now, or by `rerun: version`.
+    those that its file declares now.
     """
     if plan is None or not experiment.train:
-        choice = choice_now(workspace, experiment, rerun) if experiment.tune else None
-        now = [_use_now(workspace, cell, rerun) for cell in expand(workspace, experiment, choice)]
+        choice = choice_now(workspace, experiment) if experiment.tune else None
+        now = [_use_now(workspace, cell) for cell in expand(workspace, experiment, choice)]
         return now if choice or not experiment.tune else [_waiting(use) for use in now]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
@@ -68,43 +66,41 @@ def planned(
         Use(
             use.label,
             json.loads(use.axes),
-            run.name,
+            workspace.run_at(run.directory).name,
             run.directory,
             run.spec,
-            run.installed or run.code,
+            run.code,
             use.adaptation,
         )
         for use, run in ((use, runs[use.digest]) for use in uses)
     ]
 
 
-def choice_now(workspace: Workspace, experiment: Experiment, rerun: str = "code") -> Choice | None:
-    """What the search by the code installed now, or by `rerun: version`, has chosen; what it chose where it
-    was archived; None where it has not been made. Only of a tuned experiment.
+def choice_now(workspace: Workspace, experiment: Experiment) -> Choice | None:
+    """What the search has chosen here; what it chose where it was archived; None where it has not been made.
+    Only of a tuned experiment.
     """
-    names = search(workspace, experiment, rerun)
-    own = read(path_of(workspace, experiment.name, names))
-    return own or choices.find(workspace, experiment.name, names)
+    digests = search(workspace, experiment)
+    own = read(path_of(workspace, experiment.name, digests))
+    return own or choices.find(workspace, experiment.name, digests)
 
 
-def search(workspace: Workspace, experiment: Experiment, rerun: str = "code") -> list[str]:
-    """The names of the runs of a tuned experiment's search."""
+def search(workspace: Workspace, experiment: Experiment) -> list[str]:
+    """The digests of the runs of a tuned experiment's search."""
     cells = expand(workspace, load(workspace, stage_of(experiment.name)))
-    return [_use_now(workspace, cell, rerun).name for cell in cells]
+    return [digest(cell.spec) for cell in cells]
 
 
 def _waiting(use: Use) -> Use:
     """The use of a run that is not known yet: never that of an untuned run which happens to be there."""
-    unknown = use.directory.removesuffix(use.name) + UNKNOWN + "-" + use.installed
-    return use._replace(name=f"{UNKNOWN}-{use.installed}", directory=unknown)
+    return use._replace(name=UNKNOWN, directory=use.directory.removesuffix(use.name) + UNKNOWN)
 
 
-def _use_now(workspace: Workspace, cell: Cell, rerun: str) -> Use:
-    identity = identify(cell.spec)
-    run = workspace.run(run_name(cell.spec, identity)).reuse(rerun)
+def _use_now(workspace: Workspace, cell: Cell) -> Use:
+    run = workspace.run(run_name(cell.spec, digest(cell.spec)))
     below, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(cell.label, cell.axes, run.name, below, spec, identity.code, adaptation)
+    return Use(cell.label, cell.axes, run.name, below, spec, method_code(cell.spec), adaptation)
 
 
 def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:

@@ -23,11 +23,11 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 Summary = dict[str, Any]
-SHOWN = ("code", "dataset", "method", "target", "clients", "environment", "hashes", "costs")
+SHOWN = ("dataset", "method", "target", "clients", "environment", "hashes", "costs")
 
 
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
-    """What the page says (SHOWN) of the summary of each finished run, by `<digest>-<code>`: from its
+    """What the page says (SHOWN) of the summary of each finished run, by digest: from its
     directory, or from a pack's stamp, which a clone has.
 
     Equal parts of summaries are one object: thousands of runs share an environment.
@@ -39,11 +39,12 @@ def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
 
     runs = collected.runs[collected.runs["state"] == "finished"]
     directories = [workspace.run_at(run) for run in runs["run"]]
-    by_run = {run.name: shown(summary) for run in directories if (summary := run.summary()) is not None}
-    names = {run.name for run in directories}
-    if len(by_run) < len(names):
+    by_run = {run.digest: shown(summary) for run in directories if (summary := run.summary()) is not None}
+    digests = {run.digest for run in directories}
+    if len(by_run) < len(digests):
         for stamp in workspace.packs():
-            by_run |= {name: shown(summary) for name, summary in stamp.finished().items() if name in names}
+            told = stamp.finished().items()
+            by_run |= {digest: shown(summary) for digest, summary in told if digest in digests}
     return by_run
 
 
@@ -56,7 +57,7 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     """
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
-    counted = [by_run.get(Path(run).name, {}).get("costs", {}) for run in runs["run"]]
+    counted = [by_run.get(digest, {}).get("costs", {}) for digest in runs["digest"]]
     runs["up"], runs["down"] = sent(runs, "up"), sent(runs, "down")
     runs["sent"] = runs["up"] + runs["down"]
     runs["mmacs_image"] = runs["macs_per_image"] / 1e6
@@ -82,7 +83,7 @@ def partitions(
     seen: set[Path] = set()
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
     for row in runs.to_dict("records"):
-        summary = by_run.get(Path(row["run"]).name)
+        summary = by_run.get(row["digest"])
         if summary is None:
             continue
         split = json.loads(row["spec"])["partition"]
@@ -93,7 +94,7 @@ def partitions(
         path = workspace.partition(partition_name(RunSpec.model_validate_json(row["spec"])))
         if path in seen or not path.is_file():
             continue
-        if row["code"] != row["installed"] and summary["hashes"]["partition"] != partition_hash(path):
+        if summary["hashes"]["partition"] != partition_hash(path):
             continue
         seen.add(path)
         panels.setdefault(point, {})[target] = _held(path, summary)
@@ -123,7 +124,7 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
     runs = list(by_run.values())
     environments = [run["environment"] for run in runs]
     return {
-        "code": _counted(f"{run['method']} {run['code']}" for run in runs),
+        "commit": _counted(f"{run['method']} {_commit(run)}" for run in runs),
         "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
         "versions": _counted(
             f"Python {environment.get('python', '?')}, "
@@ -136,6 +137,12 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
     }
 
 
+def _commit(run: Summary) -> str:
+    """The first digits of the commit that trained a run, `+` where files differed from it."""
+    commit = str(run["environment"].get("commit") or "of no known commit")
+    return commit[:7] + "+" * (" with " in commit) if commit[0] != "o" else commit
+
+
 def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(Counter(values).items())
 
@@ -143,9 +150,9 @@ def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
 def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
     """Directory, seconds, and the first digits of the content hashes of each finished run."""
     rows = []
-    for directory in collected.runs.loc[collected.runs["state"] == "finished", "run"].drop_duplicates():
-        run = by_run.get(Path(directory).name)
-        if run:
+    runs = collected.runs[collected.runs["state"] == "finished"].drop_duplicates("run")
+    for directory, digest in zip(runs["run"], runs["digest"], strict=True):
+        if run := by_run.get(digest):
             short = {name: value[:12] for name, value in run["hashes"].items()}
             hashes = {
                 "partition": short.get("partition"),

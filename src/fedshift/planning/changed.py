@@ -1,0 +1,46 @@
+"""Runs whose method or model has changed since: told, and trained again where that is asked for. Standard
+library only: the Snakefile needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fedshift.planning.planfile import Run
+from fedshift.storage.workspace import Workspace
+
+SHOWN = 3  # runs of a method that a warning names
+
+
+def changed(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
+    """The planned runs that are finished, by other files of their method or model than are installed. Runs of
+    earlier versions do not tell.
+    """
+    known = ((run, workspace.run_at(run.directory).summary()) for run in runs)
+    return [run for run, summary in known if summary and summary.get("method_code", run.code) != run.code]
+
+
+def warnings(changed: Iterable[Run]) -> Iterator[str]:
+    """A line for each method that has changed since runs of it were trained, which names some of them."""
+    by_method: dict[str, list[Run]] = {}
+    for run in changed:
+        by_method.setdefault(run.method, []).append(run)
+    for method, runs in by_method.items():
+        named = ", ".join(run.directory for run in runs[:SHOWN])
+        named += f" and {len(runs) - SHOWN} more" * (len(runs) > SHOWN)
+        yield (
+            f"The file of method {method} or its model has changed since {len(runs)} runs were trained: "
+            f"{named}. If that changes no number, ignore this; else: fedshift plan --retrain-changed."
+        )
+
+
+def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
+    """Let finished runs be trained again: their directories are set aside as `<digest>-<code>`, until
+    `fedshift gc --delete`.
+    """
+    for run in runs:
+        directory, planned = workspace.run_at(run.directory), workspace.root / run.directory
+        if directory.path == planned:
+            code = (directory.summary() or {})["method_code"]
+            planned.rename(planned.with_name(f"{run.digest}-{code}"))
+        planned.mkdir()  # while it exists, what was set aside does not stand in for it

@@ -1,0 +1,26 @@
+"""The runs of all printed tables: `papers.txt` has a line for each, its place below results/runs with its digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from fedshift.common.files import write_text
+from fedshift.experiments.expand import specs
+from fedshift.experiments.load import load
+from fedshift.identity import digest, run_name
+from fedshift.planning.request import Request
+from fedshift.storage.workspace import Workspace
+
+FILE = Path(__file__).with_name("papers.txt")
+ROOT = Path(__file__).parents[2]
+
+
+def papers() -> list[str]:
+    """The names of all runs that the set `papers` of params.yaml stands for."""
+    workspace = Workspace(ROOT)
+    declared = yaml.safe_load((ROOT / "params.yaml").read_text())
+    request = Request.of({**declared, "experiments": ["papers"]}, ROOT)
+    found = {spec for name in request.experiments for spec in specs(workspace, load(workspace, name))}
+    return sorted({run_name(spec, digest(spec)) for spec in found})
