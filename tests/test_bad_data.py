@@ -20,7 +20,7 @@ from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import partition
-from fedshift.identity import identify, partition_name, run_name
+from fedshift.identity import digest, partition_name, run_name
 from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
 from tests.data.conftest import plant
@@ -182,8 +182,7 @@ def test_a_full_disk_loses_nothing(project: Path, tiny_disk: Path) -> None:
 def test_an_output_folder_that_cannot_be_written(project: Path) -> None:
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
-    identity = identify(spec)
-    run = Workspace(project).run(run_name(spec, identity)).path
+    run = Workspace(project).run(run_name(spec, digest(spec))).path
     run.mkdir(parents=True)
     (run / "segments").write_text("a file where a folder must be")
     with pytest.raises(FedshiftError, match=r"segments.*cannot be written: .*\n.*run the same command again"):
@@ -202,7 +201,6 @@ def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Pa
 
     spec = spec_of("fedbn")
     partition(Workspace(project), spec)
-    identity = identify(spec)
     aggregate, calls = Federation._aggregate, []
 
     def stop(self: Federation, *args: Any) -> None:
@@ -215,7 +213,7 @@ def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Pa
         patch.setattr(Federation, "_aggregate", stop)
         with pytest.raises(KeyboardInterrupt):
             train(Workspace(project), spec, MACHINE)
-    return spec, Workspace(project).run(run_name(spec, identity)).path
+    return spec, Workspace(project).run(run_name(spec, digest(spec))).path
 
 
 def cut(path: Path) -> None:

@@ -22,7 +22,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import StatisticsTable
 from fedshift.federation.statistics import BINS, Statistics
-from fedshift.identity import Identity, run_name
+from fedshift.identity import run_name
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
@@ -89,7 +89,7 @@ class Project:
             }
         )
         digest = sha256(canonical_json(spec.model_dump(mode="json")))[:16]
-        directory = self.workspace.run(run_name(spec, Identity(digest, code))).path
+        directory = self.workspace.run(run_name(spec, digest)).path
         below = directory.relative_to(self.workspace.root).as_posix()
         target = axes.get("target") or "none"
         self.runs.append(
@@ -146,7 +146,7 @@ class Project:
                 table.add(r, stage, model, client, split, of)
             (directory / "statistics.parquet").write_bytes(table.pack())
         summary = {
-            "digest": digest, "code": code, "dataset": "digits", "method": spec.method.name, "target": target, "seed": spec.seed,
+            "digest": digest, "method_code": code, "dataset": "digits", "method": spec.method.name, "target": target, "seed": spec.seed,
             "spec": spec.model_dump(mode="json"), "classes": [str(digit) for digit in range(10)], "evaluates": model, "stage": stage,
             "clients": [
                 {"client": k, "domains": [f"domain{k}"], "train": size, "val": 5, "test": test} for k, size in enumerate(sizes)
@@ -169,7 +169,7 @@ class Project:
     def plan(self) -> Path:
         path = self.workspace.root / "plan.db"
         path.unlink(missing_ok=True)
-        planfile.write(path, {}, list({run.name: run for run in self.runs}.values()), self.cells, [])
+        planfile.write(path, {}, list({run.digest: run for run in self.runs}.values()), self.cells, [])
         return path
 
     def collect(self) -> Collected:

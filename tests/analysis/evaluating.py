@@ -24,10 +24,8 @@ def evaluate(project: Project, collected: Collected, evaluation: str, label: str
     for run in collected.runs[collected.runs["state"] == "finished"].to_dict("records"):
         keys = {key: run[key] for key in collected.keys}
         place = dict.fromkeys(KEYS) | {"round": 1, "stage": "post_agg", "model": "global", "member": 0}
-        found += [
-            {**keys, "digest": run["digest"], "code": run["code"], **place, **row} for row in rows(keys)
-        ]
-    names = [*collected.keys, "digest", "code"]
+        found += [{**keys, "digest": run["digest"], **place, **row} for row in rows(keys)]
+    names = [*collected.keys, "digest"]
     columns = {name: pa.array([row[name] for row in found]) for name in names}
     columns |= {field.name: pa.array([row.get(field.name) for row in found], field.type) for field in schema}
     path = project.workspace.evaluated(project.name) / f"{label}.parquet"

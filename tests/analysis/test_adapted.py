@@ -43,7 +43,7 @@ OOD = {("a", 0): (0.50, 0.60), ("a", 1): (0.52, 0.58), ("b", 0): (0.30, 0.36), (
 
 def result(run: RunDirectory, before: float, after: float) -> Path:
     """What `fedshift evaluate` writes of an adaptation."""
-    stamp = {**TASK.declared(), "run": run.name, "weights": None, "seconds": 2.0}
+    stamp = {**TASK.declared(), "run": run.digest, "weights": None, "seconds": 2.0}
     stamp["environment"] = {"device": "H200", "capability": "9.0", "threads": 1}
     same = {"round": 1, "model": "global", "member": 0, "client": -1, "split": "target", "n": 7, "time": 5.0}
     rows = [
@@ -179,10 +179,10 @@ def test_a_claim_may_speak_of_it(project: Project) -> None:
     assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
 
 
-def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
+def test_notes_say_what_it_is_and_of_which_version(project: Project) -> None:
     told = notes(made(project))
     (line,) = [line for line in told if line.startswith("fedbn-adapted: ")]
-    assert f"adapted by fedbn (batch 50, epochs 1; code {TASK.declared()['code']})" in line
+    assert f"adapted by fedbn (batch 50, epochs 1; version {TASK.declared()['version']})" in line
     assert "to the very images that fedbn's ood is of" in line
     assert "Evaluated: global model after aggregation." in told
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedbn); H200 (fedbn-adapted)." in told
@@ -204,13 +204,13 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     made(project)
     workspace, runs = project.workspace, [project.workspace.run_at(run.directory) for run in project.runs]
     uses = [
-        Use(cell.label, json.loads(cell.axes), run.name, run.directory, run.spec, run.code, cell.adaptation)
+        Use(cell.label, json.loads(cell.axes), run.digest, run.directory, run.spec, run.code, cell.adaptation)
         for cell in project.cells
         if cell.adaptation
         for run in project.runs
         if run.digest == cell.digest
     ]
-    paths = {run.name: next(run.evaluated.iterdir()) for run in runs}
+    paths = {run.digest: next(run.evaluated.iterdir()) for run in runs}
     results = [(use, paths[use.name]) for use in uses]
     gather(workspace, load(workspace, "toy"), "fedbn-adapted", TASK, results)
     gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
@@ -219,7 +219,7 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
         and {*gathered["target"]} == {"a", "b"}
         and {*gathered["method"]} == {"fedbn-adapted"}
     )
-    summaries = {run.name: run.summary() for run in runs}
+    summaries = {run.digest: run.summary() for run in runs}
     write_json(workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
     records = {run.metrics: pq.read_table(run.metrics) for run in runs}
     wanted = {path: read(path) for path in paths.values()}

@@ -12,15 +12,14 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
     project.declare(
         methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {"metrics": ["id"]}}
     )
-    for seed, (device, code) in enumerate((("cpu", "aaaaaaaa"), ("H200", "bbbbbbbb"))):
-        project.add("fedavg", {0: accuracy((0.5, 0.5))}, device=device, code=code, seed=seed)
+    for seed, device in enumerate(("cpu", "H200")):
+        project.add("fedavg", {0: accuracy((0.5, 0.5))}, device=device, seed=seed)
         project.add(
             "fedbn",
             {0: accuracy((0.5, 0.5))},
             bn="local",
             stage="post_train",
             model="personal",
-            code="cccccccc",
             seed=seed,
         )
     text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
@@ -32,8 +31,6 @@ def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
         in text
     )
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
-    assert "Mixed code: the runs of fedavg come from 2 versions of it." in text
-    assert "runs of fedbn" not in text
 
 
 def test_images_in_several_states_are_told_by_method(project: Project) -> None:
@@ -61,13 +58,17 @@ def test_how_clients_are_weighed_is_told_by_method(project: Project) -> None:
     )
 
 
-def test_runs_of_other_code_are_named_and_counted(project: Project) -> None:
+def test_runs_of_a_changed_method_are_named_and_counted(project: Project) -> None:
     project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
     for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0), ("fedbn", 1)):
         project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
-    assert "declared alike" not in "".join(notes(project.collect()))
-    project.runs[0] = project.runs[0]._replace(installed="0ther001")
-    project.runs[1] = project.runs[1]._replace(installed=project.runs[1].code)
-    (line,) = (line for line in notes(project.collect()) if "declared alike" in line)
-    assert line.startswith("Other code than was installed")
-    assert line.endswith("trained 1 of 4 runs, declared alike (rerun: version): fedavg (1).")
+    assert "has changed" not in "".join(notes(project.collect()))
+    of_earlier = project.workspace.run_at(project.runs[1].directory)
+    summary = of_earlier.summary() or {}
+    of_earlier.finish({key: value for key, value in summary.items() if key != "method_code"})
+    project.runs[:2] = [run._replace(code="0ther001") for run in project.runs[:2]]
+    (line,) = (line for line in notes(project.collect()) if "has changed" in line)
+    assert line.startswith(
+        "The file of the method or model has changed since 1 of 4 runs were trained: fedavg (1)."
+    )
+    assert "fedshift plan --retrain-changed" in line

@@ -103,9 +103,13 @@ def test_a_choice_is_archived_once(tuned: Path) -> None:
     assert file_of(workspace) == before
 
 
-def test_by_other_code_declared_alike_it_counts(clone: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedshift.identity.code", lambda spec: "0ther001")
+def test_of_a_changed_method_it_counts_and_of_another_version_it_does_not(
+    clone: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedshift.identity.fingerprint", lambda *modules: "0ther001")
     assert choice_now(clone, load(clone, "tuned")) is not None
+    monkeypatch.setattr("fedshift.identity.ENGINE_VERSION", 99)
+    assert choice_now(clone, load(clone, "tuned")) is None
 
 
 def test_another_search_has_another_choice(clone: Workspace) -> None:

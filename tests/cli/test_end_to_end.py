@@ -33,7 +33,7 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code:
     done(fedshift(project, "train", "--plan", str(path), "--pack", run.pack))
     assert list(
         json.loads((project / "results" / "packs" / f"{run.stamp}.json").read_text())["finished"]
-    ) == [run.name]
+    ) == [run.digest]
     for verb in ("collect", "table", "figure"):
         done(fedshift(project, verb, "tiny"))
     metrics = pd.read_parquet(project / "results" / "metrics" / "tiny.parquet")
@@ -49,7 +49,8 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code:
     assert "starts at" not in done(again)
 
     here = project / run.directory
-    here.rename(here.with_name(f"{run.digest}-0ther001"))  # as if other code had made it
+    here.rename(here.with_name(f"{run.digest}-0ther001"))  # as earlier versions named it
+    assert "1 of 1 runs" in done(fedshift(project, "collect", "tiny"))
+    assert "has changed" not in done(fedshift(project, "table", "tiny"))
+    here.mkdir()  # as it is trained again
     refused(fedshift(project, "collect", "tiny"), "no run of it is finished here or archived")
-    assert "1 of 1 runs" in done(fedshift(project, "collect", "tiny", "--rerun", "version"))
-    assert "declared alike (rerun: version): fedavg (1)" in done(fedshift(project, "table", "tiny"))

@@ -15,7 +15,7 @@ from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
 from fedshift.experiments.task import Task
-from fedshift.identity import identify, prepared_name, rendered_name, run_name
+from fedshift.identity import digest, prepared_name, rendered_name, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -56,8 +56,7 @@ def test_a_run_and_its_evaluations_read_each_file_once(project: Path, method: st
         train(workspace, spec, Machine(CPU))
     assert {name: count for name, count in first.items() if name != "images.npy"} == once
     assert first["images.npy"] <= 3  # hashed once a process; NumPy opens it for its header, and for the map
-    identity = identify(spec)
-    run = workspace.run(run_name(spec, identity))
+    run = workspace.run(run_name(spec, digest(spec)))
     with opened(folders) as second:
         evaluate(workspace, run.path, [Task("fedbn", {}), Task("confusion", {})], CPU)
     assert {name: count for name, count in second.items() if name != "images.npy"} == once

@@ -18,7 +18,7 @@ from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
 from fedshift.evaluations._adaptation import Images
 from fedshift.evaluations.base import read
-from fedshift.identity import identify, partition_name, prepared_name, run_name
+from fedshift.identity import digest, partition_name, prepared_name, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
@@ -51,7 +51,7 @@ def trained(root: Path, run: RunSpec) -> Path:
 
 
 def directory_of(root: Path, run: RunSpec) -> Path:
-    return Workspace(root).run(run_name(run, identify(run))).path
+    return Workspace(root).run(run_name(run, digest(run))).path
 
 
 @pytest.fixture(scope="module")
@@ -134,22 +134,21 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     assert len(chosen) == int(0.2 * domain) // 2
     assert chosen.tolist() == assemble(run, data, CPU)[0].evaluator._target[0][2].tolist()
     train(Workspace(project), run, Machine(CPU))
-    name = identify(run)
-    done(fedshift(project, "evaluate", str(name), "fedbn"))
-    done(fedshift(project, "evaluate", str(name), "fedbn", "--full-domain"))
+    done(fedshift(project, "evaluate", digest(run), "fedbn"))
+    done(fedshift(project, "evaluate", digest(run), "fedbn", "--full-domain"))
     counted = {read(path)[1]["task"]["images"]: read(path)[0]["n"][0].as_py() for path in results(project)}
     assert counted == {"tested": len(chosen), "full_domain": domain}
     assert len(load(Workspace(project), whole).targets[0]) == domain
 
 
 def test_a_run_of_another_partition_is_refused(copied):
-    """As where other code made the run, and now divides the images otherwise (rerun: version)."""
+    """As where a scheme divides the images otherwise, and its version was not raised."""
     run = spec("fedavg")
     directory, there = directory_of(copied, run), Workspace(copied)
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
     shutil.copy(there.partition(partition_name(other)), there.partition(partition_name(run)))
     asked = fedshift(copied, "evaluate", directory.name, "fedbn")
-    refused(asked, "was trained on another partition than lies here now", "rerun: code")
+    refused(asked, "was trained on another partition than lies here now", "Delete its directory")
     assert not results(copied)
 
 

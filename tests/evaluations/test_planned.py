@@ -135,7 +135,7 @@ def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
     before = planfile.runs(project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip())
     declared(project, evaluations=["confusion", {"features": {"images": 20}}])
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
-    assert [run.name for run in planfile.runs(path)] == [run.name for run in before]
+    assert [run.digest for run in planfile.runs(path)] == [run.digest for run in before]
     tasks = evaluations(Workspace(project), load(Workspace(project), "tiny"))
     assert [*tasks.items()] == [
         ("confusion", Task("confusion", {}, "last")),

@@ -14,12 +14,11 @@ from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
-from fedshift.identity import Identity, digest, run_name
+from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
-NAMELESS = Identity("", "")
 ROW = re.compile(r"^\|[^|]*\| `([\w/]+)` \| (\d+) \|$", re.MULTILINE)
 COUNTED = {
     name: int(count)
@@ -83,7 +82,7 @@ def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() ->
     for name in available(Workspace(ROOT)):
         asked: list[str] = []
         found = specs(Workspace(ROOT), load(Workspace(ROOT), name), None, functools.partial(_fiftieth, asked))
-        assert [run_name(spec, NAMELESS) for spec in found] == asked[::50] != []
+        assert [run_name(spec, "") for spec in found] == asked[::50] != []
 
 
 def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:
@@ -104,5 +103,5 @@ def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() 
 
 
 def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
-    asked.append(run_name(spec, NAMELESS))
+    asked.append(run_name(spec, ""))
     return len(asked) % 50 == 1

@@ -63,7 +63,7 @@ def test_adding_and_changing_a_figure_plans_no_new_run(project: Path) -> None:
         path = plan(workspace, request)
         assert path != first
         after = planfile.runs(path)
-        assert [(run.name, run.pack) for run in after] == [(run.name, run.pack) for run in before]
+        assert [(run.digest, run.pack) for run in after] == [(run.digest, run.pack) for run in before]
         assert all(workspace.run_at(run.directory).outcome() is State.FINISHED for run in after)
 
 

@@ -64,7 +64,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
         assert [one["domains"] for one in summary["clients"]] == [
             [name] for name in ("plain", "ink", "texture") if name != cell.axes["validation"]
         ]
-        name = identity.identify(cell.spec)
+        name = identity.digest(cell.spec)
         run = workspace.run(run_name(cell.spec, name)).path
         assert run.parent.parent.name == summary["target"]
         rows = pq.read_table(run / "metrics.parquet").to_pylist()

@@ -195,7 +195,7 @@ class Scene:
 
     def pack_of(self, folder: Path) -> str:
         """The pack of the run in this folder."""
-        return next(run.pack for run in self.runs if run.name == folder.name)
+        return next(run.pack for run in self.runs if run.digest == folder.name)
 
     # ---- Slurm
 

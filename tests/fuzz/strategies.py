@@ -29,7 +29,9 @@ figures: [curves]
 published: {fedavg: []}
 expect: {id: 1.0, exempt: [own]}
 """
-PARAMS = "experiments: [fuzz]\npack: 2\nparallel: 1\nhours: 3\nminutes: 2\ndevice: cpu\nrerun: code\nsets: {night: [fuzz]}\n"
+PARAMS = (
+    "experiments: [fuzz]\npack: 2\nparallel: 1\nhours: 3\nminutes: 2\ndevice: cpu\nsets: {night: [fuzz]}\n"
+)
 CLUSTER = "slurm_partition: gpu\nslurm_account: a\nqos: normal\nconstraint: x\nslurm_extra: \"'--signal=TERM@120'\"\n"
 WORDS = ["", "../x", "a/b", "/etc", ".", "nan", "{x}", "all", "\0", "é", "x" * 300, "seed", "fedavg", "*", "id", "ratio.id"]  # fmt: skip
 

@@ -47,7 +47,7 @@ def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) ->
     assert sorted([run.seed for run in members] for members in packs) == [[0, 1]] * 4 + [[2]] * 4
     for members in packs:
         assert len({(run.method, run.target) for run in members}) == 1
-        assert members[0].pack == sha256("\n".join(sorted(run.name for run in members)))[:16]
+        assert members[0].pack == sha256("\n".join(sorted(run.digest for run in members)))[:16]
 
 
 def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace: Workspace) -> None:
@@ -55,19 +55,19 @@ def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace
     alone = planfile.runs(plan(workspace, Request(("one",), pack=2)))
     least = math.ceil(4 * max(run.minutes for run in alone))
     runs = planfile.runs(plan(workspace, Request(("one",), pack=2, minutes=least)))
-    assert {run.name for run in runs} == {run.name for run in alone}
+    assert {run.digest for run in runs} == {run.digest for run in alone}
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
     assert 1 < len(packs) < len({run.pack for run in alone})
     assert any(len({run.target for run in members}) > 1 for members in packs)
     assert all(len({run.method for run in members}) == 1 for members in packs)
     assert all(
-        members[0].pack == sha256("\n".join(sorted(run.name for run in members)))[:16] for members in packs
+        members[0].pack == sha256("\n".join(sorted(run.digest for run in members)))[:16] for members in packs
     )
     short = [members[0].method for members in packs if sum(run.minutes for run in members) < least]
     assert len(short) == len({*short})
-    together = {run.name: run.pack for run in runs}
+    together = {run.digest: run.pack for run in runs}
     for _, chunk in groupby(alone, key=lambda run: run.pack):
-        assert len({together[run.name] for run in chunk}) == 1
+        assert len({together[run.digest] for run in chunk}) == 1
 
 
 def test_another_experiment_regroups_only_the_configuration_that_it_extends(workspace: Workspace) -> None:
@@ -128,10 +128,10 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     assert not packs.exists()
     finish(workspace, members[1])
     again = planfile.runs(plan(workspace, request), pack=full)
-    assert {run.name for run in again} == {run.name for run in members}
+    assert {run.digest for run in again} == {run.digest for run in members}
     (stamp,) = packs.rglob("*.json")
     assert stamp == packs / "digits" / members[0].method / f"{full}.json"
-    assert set(json.loads(stamp.read_text())["finished"]) == {run.name for run in members}
+    assert set(json.loads(stamp.read_text())["finished"]) == {run.digest for run in members}
 
 
 def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Workspace) -> None:
@@ -151,7 +151,7 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
     before = planfile.last(workspace, request)
     path = ready(workspace, request)
     assert before and before != path  # jobs that hold the plan from before keep it as it is
-    assert [run.name for run in planfile.runs(before) if run.digest == first.digest] == [first.name]
+    assert [run.digest for run in planfile.runs(before) if run.digest == first.digest] == [first.digest]
     assert planfile.last(workspace, request) == path
     again = {run.digest: run for run in planfile.runs(path)}
     assert again[first.digest].code == "0ther001" and again[first.digest].installed == first.code
@@ -170,7 +170,7 @@ def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Wo
     )
     assert "by other code than is installed: 1 (rerun: version)" in shown.output
     by_code = planfile.runs(plan(workspace, Request(("paper/two", "one"), pack=2)))
-    assert [run.name for run in by_code if run.digest == first.digest] == [first.name]
+    assert [run.digest for run in by_code if run.digest == first.digest] == [first.digest]
 
 
 def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspace: Workspace) -> None:
@@ -183,8 +183,8 @@ def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspac
     write_json(workspace.root / second.directory / "failure.json", failure | {"retry": False})
     assert stamp.write(members)
     told = json.loads((workspace.results / "packs" / f"{first.stamp}.json").read_text())
-    assert list(told["finished"]) == [first.name]
-    assert told["failed"][second.name]["text"] == "loss is NaN"
+    assert list(told["finished"]) == [first.digest]
+    assert told["failed"][second.digest]["text"] == "loss is NaN"
     asked = ["--root", str(workspace.root), "plan", "paper/two", "--retry-failed"]
     assert "1 failed runs are trained again" in CliRunner().invoke(main, asked).output
     assert workspace.packs() == [] and members[1].failure() == failure

@@ -22,7 +22,6 @@ from fedshift.planning.request import Request
             "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
         ),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
-        ({"experiments": ["one"], "rerun": "never"}, "Valid: code, version"),
     ],
 )
 def test_parameters_are_checked(config: dict[str, object], message: str) -> None:

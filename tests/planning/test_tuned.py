@@ -80,10 +80,10 @@ def test_the_choice_makes_the_final_runs_and_another_makes_others(workspace: Wor
     assert planfile.last(workspace, REQUEST) is None  # the plan of before is not that of now
     path = plan(workspace, REQUEST)
     assert final(path) == {(row, rate, seed) for row, rate in RATES.items() for seed in (0, 1)}
-    assert {run.name for run in planfile.runs(before)} < {run.name for run in planfile.runs(path)}
+    assert {run.digest for run in planfile.runs(before)} < {run.digest for run in planfile.runs(path)}
     assert planfile.waiting(path) == {} and planfile.choices(path)[0].made
     names = {use.name for use in planned(workspace, load(workspace, "tuned"), path)}
-    assert names == {run.name for run in planfile.runs(path, experiments=("tuned",))}
+    assert names == {run.digest for run in planfile.runs(path, experiments=("tuned",))}
     assert {use.name for use in planned(workspace, load(workspace, "tuned"), None)} == names
     choose(workspace, before, {**RATES, "fedavg": 0.3})
     other = plan(workspace, REQUEST)

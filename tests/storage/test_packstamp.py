@@ -31,12 +31,12 @@ def test_a_stamp_holds_summaries_and_failures_of_a_pack_that_is_done(tmp_path: P
     workspace = Workspace(tmp_path)
     good, bad, missing = finished(workspace, "a"), failed(workspace, "b", False), workspace.run("c")
     stamp = workspace.pack("p")
-    assert stamp.names() == set()
+    assert stamp.digests() == set()
     assert not stamp.write([good, missing]) and workspace.packs() == []
     assert stamp.write([good, bad])
     assert workspace.packs() == [stamp]
     assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
-    assert stamp.names() == {"a", "b"}
+    assert stamp.digests() == {"a", "b"}
 
 
 def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_lost_or_torn_file_of_a_finished_run_takes_the_stamp_with_it(
     workspace = Workspace(tmp_path)
     run, other = finished(workspace, "a"), finished(workspace, "b")
     stamp = workspace.pack("p")
-    assert stamp.settle([run, other]) and stamp.names() == {"a", "b"}
+    assert stamp.settle([run, other]) and stamp.digests() == {"a", "b"}
     if torn is None:
         (run.path / name).unlink()
     else:
@@ -86,8 +86,8 @@ def test_a_torn_stamp_counts_as_never_written(tmp_path: Path) -> None:
     good, stamp = finished(workspace, "a"), workspace.pack("p")
     assert stamp.write([good])
     stamp.path.write_bytes(b"")
-    assert stamp.names() == set()
-    assert stamp.write([good]) and stamp.names() == {"a"}
+    assert stamp.digests() == set()
+    assert stamp.write([good]) and stamp.digests() == {"a"}
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"pack": "p', bytes(40)])
@@ -97,7 +97,7 @@ def test_a_torn_stamp_is_written_again(torn: bytes, tmp_path: Path) -> None:
     good, bad, stamp = finished(workspace, "a"), failed(workspace, "b", False), workspace.pack("p")
     assert stamp.settle([good, bad])
     stamp.path.write_bytes(torn)
-    assert stamp.settle([good, bad]) and stamp.names() == {"a", "b"}
+    assert stamp.settle([good, bad]) and stamp.digests() == {"a", "b"}
 
 
 def test_a_stamp_follows_a_run_that_was_finished_by_hand(tmp_path: Path) -> None:

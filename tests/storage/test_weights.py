@@ -222,7 +222,7 @@ def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planne
     assert "another experiment" in failure["text"]
     assert verb(workspace, "train", "--plan", str(path), "--pack", needing[0].pack).exit_code == 0
     stamp = json.loads((workspace.root / "results" / "packs" / f"{needing[0].stamp}.json").read_text())
-    assert set(stamp["failed"]) == {run.name for run in needing} and not stamp["finished"]
+    assert set(stamp["failed"]) == {run.digest for run in needing} and not stamp["finished"]
 
 
 def test_weights_of_a_rendering_are_needed_until_its_images_are_rendered(

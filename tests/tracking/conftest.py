@@ -144,10 +144,9 @@ def stored(database: Path | str) -> Stored:
 
 
 def names(database: Path | str) -> list[tuple[str, str, str]]:
-    """Every run in MLflow's database that is not deleted: (digest-code, status, reason of a failure)."""
-    query = """SELECT digest.value || '-' || code.value, status, coalesce(failure.value, '') FROM runs
+    """Every run in MLflow's database that is not deleted: (digest, status, reason of a failure)."""
+    query = """SELECT digest.value, status, coalesce(failure.value, '') FROM runs
                JOIN tags digest ON digest.run_uuid = runs.run_uuid AND digest.key = 'digest'
-               JOIN tags code ON code.run_uuid = runs.run_uuid AND code.key = 'code'
                LEFT JOIN tags failure ON failure.run_uuid = runs.run_uuid AND failure.key = 'failure'
                WHERE lifecycle_stage = 'active'"""
     return sorted(rows(database, query))
@@ -172,7 +171,7 @@ def complete(database: Path | str, root: Path, runs: list[Run]) -> Stored:
     assert {digest for digest, _ in final} == {run.digest for run in runs}
     assert max(final.values()) == 1
     found = [name for name, *_ in names(database)]
-    assert [found.count(run.name) for run in runs] == [1] * len(runs)
+    assert [found.count(run.digest) for run in runs] == [1] * len(runs)
     return there
 
 

@@ -22,12 +22,12 @@ def test_the_database_is_killed_and_every_point_arrives_once(
     project, runs = trained.copy(tmp_path), trained.runs
     first, later = runs[::2], runs[1::2]
     for run in later:
-        shutil.move(project / run.directory, tmp_path / "away" / run.name)
+        shutil.move(project / run.directory, tmp_path / "away" / run.digest)
     follower = track(project, postgres.uri, "seeds", "ablation", "--follow", "--every", "0.2")
     until(lambda: len(finished(postgres.uri)) == len(first), seconds=240)
     postgres.kill()
     for run in later:
-        shutil.move(tmp_path / "away" / run.name, project / run.directory)
+        shutil.move(tmp_path / "away" / run.digest, project / run.directory)
     assert follower.stdout is not None
     trouble = next(line for line in follower.stdout if "will try again" in line)
     assert "mlflow@" not in trouble

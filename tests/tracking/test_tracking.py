@@ -40,8 +40,8 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     project, runs = trained.copy(tmp_path), trained.runs
     away = project / "away"
     for run in runs:
-        shutil.move(project / run.directory, away / run.name)
-        shutil.copytree(away / run.name / "segments", project / run.directory / "parts")
+        shutil.move(project / run.directory, away / run.digest)
+        shutil.copytree(away / run.digest / "segments", project / run.directory / "parts")
         (project / run.directory / "segments").mkdir()
     server.kill()
     follower = track(project, server.uri, "seeds", "ablation", "--follow", "--every", "0.2")
@@ -62,7 +62,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
             server.start()
     for run in runs:
         for name in ("metrics.parquet", "summary.json"):
-            os.replace(away / run.name / name, project / run.directory / name)
+            os.replace(away / run.digest / name, project / run.directory / name)
     assert f"{len(runs)} finished, 0 unfinished" in finish(follower)
     there = complete(server.store, project, runs)
     assert all(metric.count("/") == 1 for _, metric, *_ in there)
@@ -75,7 +75,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     client.set_tag(half, "rounds", "1")
     finish(track(project, server.uri, "seeds", "ablation"))
     assert stored(server.store) == there
-    assert names(server.store) == sorted((run.name, "FINISHED", "") for run in runs)
+    assert names(server.store) == sorted((run.digest, "FINISHED", "") for run in runs)
 
 
 class Broken(BaseHTTPRequestHandler):
@@ -150,14 +150,14 @@ def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     (place / "summary.json").rename(place / "later.json")
     (place / "failure.json").write_text(json.dumps({"kind": "OSError", "text": "disk full", "retry": True}))
     assert "2 finished, 0 unfinished and 1 failed of 3" in done(fedshift(project, "track", "ablation"))
-    assert (runs[0].name, "FAILED", "OSError: disk full") in names(database)
+    assert (runs[0].digest, "FAILED", "OSError: disk full") in names(database)
     client = MlflowClient(f"sqlite:///{database}")
     page = client.get_experiment_by_name("digits/ablation").experiment_id
-    client.create_run(page, tags={"digest": runs[0].digest, "code": runs[0].code})
+    client.create_run(page, tags={"digest": runs[0].digest})
     (place / "failure.json").unlink()
     (place / "later.json").rename(place / "summary.json")
     assert "3 finished" in done(fedshift(project, "track", "ablation"))
-    assert names(database) == sorted((run.name, "FINISHED", "") for run in runs)
+    assert names(database) == sorted((run.digest, "FINISHED", "") for run in runs)
     there = complete(database, project, runs)
     done(fedshift(project, "track", "ablation"))
     assert stored(database) == there
@@ -183,16 +183,16 @@ def test_what_is_not_in_the_store_is_sent_again(trained: Trained, tmp_path: Path
         shutil.move(folder, project / folder.name)
     assert "1 finished, 0 unfinished and 0 failed of 3 runs" in finish(track(project, "", "ablation"))
     for run in runs[:2]:
-        shutil.move(project / run.name, project / run.directory)
+        shutil.move(project / run.digest, project / run.directory)
     assert said in finish(track(project, "", "ablation"))
     assert complete(database, project, runs) == there
     client = MlflowClient(f"sqlite:///{database}")
     client.delete_run(run_id(database, runs[0]))
     assert said in finish(track(project, "", "ablation"))
-    assert names(database) == sorted((run.name, "FINISHED", "") for run in runs)
+    assert names(database) == sorted((run.digest, "FINISHED", "") for run in runs)
     client.delete_experiment(client.get_experiment_by_name("digits/ablation").experiment_id)
     assert said in finish(track(project, "", "ablation"))
-    assert names(database) == sorted((run.name, "FINISHED", "") for run in runs)
+    assert names(database) == sorted((run.digest, "FINISHED", "") for run in runs)
 
 
 def locked(database: Path) -> sqlite3.Connection:

@@ -93,7 +93,7 @@ def test_the_final_runs_of_a_tuned_experiment_are_followed_too(
     assert len(runs) == 6  # four of the search, two final ones
     with open(made.root / "results" / ".track.lock") as lock:
         until(lambda: _free(lock.fileno()), 90)
-    assert names(made.root / "mlflow.db") == sorted((run.name, "FINISHED", "") for run in runs)
+    assert names(made.root / "mlflow.db") == sorted((run.digest, "FINISHED", "") for run in runs)
 
 
 def _free(lock: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from fedshift.common.errors import Damaged
 from fedshift.data.partition import partition
-from fedshift.identity import identify, prepared_name, run_name
+from fedshift.identity import digest, prepared_name, run_name
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import remove_damaged
 from fedshift.training.run import train
@@ -38,7 +38,7 @@ def test_damaged_images_and_partitions_are_retried_and_removed(project: Path) ->
         flip(damaged)
         with pytest.raises(Damaged):
             train(workspace, spec, MACHINE)
-        failure = workspace.run(run_name(spec, identify(spec))).failure()
+        failure = workspace.run(run_name(spec, digest(spec))).failure()
         assert failure is not None and failure["retry"]
         assert remove_damaged(workspace, spec) == [removed]
         assert not removed.exists()

@@ -25,7 +25,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
 from fedshift.federation.loop import Federation
-from fedshift.identity import identify, run_name
+from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
@@ -60,8 +60,7 @@ def results(
     root: Path, spec: RunSpec
 ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes], dict[str, bytes]]:
     """Summary, reproducible metrics, and the files of weights, statistics and diagnostics of a finished run."""
-    identity = identify(spec)
-    run = Workspace(root).run(run_name(spec, identity)).path
+    run = Workspace(root).run(run_name(spec, digest(spec))).path
     summary = json.loads((run / "summary.json").read_text())
     metrics = pd.read_parquet(run / "metrics.parquet")
     weights = {path.name: path.read_bytes() for path in sorted((run / "weights").iterdir())}
@@ -98,8 +97,7 @@ def test_run_that_its_last_holder_finished_is_only_read(
 ) -> None:
     """Another process finishes between the first look and the lock."""
     spec = spec_of("fedavg")
-    identity = identify(spec)
-    run = Workspace(project).run(run_name(spec, identity)).path
+    run = Workspace(project).run(run_name(spec, digest(spec))).path
     partition(Workspace(project), spec)
     told = train(Workspace(project), spec, MACHINE)
     away = run.with_name("away")
@@ -163,8 +161,7 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
         died.join()
         told = how == "sigterm"
         assert died.exitcode == (128 + signal.SIGTERM if told else -signal.SIGKILL)
-        identity = identify(spec)
-        run = Workspace(root).run(run_name(spec, identity)).path
+        run = Workspace(root).run(run_name(spec, digest(spec))).path
         assert not (run / "summary.json").exists()
         assert (run / "lock.json").exists() != told  # who is told to stop frees the run
         if told:
@@ -188,7 +185,7 @@ def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     partition(Workspace(project), spec)
     with pytest.raises(MemoryError):
         train(Workspace(project), spec, MACHINE, stops)
-    return spec, Workspace(project).run(run_name(spec, identify(spec)))
+    return spec, Workspace(project).run(run_name(spec, digest(spec)))
 
 
 def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
@@ -212,7 +209,7 @@ def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
     monkeypatch.setattr("fedshift.training.run.time", SimpleNamespace(monotonic=struck))
     with pytest.raises(SystemExit, match="143"):
         train(Workspace(project), spec, Machine(torch.device("cpu")), watch)
-    assert Workspace(project).run(run_name(spec, identify(spec))).checkpoint.exists()
+    assert Workspace(project).run(run_name(spec, digest(spec))).checkpoint.exists()
 
 
 def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
@@ -246,7 +243,7 @@ def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> Non
     partition(Workspace(project), spec)
     with pytest.raises(FedshiftError, match=r"no working CUDA on .*\n.*device: cpu"):
         train(Workspace(project), spec, Machine(torch.device("cuda")))
-    failure = Workspace(project).run(run_name(spec, identify(spec))).failure()
+    failure = Workspace(project).run(run_name(spec, digest(spec))).failure()
     assert failure is not None and failure["retry"]
 
 
@@ -261,8 +258,7 @@ def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.
 
 def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None:
     spec = spec_of("fedavg")
-    identity = identify(spec)
-    run = Workspace(project).run(run_name(spec, identity)).path
+    run = Workspace(project).run(run_name(spec, digest(spec))).path
     run.mkdir(parents=True)
     sleeper = subprocess.Popen(["sleep", "60"])
     claim = {"host": os.uname().nodename, "pid": sleeper.pid, "job": None}
@@ -293,8 +289,7 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
     spec = spec_of("fdse")
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
-    identity = identify(spec)
-    run = Workspace(project).run(run_name(spec, identity)).path
+    run = Workspace(project).run(run_name(spec, digest(spec))).path
     for name in ("metrics", "statistics", "diagnostics"):
         folder = "segments" if name == "metrics" else f"segments/{name}"
         segments = sorted((run / folder).glob("*.parquet"))
@@ -355,7 +350,7 @@ def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> N
     spec = spec_of("fdse")
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
-    run = Workspace(project).run(run_name(spec, identify(spec)))
+    run = Workspace(project).run(run_name(spec, digest(spec)))
     before = pd.read_parquet(run.metrics).drop(columns="time")
     run.summary_file.write_bytes(b"")
     if torn == "checkpoint.safetensors":

@@ -62,7 +62,7 @@ def test_first_run_adapts_what_it_trained(checkout: Checkout) -> None:
     table = pd.read_csv(checkout.root / TABLE).set_index("method")
     assert list(table.index) == ["fedbn", "fedbn-adapted", "fdse", "fdse-adapted"]
     assert (table["seeds"] == 1).all() and table["mean"].between(0, 100).all()
-    assert "adapted by fdse (batch 50, epochs 1, lr 0.01; code " in note(checkout)
+    assert "adapted by fdse (batch 50, epochs 1, lr 0.01; version 1)" in note(checkout)
 
 
 def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
@@ -76,7 +76,7 @@ def test_other_parameters_adapt_again_and_train_nothing(checkout: Checkout) -> N
     after = results(checkout)
     assert {path: after[path] for path in before} == before  # kept, and FedBN's not made again
     assert len(after) == 3
-    assert "adapted by fdse (batch 50, epochs 2, lr 0.01; code " in note(checkout)
+    assert "adapted by fdse (batch 50, epochs 2, lr 0.01; version 1)" in note(checkout)
 
 
 def test_changed_code_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:

@@ -4,6 +4,7 @@ library only: the Snakefile needs it.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 
 from fedshift.planning.planfile import Run
@@ -36,11 +37,19 @@ def warnings(changed: Iterable[Run]) -> Iterator[str]:
 
 def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
     """Let finished runs be trained again: their directories are set aside as `<digest>-<code>`, until
-    `fedshift gc --delete`.
+    `fedshift gc --delete`. What was set aside by the same code before is deleted, as are stamps of packs
+    that name these runs.
     """
+    runs = list(runs)
+    digests = {run.digest for run in runs}
+    for stamp in workspace.packs() if runs else ():
+        if stamp.digests() & digests:
+            stamp.delete()
     for run in runs:
         directory, planned = workspace.run_at(run.directory), workspace.root / run.directory
         if directory.path == planned:
             code = (directory.summary() or {})["method_code"]
-            planned.rename(planned.with_name(f"{run.digest}-{code}"))
+            aside = planned.with_name(f"{run.digest}-{code}")
+            shutil.rmtree(aside, ignore_errors=True)
+            planned.rename(aside)
         planned.mkdir()  # while it exists, what was set aside does not stand in for it

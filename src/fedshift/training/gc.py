@@ -17,6 +17,7 @@ from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import of_other_images
 
 NAME = re.compile(r"[0-9a-f]{16}(-[0-9a-f]{8})?")  # with a code: set aside, or of earlier versions
+AGAIN = "trained again"
 OTHER_IMAGES = "of other images"
 
 
@@ -50,7 +51,7 @@ def garbage(
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
     for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
-            why = "trained again" if RunDirectory(path).digest in digests else "of no experiment"
+            why = AGAIN if RunDirectory(path).digest in digests else "of no experiment"
             if why == "of no experiment" and path.parent in spared:
                 continue
             yield Garbage(path, why, _size(path))
@@ -82,9 +83,10 @@ def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[G
     """
     digests = {stamp: stamp.digests() for stamp in workspace.packs()}
     for directory in directories:
-        path = directory.path
-        if not RunDirectory(path).writer():
-            for stamp in [stamp for stamp, runs in digests.items() if path.name in runs]:
+        path, run = directory.path, RunDirectory(directory.path)
+        if not run.writer():
+            named = directory.why != AGAIN
+            for stamp in [stamp for stamp, runs in digests.items() if named and run.digest in runs]:
                 stamp.delete()
                 del digests[stamp]
             if path.is_symlink():

@@ -34,7 +34,7 @@ def test_every_record_once_with_its_run(project: Project) -> None:
             )
     collected = project.collect()
     table = pq.read_table(project.workspace.metrics("toy"))
-    assert table.column_names == ["method", "target", "seed", "digest", "code", *SCHEMA.names]
+    assert table.column_names == ["method", "target", "seed", "digest", *SCHEMA.names]
     assert len(table) == 4 * (4 + 5) * 2  # 4 runs, 4 and 5 accuracies in rounds 0 and 1, each with a loss
     frame = table.to_pandas()
     kept = frame[(frame["method"] == "local") & (frame["seed"] == 1) & (frame["metric"] == "accuracy")]
@@ -183,7 +183,7 @@ def test_statistics_are_collected_once_with_their_run(project: Project) -> None:
     many(project)
     collected = project.collect()
     table = pq.read_table(collected.statistics)
-    assert table.column_names == ["method", "seed", "digest", "code", *STATISTICS.names]
+    assert table.column_names == ["method", "seed", "digest", *STATISTICS.names]
     assert table["seed"].to_pylist() == [seed for seed in range(SEEDS) for _ in range(4)]
     last = counted(4, seed=SEEDS - 1)
     assert table["correct"].to_pylist()[-4:] == last.correct.tolist()

@@ -18,7 +18,7 @@ from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.evaluations._adaptation import AFTER
 from fedshift.storage.rundir import State
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import Workspace, found
 
 
 def restore(workspace: Workspace) -> int:
@@ -50,7 +50,8 @@ def restore(workspace: Workspace) -> int:
             if run.metrics.exists():
                 run.finish(summaries[digest])  # last: with it the run is finished
                 restored += 1
-    evaluated.restore(workspace, {run.digest: run for run in workspace.runs()})
+    there = {run.digest: found(run.path.with_name(run.digest)) for run in workspace.runs()}
+    evaluated.restore(workspace, there)
     return restored
 
 
