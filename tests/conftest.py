@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from tests.data.server import Server, serving
 from tests.once import once
 
+Edit = Callable[[str, str, str], None]
 ROOT = Path(__file__).parents[1]
 SLOWEST = ("faults", "slurm", "workflow", "test_examples.py", "tracking", "training", "test_every_leaf.py")
 
@@ -94,3 +95,28 @@ def server() -> Iterator[Server]:
     """A web server on this machine."""
     with serving() as state:
         yield state
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Edit]:
+    """Give a module's file another text (module, old part, new part), as fingerprints read it."""
+    from fedshift import identity
+
+    source, changed = identity._source, dict[str, Path]()
+    monkeypatch.setattr(identity, "_source", lambda name: changed.get(name) or source(name))
+
+    def forget() -> None:
+        for function in (identity.fingerprint, identity._tree_hash, identity._imports):
+            function.cache_clear()
+
+    def edit(module: str, old: str, new: str) -> None:
+        path = source(module)
+        assert path is not None
+        text = path.read_text()
+        assert text.count(old) == 1
+        changed[module] = tmp_path / path.name
+        changed[module].write_text(text.replace(old, new))
+        forget()
+
+    yield edit
+    forget()

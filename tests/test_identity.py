@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedshift import identity
-from fedshift.federation.checkpoint import save
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import spec
+from tests.conftest import Edit
 
 # A snippet with one node of most kinds, and its dump: Python 3.11 to 3.14 must agree on it.
 SNIPPET = '''
@@ -36,7 +35,8 @@ lambda: (yield)
 try: raise z from None
 except* (A, B) as C: del C[1:2, ::3]
 '''
-DUMP = "4b25a328"
+DUMP = "38428fa6"
+SCAFFOLD = "fedshift.methods.scaffold"
 # Digests of old results must never change: these were computed when the first version was released.
 DIGESTS = {"plain": "1583375f95e63c6f", "fedprox": "ca444604c48c31e9"}
 
@@ -105,84 +105,88 @@ def test_whatever_is_declared_changes_the_digest(change: dict[str, Any]) -> None
     assert identity.digest(resolved(**change)) != identity.digest(resolved())
 
 
-def closure(*modules: str) -> set[str]:
-    found: set[str] = set()
-    waiting = list(modules)
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name not in identity.DESCRIBE:
-            found.add(name)
-            waiting.extend(identity._imports(name))
-    return found
+def code(**blocks: Any) -> str:
+    return identity.method_code(resolved(**blocks))
 
 
-def test_the_fingerprint_covers_what_computes_a_run() -> None:
-    engine = closure(*identity.ENGINE)
-    for name in (
-        "loop",
-        "worker",
-        "client",
-        "server",
-        "slots",
-        "progress",
-        "evaluator",
-        "local",
-        "aggregate",
-        "optimizer",
-        "batches",
-        "transfer",
-        "state",
-        "evaluate",
-        "network",
-        "layout",
-        "rng",
-    ):
-        assert f"fedshift.federation.{name}" in engine
-    assert {
-        "fedshift.data.augment",
-        "fedshift.data.prepare",
-        "fedshift.data.partition",
-        "fedshift.models.base",
-    } <= engine
-    assert not any(name.startswith("fedshift.methods.") for name in engine)
-    assert "fedshift.models.layers.pooling" in closure("fedshift.models.hfedf_cnn")
+def code_of(method: str) -> str:
+    return code(method={"name": method})
 
 
-def test_runs_of_two_methods_differ_in_code_only_by_their_own_files() -> None:
-    codes = {name: identity.code(resolved(method={"name": name})) for name in ("fedavg", "fedprox", "fedbn")}
-    assert len(set(codes.values())) == 3
-    assert identity.code(resolved(seed=5)) == codes["fedavg"]
+def test_the_fingerprint_is_of_the_method_and_the_model() -> None:
+    codes = {name: code_of(name) for name in ("fedavg", "fedprox", "scaffold")}
+    assert len({*codes.values(), code(model={"name": "hfedf_cnn"})}) == 4
+    assert code(seed=5) == code(local={"lr": 0.2}) == code(data={"target": "ink"}) == codes["fedavg"]
 
 
-def test_weights_do_not_depend_on_modules_that_only_record(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return moved / lr_sum - c", "return moved / lr_sum - c  # a comment"),
+        ('"""The gradient [P] of a local step', '"""A gradient [P] of a local step'),
+        ("def grad(self, C: Client, g: Tensor) -> None:", 'def grad(self, C: "Client", g) -> object:'),
+        ("import mean\n", "import mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
+        ("        average, W = mean", "        from fedshift.federation.mean import mean\n        average, W = mean"),
+        ("from fedshift.federation.aggregate import", "from fedshift.federation.averages import"),
+        ("from fedshift.federation.slots import Message, Slot\n", ""),
+    ],
+    ids=["comment", "docstring", "annotation", "guard", "helper", "renamed", "left out"],
+)  # fmt: skip
+def test_what_computes_nothing_leaves_the_fingerprint_alone(edited: Edit, old: str, new: str) -> None:
+    before = code_of("scaffold")
+    edited(SCAFFOLD, old, new)
+    assert code_of("scaffold") == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return moved / lr_sum - c", "return moved / lr_sum + c"),
+        ("clip_first = True", "clip_first = False"),
+        ("control: Literal", "steps: Literal"),
+    ],
+)
+def test_a_changed_equation_is_another_fingerprint_of_its_method_alone(
+    edited: Edit, old: str, new: str
 ) -> None:
-    """The modules in DESCRIBE that a run in memory touches, replaced by nonsense: not one bit of the weights moves."""
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
-    plain = finish(small(run, method("fedbn")))
-    monkeypatch.setattr("fedshift.federation.records.Records.add", lambda *args, **options: None)
-    monkeypatch.setattr("fedshift.federation.loop.peak_memory_mb", lambda device: -1.0)
-    monkeypatch.setattr("fedshift.federation.diagnostics.Diagnostics.by_server", lambda *args: None)
-    monkeypatch.setattr("fedshift.federation.diagnostics.Diagnostics.scalars", lambda *args: {})
-    monkeypatch.setattr("fedshift.federation.records.DiagnosticsTable.add", lambda *args: None)
-    changed = small(run, method("fedbn"))
-    for place, _ in enumerate(changed.run()):
-        save(changed, tmp_path / str(place) / "c.safetensors", tmp_path / "segments", "run")
-    assert changed.state.row.nan_to_num(9).equal(plain.state.row.nan_to_num(9))
-    assert changed.state.own.equal(plain.state.own)
-    ours, theirs = changed.evaluator.selection.best_weights, plain.evaluator.selection.best_weights
-    assert {tie: set(weights) for tie, weights in ours.items()} == {
-        tie: set(weights) for tie, weights in theirs.items()
-    }
-    for tie, weights in ours.items():
-        assert all(
-            tensor.nan_to_num(9).equal(theirs[tie][name].nan_to_num(9)) for name, tensor in weights.items()
-        )
+    before, others = code_of("scaffold"), code_of("fedavg")
+    digest = identity.digest(resolved(method={"name": "scaffold"}))
+    edited(SCAFFOLD, old, new)
+    assert code_of("scaffold") != before and code_of("fedavg") == others
+    assert identity.digest(resolved(method={"name": "scaffold"})) == digest
 
 
-def test_every_module_that_describes_exists() -> None:
-    for name in identity.DESCRIBE:
-        assert identity._source(name) is not None, name
+def test_a_changed_layer_is_another_fingerprint_of_the_models_that_import_it(edited: Edit) -> None:
+    """Directly, by a file that models share, or not at all."""
+    models = ("hfedf_cnn", "resnet18", "vit_small")
+    before = {name: code(model={"name": name}) for name in models}
+    edited("fedshift.models.layers.pooling", "x.mean((2, 3))", "x.amax((2, 3))")
+    assert [code(model={"name": name}) != before[name] for name in models] == [True, True, False]
+
+
+def test_a_changed_rendering_is_another_fingerprint_of_the_method_that_uses_it(edited: Edit) -> None:
+    before = code_of("ccst"), code_of("fedavg")
+    edited("fedshift.data.renderings.ccst", "* 255).round()", "* 255).floor()")
+    assert code_of("ccst") != before[0] and code_of("fedavg") == before[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("fedshift.federation.loop", "def cross_entropy(", "CHANGED = 1\n\n\ndef cross_entropy("),
+        (
+            "fedshift.federation.aggregate",
+            "from torch import Tensor\n",
+            "from torch import Tensor\n\nCHANGED = 1\n",
+        ),
+        ("fedshift.data.scheme", "rng.random_raw(n), kind", "-rng.random_raw(n), kind"),
+        ("fedshift.data.augment", "import torch\n", "import torch\n\nCHANGED = 1\n"),
+    ],
+)
+def test_the_engine_is_not_in_the_fingerprint(edited: Edit, module: str, old: str, new: str) -> None:
+    before = [code_of(name) for name in ("fedavg", "scaffold", "fdse")]
+    edited(module, old, new)
+    assert [code_of(name) for name in ("fedavg", "scaffold", "fdse")] == before
 
 
 def test_spec_round_trips_through_json() -> None:
