@@ -18,10 +18,8 @@ from fedshift.cli.status import describe
 from fedshift.common.files import sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
-from fedshift.planning.plan import NEWEST, plan, ready
-from fedshift.planning.planfile import Run
+from fedshift.planning.plan import NEWEST, plan
 from fedshift.planning.request import Request
-from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 from tests.planning.conftest import ONE, TWO, finish
 
@@ -132,45 +130,6 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     (stamp,) = packs.rglob("*.json")
     assert stamp == packs / "digits" / members[0].method / f"{full}.json"
     assert set(json.loads(stamp.read_text())["finished"]) == {run.digest for run in members}
-
-
-def test_by_version_the_latest_finished_run_of_other_code_is_taken(workspace: Workspace) -> None:
-    """Two codes finished the first run, one began the second; the third is finished by the installed code as well."""
-    request = Request(("paper/two", "one"), pack=2, rerun="version")
-    first, second, third, *rest = planfile.runs(plan(workspace, request))
-    assert not any(run.of_other_code for run in (first, second, third, *rest))
-
-    def by(run: Run, code: str) -> Run:
-        return run._replace(code=code, directory=f"{Path(run.directory).parent}/{run.digest}-{code}")
-
-    for age, run in enumerate((by(first, "0ther001"), by(first, "0ther002"), by(third, "0ther001"), third)):
-        finish(workspace, run)
-        os.utime(workspace.root / run.directory / "summary.json", (1e9 - age, 1e9 - age))
-    (workspace.root / by(second, "0ther001").directory).mkdir(parents=True)
-
-    before = planfile.last(workspace, request)
-    path = ready(workspace, request)
-    assert before and before != path  # jobs that hold the plan from before keep it as it is
-    assert [run.digest for run in planfile.runs(before) if run.digest == first.digest] == [first.digest]
-    assert planfile.last(workspace, request) == path
-    again = {run.digest: run for run in planfile.runs(path)}
-    assert again[first.digest].code == "0ther001" and again[first.digest].installed == first.code
-    assert again[first.digest].directory == by(first, "0ther001").directory
-    states = [workspace.run_at(again[run.digest].directory).outcome() for run in (first, second, third)]
-    assert states == [State.FINISHED, State.MISSING, State.FINISHED]
-    assert [again[run.digest].of_other_code for run in (first, second, third)] == [True, False, False]
-    assert (workspace.results / "packs" / f"{again[first.digest].stamp}.json").is_file()
-    told = describe(workspace, again[first.digest])
-    assert told == ("finished", f"by other code; installed is {first.code}")
-    asked = ["--root", str(workspace.root), "status", "one", "paper/two", "--runs", "--rerun", "version"]
-    assert f"{again[first.digest].directory}  {told[1]}" in CliRunner().invoke(main, asked).output
-
-    shown = CliRunner().invoke(
-        main, ["--root", str(workspace.root), "plan", "one", "paper/two", "--rerun", "version"]
-    )
-    assert "by other code than is installed: 1 (rerun: version)" in shown.output
-    by_code = planfile.runs(plan(workspace, Request(("paper/two", "one"), pack=2)))
-    assert [run.digest for run in by_code if run.digest == first.digest] == [first.digest]
 
 
 def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspace: Workspace) -> None:

@@ -19,7 +19,7 @@ FAILURE = {"kind": "FedshiftError", "text": "loss is not a number", "retry": Fal
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "seed0" / "d1ce-c0de")
+    return RunDirectory(tmp_path / "seed0" / "d1ce")
 
 
 def finish(run: RunDirectory, summary: dict[str, object]) -> None:
@@ -36,6 +36,14 @@ def test_the_names_of_its_files_stand_in_one_module() -> None:
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk"), ROOT / "Snakefile"]
     speakers = {path.name for path in sources if any(name in path.read_text() for name in FILES)}
     assert speakers == {"rundir.py"}
+
+
+def test_the_digest_is_the_name_also_of_a_run_of_earlier_versions(run: RunDirectory) -> None:
+    earlier = RunDirectory(run.path.with_name("d1ce-c0de"))
+    assert (run.name, run.digest) == ("d1ce", "d1ce") and (earlier.name, earlier.digest) == (
+        "d1ce-c0de",
+        "d1ce",
+    )
 
 
 def test_a_run_is_missing_until_something_is_left_of_it(run: RunDirectory) -> None:
@@ -75,25 +83,6 @@ def test_a_run_is_running_while_the_process_that_holds_its_lock_lives(run: RunDi
     assert run.writer() == me() and run.state() is State.RUNNING
     finish(run, {})
     assert run.state() is State.FINISHED
-
-
-def test_under_rerun_version_the_run_of_other_code_that_was_finished_last_is_taken(
-    run: RunDirectory,
-) -> None:
-    old, newer, begun, other = (
-        RunDirectory(run.path.with_name(name))
-        for name in ("d1ce-00000001", "d1ce-00000002", "d1ce-3", "d2ce-00000001")
-    )
-    assert run.reuse("version") == run
-    begun.path.mkdir(parents=True)
-    finish(other, {})
-    assert run.reuse("version") == run
-    for age, finished in enumerate((newer, old)):
-        finish(finished, {})
-        os.utime(finished.summary_file, (1e9 - age, 1e9 - age))
-    assert run.reuse("version") == newer and run.reuse("code") == run
-    finish(run, {})
-    assert run.reuse("version") == run
 
 
 @pytest.mark.parametrize("torn", [b"", b'{\n "digest": "d1', bytes(40)])
