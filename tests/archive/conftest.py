@@ -17,7 +17,7 @@ import yaml
 
 from fedshift.archive import file, store
 from fedshift.archive.file import Archived
-from fedshift.common.files import write_bytes
+from fedshift.common.files import write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -48,6 +48,11 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         done(fedshift(root, "partition", "--plan", plan))
         for pack in sorted({run.pack for run in planfile.runs(Path(plan))}):
             done(fedshift(root, "train", "--plan", plan, "--pack", pack))
+        for run in Workspace(root).runs():  # the same where files differ from the commit
+            summary = run.summary() or {}
+            write_json(
+                run.summary_file, {**summary, "environment": {**summary["environment"], "commit": "c0ffee1"}}
+            )
 
     return once(tmp_path_factory, "archived", make)
 
@@ -100,3 +105,10 @@ def later(run: RunDirectory) -> None:
     table = pq.read_table(run.metrics)
     times = pc.add(table["time"], 60.0)
     pq.write_table(table.set_column(table.column_names.index("time"), "time", times), run.metrics)
+
+
+def of_earlier_version(old: Archived) -> Archived:
+    """The file as versions wrote it that named a run `<digest>-<code>`."""
+    summary = {key: value for key, value in old.summary.items() if key != "method_code"}
+    content = {file.SUMMARY: json.dumps({**summary, "code": "0dd00001"}).encode()}
+    return rewritten(old, content, run=f"{old.index.run}-0dd00001")

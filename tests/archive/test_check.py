@@ -55,8 +55,8 @@ def test_a_doctored_specification_makes_another_digest(here: Workspace, archived
     refused(here, new, SUMMARY, "do not make the digest")
     new = with_summary(archived, lambda summary: summary["spec"].update(speed=1))
     refused(here, new, f"{SUMMARY}: spec", "unknown key 'speed'")
-    new = with_summary(archived, lambda summary: summary.update(code="00000000"))
-    refused(here, new, SUMMARY, "code is 00000000")
+    new = with_summary(archived, lambda summary: summary.update(digest="0" * 16))
+    refused(here, new, SUMMARY, "digest is 0000000000000000")
 
 
 def test_versions_that_nobody_declares_are_refused(

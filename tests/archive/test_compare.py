@@ -43,6 +43,19 @@ def test_the_same_bits_are_equal_whatever_the_time(run: RunDirectory, archived: 
     assert str(result) == "equal bit for bit (same machine class)"
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [("a1", "a1", True), ("a1", "b2", False), ("a1 +", "a1 +", False), ("", "", False), (None, None, False)],
+)
+def test_the_same_code_is_one_commit_without_changes(
+    run: RunDirectory, archived: Archived, ours: str | None, theirs: str | None, same: bool
+) -> None:
+    other = with_summary(archived, lambda summary: summary["environment"].update(commit=theirs))
+    summary = run.summary() or {}
+    write_json(run.summary_file, {**summary, "environment": {**summary["environment"], "commit": ours}})
+    assert compare(run, other).same_code is same
+
+
 def test_other_bits_on_the_same_class_fail(run: RunDirectory, archived: Archived) -> None:
     result = compare(run, with_table(archived, METRICS, lambda table: lower(table, 1)))
     assert not result.equal and not result.passed

@@ -7,11 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fedshift.archive import store
+from fedshift.archive import file, listing, store
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived
+from fedshift.common.files import write_json
 from fedshift.storage.workspace import Workspace
-from tests.archive.conftest import later, with_summary
+from tests.archive.conftest import later, of_earlier_version, with_summary
 
 
 def other_machine(summary: dict[str, Any]) -> None:
@@ -48,9 +49,7 @@ def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> Non
     assert str(other.machine).startswith(f"cpu another{model}, threads: 1, torch ")
 
 
-def test_the_newest_takes_the_place_of_the_same_machine_and_of_other_code(
-    here: Workspace, archived: Archived
-) -> None:
+def test_the_newest_takes_the_place_of_the_same_machine(here: Workspace, archived: Archived) -> None:
     """The run is trained again, a minute later."""
     first = archived.path.read_bytes()
     run = run_of(here, "fedbn")
@@ -64,11 +63,46 @@ def test_the_newest_takes_the_place_of_the_same_machine_and_of_other_code(
     assert store.add(here, run)[0] is None and not archived.path.exists()
 
 
-def test_the_installed_code_comes_before_the_newest(here: Workspace, archived: Archived) -> None:
-    run = archived.index.run
-    folder, _, name = run.rpartition("/")
-    other = f"{folder}/{name.partition('-')[0]}-0ther001"
-    assert [one.path for one in store.of_run(here, other)] == [archived.path]  # any code will do
+def test_of_a_changed_method_it_takes_the_place_of_all_machines(here: Workspace, archived: Archived) -> None:
+    other = trained_elsewhere(here, archived)
+    run = run_of(here, "fedbn")
+    later(run)
+    write_json(run.summary_file, {**(run.summary() or {}), "method_code": "0ther001"})
+    new, replaced = store.add(here, run)
+    assert new and {one.path for one in replaced} == {archived.path, other.path}
+    assert [one.path for one in store.files(here)] == [new.path]
+
+
+def test_a_file_of_an_earlier_version_is_read_listed_and_found_by_its_digest(
+    here: Workspace, archived: Archived
+) -> None:
+    """Its name has the code, its summary no fingerprint of the method. A newer file takes its place."""
+    data = archived.path.read_bytes()
+    old = of_earlier_version(archived)
+    check(here, file.read(old.path))
+    assert old.path.name.startswith(f"{archived.digest}-0dd00001-") and old.digest == archived.digest
+    assert store.unpacked(here, old).name == f"{archived.digest}-0dd00001"
+    archived.path.write_bytes(data)
+    assert {one.path for one in store.files(here)} == {old.path, archived.path}
+    assert {row[4] for row in listing.rows([old, archived])[:-1]} == {archived.digest}
+    for name in (archived.index.run, old.index.run):
+        assert {one.path for one in store.of_run(here, name)} == {old.path, archived.path}
+    assert store.superseded(store.files(here)) == []  # as old as the other
+
+    run = run_of(here, "fedbn")
+    later(run)
+    new, replaced = store.add(here, run)
+    assert new and {one.path for one in replaced} == {old.path, archived.path}
+    assert store.of_run(here, old.index.run)[0].path == new.path
+
+
+def test_a_run_of_an_earlier_version_is_archived_under_its_name(here: Workspace, archived: Archived) -> None:
+    run = run_of(here, "fedbn")
+    run.path.rename(run.path.with_name(f"{run.digest}-0dd00001"))
+    archived.path.unlink()
+    new, _ = store.add(here, here.run(here.name_of(run)))
+    assert new and new.path.name.startswith(f"{run.digest}-0dd00001-")
+    check(here, file.read(new.path))
 
 
 def git(root: Path, *words: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import beside
+from fedshift.analysis.collection.collected import beside, read
 from fedshift.analysis.collection.uses import planned
 from fedshift.archive import listing, store
 from fedshift.archive.file import METRICS, Archived
@@ -23,10 +23,10 @@ from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
 from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
-from tests.archive.conftest import TINY, later, with_summary, with_table
+from tests.archive.conftest import TINY, later, of_earlier_version, with_summary, with_table
 from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Edit
 from tests.verbs import done, fedshift, refused
 
 
@@ -156,14 +156,26 @@ def test_an_own_run_comes_before_the_archived_one(here: Workspace, clone: Worksp
     assert {*cells["fedavg"]} == {0} and {*cells["fedbn"]} == {1}
 
 
-def test_a_run_by_other_code_declared_alike_counts(clone: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedshift.identity.code", lambda spec: "0ther001")
+def test_a_run_of_a_changed_method_counts_and_is_told(clone: Workspace, edited: Edit) -> None:
+    edited("fedshift.methods.fedbn", "version = 2", "version = 1 + 1")
     collected = collect(clone, "tiny")
     assert not collected.missing and {*collected.runs["source"]} == {"archive"}
-    assert (collected.runs["code"] != collected.runs["installed"]).all()
+    changed = collected.runs.set_index("method").eval("code != installed")
+    assert changed.to_dict() == {"fedavg": False, "fedbn": True}
     told = done(fedshift(clone.root, "table", "tiny"))
-    assert "; 2 of them by other code than is installed, declared alike." in told
-    assert "rerun: version" not in told
+    assert "The file of the method or model has changed since 1 of 2 runs were trained: fedbn (1)." in told
+
+
+def test_a_file_of_an_earlier_version_is_shown_and_is_of_no_changed_method(clone: Workspace) -> None:
+    expected = table_of(clone)
+    for one in store.files(clone):
+        of_earlier_version(one)
+    shutil.rmtree(clone.results)
+    assert table_of(clone).equals(expected)
+    collected = read(clone, "tiny")
+    assert {*collected.runs["code"]} == {""} and {*collected.runs["source"]} == {"archive"}
+    assert "has changed since" not in done(fedshift(clone.root, "table", "tiny"))
+    assert "2 archived runs are whole" in done(fedshift(clone.root, "archive", "--check", "tiny"))
 
 
 def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> None:

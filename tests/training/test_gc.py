@@ -47,7 +47,7 @@ def runs(project: Path) -> list[Run]:
     return planfile.runs(plan(Workspace(project), Request(("one",))))
 
 
-def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unasked(
+def test_what_was_trained_again_and_no_experiment_are_told_apart_and_nothing_is_deleted_unasked(
     project: Path, runs: list[Run]
 ) -> None:
     needed, old = finish(project, runs[0]), finish(project, by(runs[0], "0dd00001"))
@@ -57,12 +57,12 @@ def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unas
     shown = done(fedshift(project, "gc"))
     lines = [line.split() for line in shown.splitlines()]
     below = old.relative_to(project).as_posix()
-    assert ["2.5", "MB", "of", "other", "code", below] in lines
+    assert ["2.5", "MB", "trained", "again", below] in lines
     assert ["0.0", "MB", "of", "no", "experiment", gone.relative_to(project).as_posix()] in lines
-    assert "1 of other code: 0.00 GB\n" in shown and "1 of no experiment: 0.00 GB\n" in shown
+    assert "1 trained again: 0.00 GB\n" in shown and "1 of no experiment: 0.00 GB\n" in shown
     assert shown.endswith("Nothing is deleted. To delete them: the same command with --delete.\n")
     assert old.is_dir() and gone.is_dir()
-    assert needed.relative_to(project).as_posix() not in shown
+    assert f"{needed.relative_to(project).as_posix()}\n" not in shown
 
     done(fedshift(project, "gc", "--delete"))
     assert not old.exists() and not gone.exists() and needed.is_dir()
@@ -70,19 +70,21 @@ def test_other_code_and_no_experiment_are_told_apart_and_nothing_is_deleted_unas
 
 
 def test_a_stamp_that_names_a_deleted_run_goes_with_it(project: Path, runs: list[Run]) -> None:
-    """Else going back to that code would find its pack done and its runs missing."""
-    before = [by(run, "0dd00001") for run in runs[:2]]
-    for run in (*before, runs[2]):
+    """Else an experiment that has them again would find its pack done and its runs missing. What was trained again has its successor's stamp."""
+    gone = [run._replace(digest=digest * 16) for run, digest in zip(runs, "01", strict=False)]
+    gone[0] = gone[0]._replace(directory=runs[0].directory.replace(runs[0].digest, gone[0].digest))
+    gone[1] = by(gone[1], "0dd00001")  # of an earlier version
+    for run in (*gone, runs[2], by(runs[2], "0dd00001")):
         finish(project, run)
     workspace = Workspace(project)
-    assert workspace.pack("a" * 16).write([workspace.run_at(run.directory) for run in before])
-    assert workspace.pack("b" * 16).write([workspace.run_at(runs[2].directory)])
-    done(fedshift(project, "gc", "--rerun", "code", "--delete"))
-    assert [path.stem for path in (project / "results" / "packs").iterdir()] == ["b" * 16]
+    for name, run in zip("abc", (*gone, runs[2]), strict=True):
+        assert workspace.pack(name * 16).write([workspace.run_at(run.directory)])
+    done(fedshift(project, "gc", "--delete"))
+    assert [stamp.digests() for stamp in workspace.packs()] == [{runs[2].digest}]
 
 
 def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
-    """By whatever code."""
+    """Also what was set aside."""
     directory = project / by(runs[0], "0dd00001").directory
     directory.mkdir(parents=True)
     with locked(directory / "lock.json"):
@@ -94,18 +96,17 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     assert directory.name in done(fedshift(project, "gc"))
 
 
-def test_a_finished_run_of_other_code_stays_while_the_installed_code_has_none(
-    project: Path, runs: list[Run]
-) -> None:
-    """And what the installed code has begun of that run; `--rerun code` lets the other code's go."""
-    only, done_twice = finish(project, by(runs[0], "0dd00001")), finish(project, by(runs[1], "0dd00001"))
-    finish(project, runs[1])
-    (project / runs[0].directory).mkdir()
-    (project / runs[0].directory / "checkpoint.safetensors").touch()
+def test_a_run_of_earlier_versions_stays_while_it_stands_in(project: Path, runs: list[Run]) -> None:
+    """Of two the newest; and what is begun of a run that is to be trained again is no garbage."""
+    only, older = (finish(project, by(runs[0], code)) for code in ("0dd00001", "0dd00002"))
+    os.utime(older / "summary.json", (1e9, 1e9))
+    aside = finish(project, by(runs[1], "0dd00001"))
+    begun = project / runs[1].directory
+    begun.mkdir()
+    (begun / "checkpoint.safetensors").touch()
     shown = done(fedshift(project, "gc"))
-    assert only.name not in shown and done_twice.name in shown and runs[0].name not in shown
-    shown = done(fedshift(project, "gc", "--rerun", "code"))
-    assert only.name in shown and done_twice.name in shown and runs[0].name not in shown
+    assert only.name not in shown and older.name in shown and aside.name in shown
+    assert shown.count(f"{begun.name}\n") == 0
 
 
 def test_experiments_that_params_yaml_does_not_list_keep_their_runs(project: Path, runs: list[Run]) -> None:
@@ -127,10 +128,10 @@ def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(
     write_json(elsewhere / "summary.json", {})
     link = beside / f"{'0' * 16}-0dd00001"
     link.symlink_to(elsewhere)
-    later = finish(project, by(runs[2], "0dd00001")), finish(project, runs[2])
+    kept, aside = finish(project, runs[2]), finish(project, by(runs[2], "0dd00001"))
     done(fedshift(project, "gc", "--delete"))
     assert not link.is_symlink() and (elsewhere / "summary.json").is_file()
-    assert not later[0].exists() and later[1].is_dir() and (beside / "my notes").is_dir()
+    assert not aside.exists() and kept.is_dir() and (beside / "my notes").is_dir()
 
 
 def test_runs_that_a_tuning_may_choose_stay(project: Path, runs: list[Run]) -> None:
