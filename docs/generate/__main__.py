@@ -52,11 +52,15 @@ def main() -> None:
         "--check", action="store_true", help="compare instead of writing; exit 1 where a page is out of date"
     )
     parser.add_argument(
-        "--keep", metavar="EXPERIMENT", help="first copy its tables and figures from results/ to docs/results"
+        "--keep",
+        metavar="EXPERIMENT",
+        help="first copy its tables and figures from results/ to docs/results; archive: those of all that the archive alone makes, made anew",
     )
     options = parser.parse_args()
-    if options.keep:
-        results.keep(options.keep)
+    for name in results.of_the_archive() if options.keep == "archive" else filter(None, [options.keep]):
+        if options.keep == "archive":
+            results.make(name)
+        results.keep(name)
     edited = results.stale() if options.check else []
     stale = []
     for page, make in PAGES.items():

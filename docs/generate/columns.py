@@ -19,7 +19,7 @@ Made by `make docs` from the schemas by which the files are written: the columns
 """
 PLACE = {
     "round": "rounds that were finished; 0 is the untrained model",
-    "stage": "when: `post_agg` after aggregation, `post_train` right after the client's training, `train` (a client's loss), `cost`, `machine`, `diagnostic`",
+    "stage": "when: `post_agg` after aggregation, `post_train` right after the client's training, `train` (a client's loss), `cost`, `diagnostic`; `machine` in timings.parquet",
     "model": "whose: `global`, or `personal`, of each client its own; empty where it is of no model",
     "member": "which of a method's models for an unseen domain; 0 where it has one",
     "client": "the client; -1 the held-out domain, or of none; -2 a second held-out domain",
@@ -29,7 +29,11 @@ METRIC = {
     "metric": "`accuracy` (a fraction), `loss` (nats), `bytes_up`, `images`, `seconds` ..",
     "value": "its value",
     "n": "images that it is of; 0 where it is of none",
-    "time": "seconds since 1970 when it was recorded; the one column, beside the stage `machine`, that another run of the same does not repeat",
+    "time": "null: the same run on the same class of machine writes the same bytes. Of earlier versions seconds since 1970 when it was recorded",
+}
+TIMING = {
+    "metric": "`seconds` of the round, and `peak_memory_mb` so far, on the machine that trained it",
+    "time": "seconds since 1970 when the round ended",
 }
 STATISTIC = {
     "n": "samples by class",
@@ -48,8 +52,8 @@ DIAGNOSTIC = {
 }
 RUN = {
     "digest": "what the run declares, 16 hexadecimals",
-    "code": "the code that computed it, 8 hexadecimals",
-    "installed": "the code that was installed when this was gathered",
+    "code": "fingerprint of the files of its method and model when it was trained; empty in runs of earlier versions",
+    "installed": "the same when this was gathered",
     "source": "`own`: trained here; `archive`: read from the archive",
     "run": "its directory, below the project's folder",
     "state": "`finished`, `failed` or `missing`",
@@ -64,6 +68,7 @@ RUN = {
     "images": "hash of the decoded images that it was trained on",
     "pooled": "whether one client trains on everybody's images",
     "rounds": "rounds that it trained: fewer than declared where it stopped early",
+    "finished": "when it was finished, in seconds since 1970",
     "classes": "their names",
     "clients": "of each client: `client`, `domains`, and its images by split, `train`, `val`, `test`",
     "absent": "domain -> the classes of which it has no image, as JSON",
@@ -139,7 +144,7 @@ FRONT = {
     "method": "the row of the experiment's tables",
     "<axis>": "its value on each axis of the experiment, a column each: `target`, `seed`, ..",
 }
-NAMES = {"digest": RUN["digest"], "code": RUN["code"]}
+NAMES = {"digest": RUN["digest"]}
 Columns = Mapping[str, Any]
 
 
@@ -151,18 +156,19 @@ def columns() -> str:
     }
     front = dict.fromkeys((*FRONT, *NAMES), "string")
     run, gathered = (
-        "results/runs/<data set>/<method>/<target>/seed<k>/<digest>-<code>",
+        "results/runs/<data set>/<method>/<target>/seed<k>/<digest>",
         "results/metrics/<experiment>",
     )
     parts = [
         HEAD,
         "## A run\n",
         _section(f"{run}/metrics.parquet", _types(SCHEMA), PLACE | METRIC),
+        _section(f"{run}/timings.parquet", _types(SCHEMA), PLACE | METRIC | TIMING),
         _section(f"{run}/statistics.parquet", _types(STATISTICS), PLACE | STATISTIC),
         _section(f"{run}/diagnostics.parquet", _types(DIAGNOSTICS), DIAGNOSTIC),
         "## Evaluations\n",
         f"`{run}/evaluated/<evaluation>-<key>.parquet`, of all runs of an experiment `{gathered}.evaluated/<label>.parquet`, with the columns of\n"
-        f"`{gathered}.parquet` up to `code` in front. Each begins with {', '.join(f'`{key}`' for key in KEYS)}, as `metrics.parquet`; then:\n",
+        f"`{gathered}.parquet` up to `digest` in front. Each begins with {', '.join(f'`{key}`' for key in KEYS)}, as `metrics.parquet`; then:\n",
         *(_evaluation(name) for name in own("evaluations")),
         "## An experiment\n",
         _section(f"{gathered}.parquet", front | _types(SCHEMA), FRONT | NAMES | PLACE | METRIC),

@@ -11,6 +11,8 @@ import os
 import platform
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from fedshift.analysis.collection.collected import beside
@@ -53,6 +55,24 @@ def stale() -> list[str]:
         for name, digest in json.loads(folder.read_text())["files"].items()
         if sha256((folder.parent / name).read_bytes()) != digest
     ]
+
+
+def of_the_archive() -> list[str]:
+    """The kept experiments whose tables the archive alone made."""
+    sources = {path.parent.relative_to(KEPT).as_posix(): path for path in sorted(KEPT.glob("**/source.json"))}
+    made = ((name, json.loads(path.read_text())["command"]) for name, path in sources.items())
+    return [name for name, command in made if command == f"fedshift table {name}"]
+
+
+def make(experiment: str) -> None:
+    """Write the tables and figures of an experiment below results/ again, and its ranking where that is kept."""
+    verbs = ["table", "figure", *["rank"] * (KEPT / experiment / "ranks.md").exists()]
+    for verb in verbs:
+        subprocess.run(
+            [sys.executable, "-m", "fedshift", "--root", str(ROOT), verb, experiment],
+            stdout=subprocess.DEVNULL,
+            check=verb == "table",
+        )
 
 
 def keep(experiment: str) -> None:

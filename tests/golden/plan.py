@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from fedshift.common.files import write_text
-from fedshift.experiments.expand import specs
+from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.identity import digest, run_name
 from fedshift.planning.request import Request
@@ -22,5 +22,9 @@ def papers() -> list[str]:
     workspace = Workspace(ROOT)
     declared = yaml.safe_load((ROOT / "params.yaml").read_text())
     request = Request.of({**declared, "experiments": ["papers"]}, ROOT)
-    found = {spec for name in request.experiments for spec in specs(workspace, load(workspace, name))}
-    return sorted({run_name(spec, digest(spec)) for spec in found})
+    cells = (cell for name in request.experiments for cell in expand(workspace, load(workspace, name)))
+    return sorted({run_name(cell.spec, digest(cell.spec)) for cell in cells})
+
+
+def rewrite() -> None:
+    write_text(FILE, "".join(f"{name}\n" for name in papers()))

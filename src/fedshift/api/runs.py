@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow.compute as pc
 
+from fedshift.analysis.collection.records import timed_records
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
@@ -64,7 +65,7 @@ class Run:
     @property
     def metrics(self) -> pd.DataFrame:
         """Every recorded value, by round, model, client and split."""
-        return pd.DataFrame(read_parquet(self.directory.metrics).to_pandas())
+        return pd.DataFrame(timed_records(self.directory).to_pandas())
 
     @property
     def statistics(self) -> pd.DataFrame:
@@ -94,7 +95,7 @@ class Run:
         """Percent after a round: `id`, the mean over the clients that have test images (`tested`), by the
         models that tables show; `ood`, on the held-out domain. Each where there is one.
         """
-        records = read_parquet(self.directory.metrics)
+        records = timed_records(self.directory)
         of_round = records.filter(pc.equal(records["round"], self.round(select)))
         at_end = points(of_round, partition=self.summary["spec"]["partition"])
         named = {"acc/id": "id", "acc/ood": "ood"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived
+from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived, finished
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.experiments.task import place
@@ -37,7 +37,7 @@ def check(workspace: Workspace, archived: Archived) -> None:
     _summary(archived)
     tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
     _versions(archived, _spec(workspace, archived))
-    _finished(archived, tables[METRICS])
+    _finished(archived)
     _costs(archived, tables[METRICS])
     for name in tables:
         if name not in SCHEMAS:
@@ -103,10 +103,10 @@ def _versions(archived: Archived, spec: RunSpec) -> None:
             raise _refused(archived, f"{INDEX}: versions", what)
 
 
-def _finished(archived: Archived, metrics: pa.Table) -> None:
-    """The file's time, by which the newest is chosen, must be that of the last record."""
-    if archived.index.finished != (last := pc.max(metrics["time"]).as_py()):
-        what = f"finished is {archived.index.finished}, and the last record is of {last}"
+def _finished(archived: Archived) -> None:
+    """The file's time, by which the newest is chosen, must be that of the run."""
+    if archived.index.finished != (last := finished(archived.summary, archived.content[METRICS])):
+        what = f"finished is {archived.index.finished}, and the run was at {last}"
         raise _refused(archived, INDEX, what)
 
 

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 from pydantic import Field
 
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
+from fedshift.common.parquet import read_parquet
 from fedshift.identity import Versions
 from fedshift.spec.block import Closed, closed
 from fedshift.storage.rundir import RunDirectory, Summary
@@ -43,7 +45,7 @@ class Index(Closed):
 
     run: the name of the run (identity.run_name), which says where the file lies
     versions: declared when it was archived; with the specification they make the digest
-    finished: when its last record was made, in seconds since 1970
+    finished: when it was finished, in seconds since 1970
     files: SHA-256 of every other member; left_out: what of the run's files is not here, or in part, and why
     """
 
@@ -95,6 +97,13 @@ class Archived:
     def data(self) -> bytes:
         """The bytes of the file."""
         return _zipped(self.index, self.content)
+
+
+def finished(summary: Summary, metrics: Path | bytes) -> float:
+    """When a run was finished, in seconds since 1970; of earlier versions, when its last record was made."""
+    if "finished" in summary:
+        return float(summary["finished"])
+    return float(pc.max(read_parquet(metrics, columns=["time"])["time"]).as_py())
 
 
 def create(

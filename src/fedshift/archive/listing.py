@@ -18,8 +18,8 @@ def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
     """COLUMNS of each run in their order, then the sum.
 
     rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `+` where files
-        differed from it, `-` where it was no clone. hours: of all rounds, evaluation apart, times the cores
-        that the run had (core-hours), or of the accelerator.
+        differed from it, `-` where it was no clone. hours: of training (of earlier
+        versions without evaluation), times the cores that the run had (core-hours), or of the accelerator.
     """
     every = list(archived)
     lines = [_row(one) for one in every]
@@ -47,9 +47,10 @@ def _row(one: Archived) -> tuple[str, ...]:
 
 
 def _hours(one: Archived) -> float:
-    """By the records, 0 of a run of 0 rounds: a summary of before `seconds` was in checkpoints knows the last
-    process alone.
+    """By the summary; of earlier versions by the records of rounds: before `seconds` was in checkpoints it
+    was of the last process alone.
     """
     records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
-    hours: float = (pc.sum(records["value"]).as_py() or 0) / 3600
+    of_rounds = pc.sum(records["value"]).as_py() or 0
+    hours = float(one.summary["costs"]["seconds"] if "finished" in one.summary else of_rounds) / 3600
     return hours * one.machine.threads if one.machine.device == "cpu" else hours

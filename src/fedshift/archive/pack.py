@@ -47,9 +47,9 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
             content[name] = path.read_bytes()
         else:
             left_out[name] = f"{size / 1e6:.1f} MB"
-    times = read_parquet(run.metrics, columns=["time"])["time"]
     name = run_name(spec, run.name)
-    return file.create(workspace.archived(name), name, declared, pc.max(times).as_py(), content, left_out)
+    at = file.finished(summary, run.metrics)
+    return file.create(workspace.archived(name), name, declared, at, content, left_out)
 
 
 def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:

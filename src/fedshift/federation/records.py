@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -41,6 +42,31 @@ DIAGNOSTICS = pa.schema(
     }
 )
 MEASURED = ("machine",)
+
+
+def reproducible(records: pa.Table) -> pa.Table:
+    """Records without those of MEASURED, and without times: equal for equal runs on one class of machine."""
+    rows = records.filter(pc.invert(pc.is_in(records["stage"], pa.array(MEASURED))))
+    times = pa.nulls(len(rows), pa.float64())
+    return rows.set_column(rows.schema.get_field_index("time"), SCHEMA.field("time"), times)
+
+
+def timings(records: pa.Table) -> pa.Table:
+    """Records of MEASURED: what each round took on its machine, and when it ended."""
+    return records.filter(pc.is_in(records["stage"], pa.array(MEASURED)))
+
+
+def timed(records: pa.Table, timings: pa.Table, otherwise: float) -> pa.Table:
+    """What `reproducible` and `timings` split, together: rows have the time at which their round ended.
+
+    otherwise: the time of rows whose round has none (seconds since 1970).
+    """
+    ended = dict(zip(timings["round"].to_pylist(), timings["time"].to_pylist(), strict=True))
+    first = min(ended.values(), default=otherwise)
+    known = {0: first, **ended}
+    times = pa.array([known.get(number, otherwise) for number in records["round"].to_pylist()], pa.float64())
+    whole = records.set_column(records.schema.get_field_index("time"), SCHEMA.field("time"), times)
+    return pa.concat_tables([whole, timings.select(whole.column_names)])
 
 
 class Table:

@@ -101,8 +101,13 @@ class RunDirectory:
 
     @property
     def metrics(self) -> Path:
-        """All records of a finished run, as Parquet."""
+        """All records of a finished run that the same run would repeat, as Parquet."""
         return self.path / "metrics.parquet"
+
+    @property
+    def timings(self) -> Path:
+        """What each round of a finished run took on its machine, and when it ended, as Parquet."""
+        return self.path / "timings.parquet"
 
     @property
     def weights(self) -> Path:

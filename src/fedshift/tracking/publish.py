@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedshift.analysis.collection.records import timed_records
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.storage.rundir import RunDirectory, State
@@ -362,9 +363,10 @@ def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table 
     after round `after`.
     """
     columns = COLUMNS if kind == "metrics" else None
+    if whole and kind == "metrics":
+        return timed_records(run, columns)
     if whole:
-        path = run.metrics if kind == "metrics" else run.statistics
-        return read_parquet(path, columns=columns) if kind == "metrics" or path.is_file() else None
+        return read_parquet(run.statistics) if run.statistics.is_file() else None
     folder = run.segments if kind == "metrics" else run.statistics_segments
     paths = [path for path in sorted(folder.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after]
     return pa.concat_tables([read_parquet(path, columns=columns) for path in paths]) if paths else None

@@ -30,6 +30,7 @@ from fedshift.data.load import load
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
+from fedshift.federation.records import reproducible, timings
 from fedshift.identity import digest, method_code, partition_name, run_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
@@ -107,14 +108,15 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{digest(spec)} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     spent = _rounds(federation, run, name, machine, watch, began)
-    _merge(run.segments, run.metrics)
+    _merge(run.segments, run.timings, timings)
+    _merge(run.segments, run.metrics, reproducible)
     _merge(run.statistics_segments, run.statistics)
     if federation.method.diagnostics:
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
     metrics = read_parquet(run.metrics)
     summary = summarize(federation, hashes, data.classes, files, metrics, spent())
-    summary = {**summary, "absent": data.absent, "environment": machine_facts}
+    summary |= {"absent": data.absent, "environment": machine_facts, "finished": time.time()}
     run.finish(summary)
     run.checkpoint.unlink()
     return summary
@@ -165,16 +167,16 @@ def _rounds(
     return spent
 
 
-def _merge(segments: Path, path: Path) -> None:
-    """Join all segments into one file, whose bytes do not depend on where the segments end; one group of rows
-    is in memory at a time.
+def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
+    """Join a part of all segments into one file, whose bytes do not depend on where the segments end; one
+    group of rows is in memory at a time.
     """
     paths = sorted(segments.glob("*.parquet"))
     schema = pq.read_schema(paths[0])
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         rows = schema.empty_table()
         for segment in paths:
-            rows = pa.concat_tables([rows, read_parquet(segment)])
+            rows = pa.concat_tables([rows, part(read_parquet(segment))])
             while len(rows) >= GROUP:
                 writer.write_table(rows.slice(0, GROUP).combine_chunks(), GROUP)
                 rows = rows.slice(GROUP)

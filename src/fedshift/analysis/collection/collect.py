@@ -18,6 +18,7 @@ from fedshift.analysis.collection.columns import COSTS, RUNS
 from fedshift.analysis.collection.records import of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
+from fedshift.archive.file import finished
 from fedshift.archive.machine import hardware
 from fedshift.build import pools
 from fedshift.common.errors import FedshiftError
@@ -110,6 +111,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         "hardware": hardware(measured),
         "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),
+        "finished": finished(summary, run.metrics),
     }
 
 

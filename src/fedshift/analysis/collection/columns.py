@@ -35,6 +35,7 @@ RUNS = pa.schema(
         "images": pa.string(),
         "pooled": pa.bool_(),
         "rounds": pa.int64(),
+        "finished": pa.float64(),
         "classes": pa.list_(pa.string()),
         "clients": pa.list_(pa.struct(CLIENT)),
         "absent": pa.string(),

@@ -21,7 +21,7 @@ from fedshift.common.cores import usable_cores
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
-from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.federation.records import SCHEMA, STATISTICS, timed
 from fedshift.storage.rundir import RunDirectory
 
 ROWS_A_GROUP = 1 << 16
@@ -32,6 +32,17 @@ Source = Callable[[], pa.Table]
 def of_run(run: RunDirectory) -> pa.Table:
     """The records that a finished run left."""
     return _whole(run.metrics).select(SCHEMA.names).cast(SCHEMA)
+
+
+def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Table:
+    """The records that a finished run left, with what each round took, and times: of a run of which these
+    are not here, that of its file.
+    """
+    records = read_parquet(run.metrics)
+    if not records["time"].null_count:  # of an earlier version: they are in one file
+        return records.select(columns or records.column_names)
+    rounds = read_parquet(run.timings) if run.timings.is_file() else SCHEMA.empty_table()
+    return timed(records, rounds, run.metrics.stat().st_mtime).select(columns or records.column_names)
 
 
 def statistics_of_run(run: RunDirectory) -> pa.Table:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-import pyarrow.compute as pc
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -19,7 +18,7 @@ from fedshift.analysis.check import Comparison, check
 from fedshift.analysis.claims import groups as claim_groups
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected, read
-from fedshift.analysis.collection.records import batches
+from fedshift.analysis.collection.records import batches as batches
 from fedshift.analysis.drawing import interactive
 from fedshift.analysis.drawing.panels import Panels, panels_of
 from fedshift.analysis.layout.footnotes import footnotes
@@ -190,7 +189,6 @@ def _shortfall(comparison: Comparison) -> str:
 
 def _finished(collected: Sequence[Collected]) -> str:
     """When the last of the runs ended."""
-    parts = (part["time"] for results in collected for part in batches(results.path, ["time"]))
-    times = [pc.max(part).as_py() for part in parts]
-    last = max((time for time in times if time), default=None)
+    times = pd.concat([results.runs["finished"] for results in collected]).dropna()
+    last = times.max() if len(times) else None
     return f"{datetime.datetime.fromtimestamp(last, datetime.UTC):%Y-%m-%d %H:%M} UTC" if last else ""
