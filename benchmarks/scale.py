@@ -89,7 +89,7 @@ def finish(root: Path, plan: Path) -> None:
 def _finish_like(root: Path, run: Run, like: Path) -> None:
     directory, spec = root / run.directory, json.loads(run.spec)
     directory.mkdir(parents=True)
-    own = {"spec": spec, "seed": run.seed, "digest": run.digest, "code": run.code}
+    own = {"spec": spec, "seed": run.seed, "digest": run.digest, "method_code": run.code}
     (directory / "summary.json").write_text(json.dumps(json.loads((like / "summary.json").read_text()) | own))
     (directory / "spec.json").write_text(run.spec)
     for name in RECORDS:

@@ -18,27 +18,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from fedshift.archive.machine import MachineClass
 from fedshift.build import method_of, model_of
 from fedshift.common.files import read_json, write_json
 from fedshift.common.registry import names
-from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import MEASURED
-from fedshift.federation.samples import ClientData, Samples
 from fedshift.spec.resolve import resolve
+from fedshift.testing.digits import digits
 from fedshift.testing.toys import finish, spec, tensors
 from fedshift.training.environment import environment
 
 FILE = Path(__file__).with_suffix(".json")
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
-PX = 32
-COLOURS = ((1.0, 0.8, 0.4), (0.5, 1.0, 0.9), (0.9, 0.3, 1.0), (0.6, 0.6, 0.6))  # the last one is held out
 TRAIN = (44, 24, 40)  # images of each client
 VAL, TEST = 6, 8
 DESIGN = (
@@ -88,24 +84,6 @@ def machine() -> str:
     return str(MachineClass.of(environment(CPU, 1, "")))
 
 
-def images(augmentation: str) -> tuple[Samples, list[ClientData], Tensor]:
-    """Digits [n, 32, 32, 3], three clients, and what is held out."""
-    sizes = [*(train + VAL + TEST for train in TRAIN), TEST]
-    count = sum(sizes)
-    grey = torch.from_numpy(load_digits().images[:count]).mul(15.9)
-    labels = torch.from_numpy(load_digits().target[:count]).long()
-    pixels = grey.repeat_interleave(4, 1).repeat_interleave(4, 2)[..., None].repeat(1, 1, 1, 3)
-    *own, held_out = torch.arange(count).split(sizes)
-    for part, colour in zip([*own, held_out], COLOURS, strict=True):
-        pixels[part] *= torch.tensor(colour, dtype=pixels.dtype)
-    clients = [
-        ClientData(*part.split([TRAIN[k], VAL, TEST]), (f"domain{k}",), (1, 2)) for k, part in enumerate(own)
-    ]
-    augment, evaluate = Augment(augmentation, PX, PX, "half"), Evaluate(PX, PX, "half")
-    samples = Samples(pixels.to(torch.uint8), labels, augment, evaluate, evaluate.mean, evaluate.deviation)
-    return samples, clients, held_out
-
-
 def result(case: Case) -> Result:
     """Train a case."""
     adam = names("methods").index(case.method) % 2
@@ -120,7 +98,9 @@ def result(case: Case) -> Result:
     )
     torch.set_num_threads(1)
     with arithmetic(case.precision, CPU):
-        federation = Federation(run, method_of(run), lambda: model_of(run, 10), *images(case.augment))
+        federation = Federation(
+            run, method_of(run), lambda: model_of(run, 10), *digits(case.augment, TRAIN, VAL, TEST)
+        )
         before = {name: value.clone() for name, value in tensors(federation).items()}
         after = tensors(finish(federation))
     moved = torch.cat(
