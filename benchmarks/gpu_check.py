@@ -25,7 +25,6 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from fedshift.build import method_of, model_of
@@ -49,27 +48,7 @@ DRAW_THERE = {"dsu", "feddg", "fedfa", "fedsr", "mixstyle", "stablefdg"}  # nois
 FURTHER = 4  # times the tolerance, for these: a broken method is at chance, which is further away
 TOLERANCE = 0.05  # of accuracy: one of the 30 images that are tested, three of the 60 that validate
 PX, EACH = 32, 130  # pixels of a side; training images of a client
-COLOURS = ((1.0, 0.8, 0.4), (0.5, 1.0, 0.9), (0.9, 0.3, 1.0))
 WARM, TIMED = 2, 5  # rounds, and as many tens of bare steps
-
-
-def digits() -> tuple[Samples, list[ClientData]]:
-    """Handwritten digits [n, 32, 32, 3], each client's in its colour; its last 30 are for validation and test."""
-    count = (EACH + 30) * len(COLOURS)
-    grey = torch.from_numpy(load_digits().images[:count]).mul(15.9)
-    labels = torch.from_numpy(load_digits().target[:count]).long()
-    held = torch.arange(count).split(EACH + 30)
-    pixels = grey.repeat_interleave(4, 1).repeat_interleave(4, 2)[..., None].repeat(1, 1, 1, 3)
-    for part, colour in zip(held, COLOURS, strict=True):
-        pixels[part] *= torch.tensor(colour, dtype=pixels.dtype)
-    augment, evaluate = Augment("none", PX, PX, "half"), Evaluate(PX, PX, "half")
-    clients = []
-    for k, part in enumerate(held):
-        train, val, test = part.split([EACH, 20, 10])
-        clients.append(ClientData(train, val, test, (f"domain{k}",), (1, 2)))
-    return Samples(
-        pixels.to(torch.uint8), labels, augment, evaluate, evaluate.mean, evaluate.deviation
-    ), clients
 
 
 def trained(method: str, device: torch.device) -> tuple[torch.Tensor, Scores]:
@@ -79,7 +58,7 @@ def trained(method: str, device: torch.device) -> tuple[torch.Tensor, Scores]:
     run = resolve(
         spec(method={"name": method}, local={"batch": 50, "epochs": 2, "lr": 0.01}, federation={"rounds": 3})
     )
-    images, clients = digits()
+    images, clients, held_out = digits("none", (130, 130, 130), 20, 10)
     samples = Samples(images.pixels, images.labels, images.augment, images.evaluate, device=device)
     federation = finish(
         Federation(run, method_of(run), lambda: model_of(run, 10), samples, clients, held_out)

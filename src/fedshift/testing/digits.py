@@ -31,7 +31,7 @@ def digits(
     for part, colour in zip([*own, held_out], COLOURS, strict=True):
         pixels[part] *= torch.tensor(colour, dtype=pixels.dtype)
     clients = [
-        ClientData(*part.split([size, val, test]), (f"domain{k}",), (1, 2))
+        ClientData(part[:size], part[size : size + val], part[size + val :], (f"domain{k}",), (1, 2))
         for k, (part, size) in enumerate(zip(own, train, strict=True))
     ]
     augment, evaluate = Augment(augmentation, PX, PX, "half"), Evaluate(PX, PX, "half")
