@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -34,7 +35,7 @@ from fedshift.testing import toys
 from fedshift.training import weights
 from fedshift.training.run import Machine, train
 from tests import killed
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Edit
 
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
 
@@ -220,6 +221,24 @@ def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) 
     write_tensors(run.checkpoint, tensors, {**facts, "seconds": str(first + 1000)})
     taken = train(Workspace(project), spec, MACHINE)["costs"]["seconds"]
     assert 0 < first < 1000 and first + 1000 < taken < first + 1300
+
+
+@pytest.mark.parametrize(("new", "anew"), [("name = 'fedavg'", False), ("other = name = 'fedavg'", True)])
+def test_a_run_whose_method_changed_starts_anew(
+    project: Path, edited: Edit, caplog: pytest.LogCaptureFixture, new: str, anew: bool
+) -> None:
+    """A checkpoint by the very method of now is gone on from."""
+    spec, run = stopped(project)
+    tensors, facts = read_tensors(run.checkpoint, "")
+    write_tensors(run.checkpoint, tensors, {**facts, "seconds": "1000"})
+    edited("fedshift.methods.fedavg", 'name = "fedavg"', new)
+    with caplog.at_level(logging.WARNING, "fedshift.train"):
+        summary = train(Workspace(project), spec, MACHINE)
+    assert ("begun before the method's file changed" in caplog.text) is anew
+    assert (summary["costs"]["seconds"] < 1000) is anew
+    assert (summary["method_code"] == facts["code"]) is not anew
+    rounds = pd.read_parquet(run.metrics).groupby("round").size()
+    assert rounds[1] == rounds[2] == rounds[3]  # none twice
 
 
 def test_a_run_knows_the_machines_that_it_was_begun_on(project: Path) -> None:

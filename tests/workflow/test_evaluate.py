@@ -79,14 +79,15 @@ def test_other_parameters_adapt_again_and_train_nothing(checkout: Checkout) -> N
     assert "adapted by fdse (batch 50, epochs 2, lr 0.01; version 1)" in note(checkout)
 
 
-def test_changed_code_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:
-    before = checkout.append("src/fedshift/evaluations/fdse.py", "# a comment\n")
+def test_another_version_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:
+    adaptation = "src/fedshift/evaluations/fdse.py"
+    before = checkout.append(adaptation, "CHANGED = 1\n")
     assert "Nothing to be done" in checkout.run("--dry-run", TABLE)
-    checkout.append("src/fedshift/evaluations/fdse.py", "CHANGED = 1\n")
+    checkout.edit(adaptation, '    name = "fdse"\n', '    name = "fdse"\n    version = 9\n')
     assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     made = results(checkout)
     assert len(made) == 4
-    (checkout.root / "src/fedshift/evaluations/fdse.py").write_text(before)
+    (checkout.root / adaptation).write_text(before)
     assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     assert results(checkout) == made  # going back finds the old ones
 

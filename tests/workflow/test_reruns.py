@@ -96,59 +96,91 @@ def test_option_added_with_a_default_re_runs_nothing(checkout: Checkout) -> None
     checkout.edit("src/fedshift/spec/training.py", "    added: float = 1.0\n", "")
 
 
-def test_round_loop_re_runs_everything(checkout: Checkout) -> None:
-    before = checkout.append(LOOP, "CHANGED = 1\n")
+def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None:
+    """A module under another name, a helper moved out of the loop, another annotation and another import of a method."""
+    sources = {path: path.read_text() for path in (checkout.root / "src" / "fedshift").rglob("*.py")}
+    federation = checkout.root / "src" / "fedshift" / "federation"
+    (federation / "aggregate.py").rename(federation / "averages.py")
+    for path, text in sources.items():
+        if path.is_file() and "federation.aggregate" in text:
+            path.write_text(text.replace("fedshift.federation.aggregate", "fedshift.federation.averages"))
+    helper = "def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:\n"
+    begin = sources[checkout.root / LOOP].index(helper)
+    end = sources[checkout.root / LOOP].index("\n\n\n", begin)
+    moved = sources[checkout.root / LOOP][begin:end]
+    (federation / "losses.py").write_text(
+        f"from torch import Tensor\nfrom torch.nn import functional as F\n\n\n{moved}\n"
+    )
+    checkout.edit(LOOP, moved, "from fedshift.federation.losses import cross_entropy")
+    checkout.edit(FEDPROX, "def proximal(g: Tensor,", "def proximal(g,")
+    checkout.edit(FEDPROX, "from torch import Tensor\n", "from torch import Tensor\n\nimport math as _math\n")
+    output = checkout.run("--dry-run", "all")
+    for words in ("rule prepare:", "rule partition:", "rule train:", "has changed since"):
+        assert words not in output
+    for path, text in sources.items():
+        path.write_text(text)
+    for name in ("averages", "losses"):
+        (federation / f"{name}.py").unlink()
+    assert "Nothing to be done" in checkout.run("--dry-run", "all")
+
+
+def test_another_engine_version_re_runs_everything(checkout: Checkout) -> None:
+    checkout.edit("src/fedshift/identity.py", "ENGINE_VERSION = 1", "ENGINE_VERSION = 2")
     assert checkout.to_train("all") == ["fedavg", "fedprox", "local"]
-    (checkout.root / LOOP).write_text(before)
+    checkout.edit("src/fedshift/identity.py", "ENGINE_VERSION = 2", "ENGINE_VERSION = 1")
 
 
-def test_finished_runs_of_other_code_are_taken_where_that_is_asked_for(checkout: Checkout) -> None:
-    """A demo whose every run the loop would train again: none is, its table is written, and says by whom it was trained."""
-    before = checkout.append(LOOP, "CHANGED = 1\n")
-    asked = ("--config", "rerun=version", "--")
-    assert checkout.to_train(*asked, "all") == []
-    assert "rule train:" not in checkout.run(*asked, "demo")
-    text = (checkout.root / "results" / "tables" / "demo" / "table.md").read_text()
-    assert "trained 2 of 2 runs, declared alike (rerun: version): fedavg (1), fedprox (1)." in text
-    (checkout.root / LOOP).write_text(before)
-    checkout.run("demo")
-    assert "declared alike" not in (checkout.root / "results" / "tables" / "demo" / "table.md").read_text()
-
-
-def test_changed_method_re_runs_its_runs_and_going_back_finds_the_old_ones(checkout: Checkout) -> None:
-    before = checkout.append(FEDPROX, "CHANGED = 1\n")
-    assert checkout.to_train("all") == ["fedprox"]
-    assert checkout.run("all").count("rule train:") == 1
-    runs = list((checkout.root / "results" / "runs" / "digits" / "fedprox").rglob("summary.json"))
-    assert len({path.parent.name for path in runs}) == 2  # same digest, another code: the old result stays
-    assert len({path.parent.name.partition("-")[0] for path in runs}) == 1
-    (checkout.root / FEDPROX).write_text(before)
-    assert checkout.to_train("all") == []
-    assert "rule collect:" in checkout.run("--dry-run", "demo")  # the table shows the old code's runs again
-
-
-def test_changed_decoder_prepares_and_trains_anew_and_going_back_finds_the_old_images(
+def test_a_changed_equation_is_told_and_its_runs_are_trained_again_where_that_is_asked_for(
     checkout: Checkout,
 ) -> None:
-    """Digits on inverted ground: the runs of the new code are trained on the new pixels, not on those that lay there."""
+    """The other way of the proximal term, and back."""
+    (before,) = (checkout.root / "results/runs/digits/fedprox").rglob("summary.json")
+    below = before.parent.relative_to(checkout.root).as_posix()
+    old = json.loads(before.read_text())
+    checkout.edit(FEDPROX, "alpha=mu", "alpha=-mu")
+    output = checkout.run("--dry-run", "all")
+    assert "rule train:" not in output
+    (line,) = [line for line in output.splitlines() if "has changed since" in line]
+    assert "method fedprox or its model has changed since 1 runs were trained" in line and below in line
+    assert "rule train:" not in checkout.run("demo")
+    table = checkout.root / "results" / "tables" / "demo" / "table.md"
+    assert "has changed since 1 of 2 runs were trained: fedprox (1)." in table.read_text()
+
+    checkout.python("-m", "fedshift", "plan", "--retrain-changed")
+    assert checkout.to_train("all") == ["fedprox"]
+    output = checkout.run("all")
+    assert output.count("rule train:") == 1 and "has changed since" not in output
+    assert "has changed since" not in table.read_text()
+    new = json.loads(before.read_text())
+    aside = before.parent.with_name(f"{before.parent.name}-{old['method_code']}")
+    assert json.loads((aside / "summary.json").read_text()) == old
+    assert new["digest"] == old["digest"] and new["method_code"] != old["method_code"]
+    assert new["hashes"]["weights_last"] != old["hashes"]["weights_last"]
+
+    checkout.edit(FEDPROX, "alpha=-mu", "alpha=mu")
+    checkout.python("-m", "fedshift", "plan", "--retrain-changed")
+    assert checkout.run("all").count("rule train:") == 1
+    assert json.loads(before.read_text())["hashes"] == old["hashes"]
+
+
+def test_another_version_of_a_data_set_is_prepared_and_trained_beside_the_old(checkout: Checkout) -> None:
+    """Digits on inverted ground: the new runs are trained on the new pixels, not on those that were there."""
     line = "return RENDERINGS[domain](stroke, draws).astype(np.uint8)"
     checkout.edit(DIGITS, line, line.replace("RENDER", "255 - RENDER"))
+    assert "rule prepare:" not in checkout.run("--dry-run", "metrics")
+    checkout.edit(DIGITS, '    name = "digits"\n', '    name = "digits"\n    version = 9\n')
     output = checkout.run("metrics")
     assert [output.count(f"rule {name}:") for name in ("prepare", "train")] == [1, 3]
     folders = list(filter(Path.is_dir, (checkout.root / "data" / "prepared" / "digits").iterdir()))
     first, second = (np.load(folder / "images.npy")[:50] for folder in folders)
     assert np.array_equal(first, 255 - second)
-    found: dict[str, set[str]] = {}
-    for path in (checkout.root / "results" / "runs" / "digits" / "local").rglob("summary.json"):
-        hashes = json.loads(path.read_text())["hashes"]
-        found.setdefault(path.parent.name.partition("-")[0], set()).add(hashes["weights_last"])
-    assert [len(weights) for weights in found.values()] == [
-        2
-    ]  # one declaration, two codes, two trained models
-    checkout.edit(DIGITS, line.replace("RENDER", "255 - RENDER"), line + "  # undone")
+    local = (checkout.root / "results" / "runs" / "digits" / "local").rglob("summary.json")
+    weights = {path.parent.name: json.loads(path.read_text())["hashes"]["weights_last"] for path in local}
+    assert len(weights) == len({*weights.values()}) == 2
+    checkout.edit(DIGITS, "    version = 9\n", "")
+    checkout.edit(DIGITS, line.replace("RENDER", "255 - RENDER"), line)
     output = checkout.run("--dry-run", "metrics")
     assert "rule prepare:" not in output and "rule train:" not in output
-    checkout.edit(DIGITS, line + "  # undone", line)
 
 
 def test_misspelled_key_stops_with_the_nearest_one(checkout: Checkout) -> None:
