@@ -20,7 +20,7 @@ from fedshift.common.registry import get, own, title
 from fedshift.common.yaml_file import read
 from fedshift.experiments.space import Space
 from fedshift.federation.cost import state_dict_bytes
-from fedshift.planning.footprint import footprint
+from fedshift.planning.costs import floats
 from fedshift.spec.resolve import resolve
 
 MANY = 100  # clients
@@ -49,9 +49,7 @@ def methods() -> str:
             "  FedAvg has 1 / 1. Each stage of a network is an equal part of a pass. Where coins are drawn, it is their mean over these rounds.",
             "- Passes outside steps, forward / backward: in `begin` and `end`, for each image of the client's split (`train`, `val`), once a round.",
             "  The engine's own evaluation is not counted.",
-            f"- State: what a run holds with {MANY} clients that all take part, in models: the global one, what clients keep, slots, and the rows",
-            "  that the server needs at once (of FedAvg's their average alone); the best round's weights and FedDG's bank not counted. Memory takes",
-            "  some three times that (`fedshift.planning.costs`).",
+            f"- State: what a run with {MANY} clients holds, in models: the global one, what clients keep, and slots (`fedshift.planning.costs`).",
             *_of_times(rounds),
             "",
             "| method | paper | average | bytes up | bytes down | passes in steps | outside steps | state | round / FedAvg |",
@@ -91,7 +89,7 @@ def _average(played: Played) -> str:
 
 def _state(played: Played) -> str:
     spec = resolve(played.federation.spec)
-    return f"{footprint(spec, MANY, 2).checkpoint / played.federation.layout.size:,.0f}"
+    return f"{sum(floats(spec, 2, MANY)) / played.federation.layout.size:,.0f}"
 
 
 def _bytes(played: Played, way: str) -> str:

@@ -2,22 +2,25 @@
 
 images = rounds * local epochs * training images of the clients that take part (of each the number that a
 rendering makes), plus evaluations, each image of which takes a third of the time. How long an image takes
-fedshift.planning.rates tells. Memory and disk come from the sizes of the run's state
-(fedshift.planning.footprint); a checkpoint lies there twice while it is replaced.
+fedshift.planning.rates tells. Memory and disk come from the size of the weights that a run saves.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
-from fedshift.build import rendering_of
+from fedshift.build import method_of, model_of, rendering_of
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
+from fedshift.common.shapes import shapes_only
 from fedshift.data.verify import manifest
-from fedshift.planning.footprint import footprint, taking_part
+from fedshift.federation.layout import Layout
 from fedshift.planning.rates import factor, speed
 from fedshift.spec import RunSpec
+from fedshift.spec.resolve import params
 from fedshift.storage.workspace import Workspace
 
 UNKNOWN_DOMAIN = 2500  # images, where a data set has neither a manifest yet nor published counts
@@ -25,10 +28,9 @@ UNKNOWN_DOMAINS = 4  # of a folder that was not fetched yet
 UNKNOWN_CLASSES = 10
 START_MINUTES = 0.5  # imports, reading images, first batches
 EVALUATION = 1 / 3  # of a training pass: forward only
-BASE_MB = 2000  # torch itself, one batch, the metrics; two Snakemake processes on Slurm
+BASE_MB = 3000  # torch itself, one batch, the metrics; two Snakemake processes on Slurm
 MB_PER_FLOAT = 4 / 1e6
-# of the state in memory: itself, gradients and averages, the bytes of the checkpoint that is being written
-COPIES = 3
+IN_MEMORY = 4  # times the state: itself, gradients, averages, optimisers, a checkpoint that is being written
 SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
 
 
@@ -78,15 +80,56 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     known = speed(workspace, spec, device)
     longer = factor(workspace, spec)
     seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
-    state = footprint(spec, len(sizes), counted.classes)
-    kept_mb = round(SELECTIONS * state.weights * MB_PER_FLOAT) + 1
+    weights, slots = floats(spec, counted.classes, clients)
+    state_mb = (3 * weights + slots) * MB_PER_FLOAT  # beside the present weights those of two best rounds
+    kept_mb = 1 if spec.evaluation.keep == "none" else round(SELECTIONS * weights * MB_PER_FLOAT) + 1
     return Cost(
         images=round(trained + evaluated),
         minutes=round(START_MINUTES + seconds / 60, 2),
-        mem_mb=round(BASE_MB + COPIES * state.checkpoint * MB_PER_FLOAT),
-        disk_mb=round(2 * state.checkpoint * MB_PER_FLOAT) + kept_mb,
+        mem_mb=round(BASE_MB + IN_MEMORY * state_mb),
+        disk_mb=round(2 * state_mb) + kept_mb,
         kept_mb=kept_mb,
     )
+
+
+def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
+    """How many clients train in a round, of how many: one of one where the method pools them."""
+    if method_of(spec).clients == "pooled":
+        return 1, 1
+    scheme = get("partitions", spec.partition.scheme)
+    clients = scheme(params(scheme, spec.partition.params)).clients(sources)
+    return max(1, round(spec.federation.participation * clients)), clients
+
+
+def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
+    """Floats of the weights that a run saves of a round, and of what its method keeps beside them. The weights
+    are the global model, or each client's, and what clients have of their own. Raises FedshiftError where the
+    method does not suit the model.
+    """
+    method = method_of(spec)
+    layout = _layout(canonical_json([spec.model.model_dump(), spec.method.model_dump()]), classes, spec)
+    several = (
+        method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
+    )
+    own = layout.size if several else (method.personal(layout) | method.local(layout)).size
+    slots = layout.size * (1 if method.averages or method.sequential else clients)  # what arrived
+    for slot in method.slots:
+        named = {"model": layout.size, "w": layout.P}
+        size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]
+        slots += size * (clients if slot.owner == "client" else 1)
+    return layout.size + clients * own, slots
+
+
+_LAYOUTS: dict[tuple[str, int, int], Layout] = {}
+
+
+def _layout(network: str, classes: int, spec: RunSpec) -> Layout:
+    """The layout of a run's network, once for all runs that share it (network: its declaration)."""
+    key = network, classes, spec.data.input_px
+    if key not in _LAYOUTS:
+        with shapes_only():
+            _LAYOUTS[key] = Layout(method_of(spec).model(model_of(spec, classes)))
+    return _LAYOUTS[key]
 
 
 @functools.cache

@@ -1,15 +1,13 @@
-"""How long a training image takes: from measured speeds, by multiply-accumulates (MACs), precision and
-device.
+"""How long a training image takes: from measured speeds, scaled by multiply-accumulates (MACs).
 
-A row of benchmarks/costs.csv says how many images a second FedAvg trained of a network on a device. For
-another network, or precision, the least time of a training step is estimated (fedshift.planning.roofline)
-and multiplied by what the nearest row of the device took over its own estimate: nearest is the one whose
-estimate for an image is most alike. On a device without any row, UNCALIBRATED is taken.
+benchmarks/costs.csv contains the images a second that FedAvg trained of a network on a device. Another
+network takes as many MACs a second as the row of the device whose MACs of an image are nearest, of the same
+precision where there is one. A device without any row does ASSUMED.
 
-benchmarks/methods.csv says how many times as long as FedAvg a method takes for an image, on the small network
-MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on feature maps
-and weights, whose share falls with the cube root of the MACs: when FDSE's factor there was 2.41, it was 1.19
-on AlexNet at 256 px (docs/fdse.md), which has 259 times the MACs: an exponent of 0.36.
+benchmarks/methods.csv contains how many times as long as FedAvg a method takes for an image, on the small
+network MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on
+feature maps and weights, whose share falls with the cube root of the MACs: when FDSE's factor there was 2.41,
+it was 1.19 on AlexNet at 256 px (docs/fdse.md), which has 259 times the MACs: an exponent of 0.36.
 """
 
 from __future__ import annotations
@@ -25,16 +23,14 @@ from typing import TypeVar
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_text
+from fedshift.common.registry import get
+from fedshift.common.shapes import shapes_only
+from fedshift.federation.cost import macs_per_image
 from fedshift.planning.hashes import COSTS, FACTORS
-from fedshift.planning.network import plain_macs, plain_step
-from fedshift.planning.roofline import devices, seconds
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
-# Rows of devices.csv that stand for a device: those that the rows of costs.csv were measured on.
-ESTIMATED_FOR = {"cpu": "Xeon core", "cuda": "H200"}
-UNCALIBRATED = 4.0  # about what the rows of costs.csv took over their estimates (benchmarks/README.md)
-BATCH = 64  # of the rows of costs.csv, which do not tell
+ASSUMED = {"cpu": 5e9, "cuda": 2e11}  # forward MACs a second in training, below every row of costs.csv
 MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
 Read = TypeVar("Read")
 
@@ -106,26 +102,30 @@ def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
     Raises FedshiftError where costs.csv names an unknown network.
     """
     rows = [row for row in measured(workspace) if row.device == device]
-    wanted = (spec.model.name, spec.data.input_px, spec.local.precision)
+    model, px, precision = spec.model.name, spec.data.input_px, spec.local.precision
     for row in rows:
-        if wanted == (row.model, row.px, row.precision):
+        if (model, px, precision) == (row.model, row.px, row.precision):
             return Speed(row.images_per_second, row.name, True)
-    name = ESTIMATED_FOR[device]
-    own = image_seconds(name, *wanted, spec.local.batch)
+    own = plain_macs(model, px)
     if not rows:
         return Speed(
-            1 / (UNCALIBRATED * own), f"the roofline of {name}, {UNCALIBRATED:g} times, assumed", False
+            ASSUMED[device] / own, f"{ASSUMED[device]:.0e} multiply-accumulates a second, assumed", False
         )
-    estimates = {row: image_seconds(name, row.model, row.px, row.precision) for row in rows}
-    nearest = min(rows, key=lambda row: abs(math.log(estimates[row] / own)))
-    ratio = 1 / nearest.images_per_second / estimates[nearest]
-    return Speed(1 / (ratio * own), f"the roofline of {name}, {ratio:.2g} times, as {nearest.name}", False)
+    alike = [row for row in rows if row.precision == precision] or rows
+    macs = {row: plain_macs(row.model, row.px, COSTS) for row in alike}
+    nearest = min(alike, key=lambda row: abs(math.log(macs[row] / own)))
+    return Speed(nearest.images_per_second * macs[nearest] / own, nearest.name, False)
 
 
-def image_seconds(device: str, model: str, px: int, precision: str, batch: int = BATCH) -> float:
-    """The least seconds that an image takes in FedAvg's training on a row of devices.csv."""
-    step = plain_step(model, px, batch, COSTS)
-    return seconds(step, devices()[device], precision)[0] / batch
+@functools.cache
+def plain_macs(model: str, px: int, where: str = "registry") -> int:
+    """Multiply-accumulates of one forward pass of one image through a model with its default options and ten
+    classes, without a method. Raises FedshiftError at `where` for an unknown model.
+    """
+    kind = get("models", model, where)
+    with shapes_only():
+        network = kind(10, px)
+    return macs_per_image(network, px)
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:

@@ -29,9 +29,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
-
-from fedshift.federation.launches import tensors_in
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 SOURCE = Path(__file__).parents[1]
 META = torch.device("meta")
@@ -229,3 +227,8 @@ def of_ones(func: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
         Tensor, lambda tensor: torch.ones(tensor.shape, dtype=tensor.dtype), (args, options)
     )
     return tree_map_only(Tensor, lambda tensor: tensor.to(META), func(*args, **options))
+
+
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """The tensors of an operation's arguments or results: alone, in lists and in the values of a dict."""
+    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor))

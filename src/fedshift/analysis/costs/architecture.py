@@ -27,7 +27,7 @@ from fedshift.models.layers.autoencoder import Autoencoder
 from fedshift.models.layers.dse import ChannelBias, DepthwiseLinear, DSEBlock
 from fedshift.models.layers.hypernet import Hypernetwork
 from fedshift.models.layers.pooling import AdaptiveAverage
-from fedshift.planning.footprint import taking_part
+from fedshift.planning.costs import taking_part
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
