@@ -59,6 +59,9 @@ def the_plan():
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
         path = planfile.last(WORKSPACE, request)
+    else:  # a new plan has told it
+        for line in warnings(changed(WORKSPACE, planfile.runs(path))):
+            print(line, file=sys.stderr)
     os.environ.update(FEDSHIFT_PLAN=str(path.absolute()))
     return path
 
@@ -119,11 +122,9 @@ def take(path):
 
 
 def read_again():
-    """Report sick nodes and changed methods, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
+    """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
     for what, cure in nodes.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
-    for line in warnings(changed(WORKSPACE, RUN.values())):
-        print(line, file=sys.stderr)
     failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in RUN.values())
     damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]
     if damaged:
