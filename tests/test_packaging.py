@@ -40,7 +40,7 @@ def test_what_these_require_has_one_too() -> None:
     """Of the new groups: what `pip install -c constraints.txt` would else choose freely."""
     open_: set[str] = set()
     seen: set[str] = set()
-    todo = [Requirement(one).name for extra in ("site", "generic", "lsf") for one in EXTRAS[extra]]
+    todo = [Requirement(one).name for extra in ("site",) for one in EXTRAS[extra]]
     while todo:
         name = canonicalize_name(todo.pop())
         if name in seen:

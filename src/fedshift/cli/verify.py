@@ -20,17 +20,8 @@ SHOWN = 5
 @click.option(
     "--write-manifest", is_flag=True, help="Take the tree as it is for right: write its manifest first."
 )
-@click.option(
-    "--near",
-    type=click.IntRange(0, 16),
-    metavar="BITS",
-    is_flag=False,
-    flag_value=4,
-    help="Look for images that look alike, too: perceptual hashes that differ in BITS of 64 or fewer.  "
-    "[BITS: 4]",
-)
 @click.pass_obj
-def command(workspace: Workspace, name: str, release: str, write_manifest: bool, near: int | None) -> None:
+def command(workspace: Workspace, name: str, release: str, write_manifest: bool) -> None:
     """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical
     files.
     """
@@ -47,33 +38,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool,
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
     click.echo("\n".join(verify.count_lines(facts["counts"])))
     click.echo("\n".join([_identical(facts["duplicates"]), *name_warnings(facts["counts"])]))
-    if near is not None:
-        _look_alike(workspace, name, release, near)
     click.echo(f"{stamp}\npicture of the counts: {stamp.with_suffix('.png')}")
-
-
-def _look_alike(workspace: Workspace, name: str, release: str, bits: int) -> None:
-    """Write the list of near duplicates beside the tree, and say how many there are."""
-    import csv
-    import functools
-    import io
-
-    from fedshift.common.files import write_text
-    from fedshift.common.registry import get
-    from fedshift.data.near import near_duplicates
-
-    dataset, raw = get("datasets", name)(), workspace.raw(name, release)
-    pairs = near_duplicates(dataset.paths(raw), functools.partial(dataset.image, raw), bits)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("path", "like", "bits"), *pairs])
-    path = raw.with_name(f"{raw.name}.near.csv")
-    write_text(path, text.getvalue())
-    across = sum(one.split("/")[0] != other.split("/")[0] for one, other, _ in pairs)
-    labels = sum(one.split("/")[1] != other.split("/")[1] for one, other, _ in pairs)
-    click.echo(
-        f"pairs that look alike ({bits} of 64 bits): {len(pairs)}, {across} of them across domains, "
-        f"{labels} across classes: {path}"
-    )
 
 
 def _identical(duplicates: dict[str, Any]) -> str:
