@@ -102,7 +102,7 @@ def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
 
 
 def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
-    """Floats of the weights that a run saves of a round, and of what its method keeps beside them. The weights
+    """Floats of the weights that a run saves of a round, and of what its method keeps beside them. Weights
     are the global model, or each client's, and what clients have of their own. Raises FedshiftError where the
     method does not suit the model.
     """
