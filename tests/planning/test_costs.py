@@ -136,7 +136,7 @@ def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspac
     known = plan(workspace, request)
     assert known != guessed
     (counted,) = planfile.runs(known)
-    assert counted.name == run.digest
+    assert counted.digest == run.digest
     spec = RunSpec.model_validate_json(run.spec)
     rounds, epochs = spec.federation.rounds, spec.local.epochs
     assert counted.images == round(rounds * epochs * 0.8 * 300 + (rounds + 1) * (0.2 * 300 + 10))
