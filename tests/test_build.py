@@ -10,7 +10,6 @@ from fedshift.build import method_of, model_of, rendering_of
 from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
 from tests.conftest import ROOT
-from tests.test_identity import closure
 
 SOURCES = ROOT / "src" / "fedshift"
 # Who may ask the registry for a class: what builds (toys for tests, too), what checks, and what lists all published weights.
@@ -44,9 +43,3 @@ def test_nobody_else_asks_for_a_methods_class() -> None:
         and node.args[0].value in ("methods", "renderings")
     }
     assert calls == MAY
-
-
-def test_what_builds_a_run_is_in_its_code_and_rendered_images_are_named_by_no_more_than_before() -> None:
-    assert "fedshift.build" in closure("fedshift.training.assemble")
-    images = closure("fedshift.data.renderings.ccst", "fedshift.data.partition")
-    assert not any(name.startswith(("fedshift.federation", "fedshift.build")) for name in images)

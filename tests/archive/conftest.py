@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -101,14 +100,19 @@ def with_table(old: Archived, name: str, change: Callable[[pa.Table], pa.Table])
 
 
 def later(run: RunDirectory) -> None:
-    """Make the run one that was trained a minute later."""
-    table = pq.read_table(run.metrics)
-    times = pc.add(table["time"], 60.0)
-    pq.write_table(table.set_column(table.column_names.index("time"), "time", times), run.metrics)
+    """Make the run one that was finished a minute later."""
+    summary = run.summary() or {}
+    write_json(run.summary_file, {**summary, "finished": summary["finished"] + 60})
 
 
 def of_earlier_version(old: Archived) -> Archived:
-    """The file as versions wrote it that named a run `<digest>-<code>`."""
-    summary = {key: value for key, value in old.summary.items() if key != "method_code"}
+    """The file as versions wrote it that named a run `<digest>-<code>`, and whose records had times."""
+
+    def timed(table: pa.Table) -> pa.Table:
+        times = pa.array([old.index.finished] * len(table))
+        return table.set_column(table.column_names.index("time"), "time", times)
+
+    new = with_table(old, file.METRICS, timed)
+    summary = {key: new.summary[key] for key in new.summary if key not in ("method_code", "finished")}
     content = {file.SUMMARY: json.dumps({**summary, "code": "0dd00001"}).encode()}
-    return rewritten(old, content, run=f"{old.index.run}-0dd00001")
+    return rewritten(new, content, run=f"{old.index.run}-0dd00001")

@@ -73,7 +73,7 @@ def test_versions_that_nobody_declares_are_refused(
 
 
 def test_a_doctored_time_does_not_make_a_file_the_newest(here: Workspace, archived: Archived) -> None:
-    refused(here, rewritten(archived, finished=2e9), INDEX, "finished is 2000000000.0, and the last record")
+    refused(here, rewritten(archived, finished=2e9), INDEX, "finished is 2000000000.0, and the run was at ")
 
 
 def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:

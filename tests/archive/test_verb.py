@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -18,7 +16,7 @@ from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import beside, read
 from fedshift.analysis.collection.uses import planned
 from fedshift.archive import listing, store
-from fedshift.archive.file import METRICS, Archived
+from fedshift.archive.file import Archived
 from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
 from fedshift.experiments.load import available, load
@@ -160,8 +158,8 @@ def test_a_run_of_a_changed_method_counts_and_is_told(clone: Workspace, edited: 
     edited("fedshift.methods.fedbn", "version = 2", "version = 1 + 1")
     collected = collect(clone, "tiny")
     assert not collected.missing and {*collected.runs["source"]} == {"archive"}
-    changed = collected.runs.set_index("method").eval("code != installed")
-    assert changed.to_dict() == {"fedavg": False, "fedbn": True}
+    runs = collected.runs.set_index("method")
+    assert dict(runs["code"] != runs["installed"]) == {"fedavg": False, "fedbn": True}
     told = done(fedshift(clone.root, "table", "tiny"))
     assert "The file of the method or model has changed since 1 of 2 runs were trained: fedbn (1)." in told
 
@@ -214,11 +212,11 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     files = {one.digest: one for one in store.files(here)}
     assert {run[4] for run in runs} == {*files} and len(runs) == 2
     for name, rounds, px, precision, digest, _, day, machine, hours, size in runs:
-        records = pd.read_parquet(io.BytesIO(files[digest].content["metrics.parquet"]))
         assert Path(name) == here.archived(files[digest].index.run).relative_to(here.archive)
         assert (rounds, px, precision) == ("2", "32", "fp32") and machine == str(files[digest].machine)
-        assert day == f"{pd.Timestamp(records['time'].max(), unit='s'):%Y-%m-%d}"
-        assert hours == f"{records['value'][records['metric'] == 'seconds'].sum() / 3600:.2f}"
+        summary = files[digest].summary
+        assert day == f"{pd.Timestamp(summary['finished'], unit='s'):%Y-%m-%d}"
+        assert hours == f"{summary['costs']['seconds'] / 3600:.2f}"
         assert size == f"{files[digest].path.stat().st_size / 1e3:.0f}"
     assert total[0] == "2 runs" and int(total[2]) == round(sum(len(one.data) for one in files.values()) / 1e3)
     damaged = store.files(here)[0].path
@@ -226,14 +224,17 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     refused(fedshift(here.root, "archive", "tiny", "--list"), str(damaged), "is not a whole ZIP file")
 
 
+def an_hour(summary: dict[str, Any]) -> None:
+    summary["costs"]["seconds"] = 3600.0
+
+
 def test_the_list_has_the_rounds_that_were_trained(archived: Archived) -> None:
     early = with_summary(archived, lambda summary: summary.update(rounds=1))
     assert listing.rows([early])[0][1] == "1"
 
 
-def test_a_run_of_no_rounds_took_no_hours(archived: Archived) -> None:
-    untimed = with_table(archived, METRICS, lambda table: table.filter(pc.field("metric") != "seconds"))
-    line, total = listing.rows([untimed])
+def test_a_run_of_an_earlier_version_that_recorded_no_seconds_took_no_hours(archived: Archived) -> None:
+    line, total = listing.rows([of_earlier_version(with_summary(archived, an_hour))])
     assert (line[-2], total[-2]) == ("0.00", "0.0")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fedshift import identity
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import PACKAGES, get, module, names
 from fedshift.data.partition import divide
@@ -20,11 +21,20 @@ from fedshift.spec.resolve import params
 from fedshift.testing.toys import finish, images, method, small, spec
 from tests.conftest import ROOT
 from tests.evaluations import test_fedbn as adapting
-from tests.test_identity import closure
 
 Function = Callable[..., Any]
 PLUGINS = [(kind, name) for kind in PACKAGES for name in names(kind)]
 OWNERS = {module(kind, name).partition(".")[0] for kind, name in PLUGINS}
+
+
+def closure(start: str) -> set[str]:
+    """A module and all that it imports of the project."""
+    found, waiting = set[str](), [start]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting.extend(identity._imports(name))
+    return found
 
 
 class Called(Exception):

@@ -69,7 +69,7 @@ def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkou
     database = checkout.root / "mlflow.db"
     fedavg, fedprox = sorted(planfile.runs(checkout.plan), key=lambda run: run.method)
     assert names(database) == sorted(
-        [(fedavg.name, "FINISHED", ""), (fedprox.name, "FAILED", "ValueError: mu is broken")]
+        [(fedavg.digest, "FINISHED", ""), (fedprox.digest, "FAILED", "ValueError: mu is broken")]
     )
     there = complete(database, checkout.root, [fedavg])
     assert stored(database) == there

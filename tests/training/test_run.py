@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -78,7 +79,7 @@ def reproducible(summary: dict[str, Any]) -> dict[str, Any]:
     costs = {
         name: value for name, value in summary["costs"].items() if name not in ("seconds", "peak_memory_mb")
     }
-    return {**summary, "costs": costs, "environment": None}
+    return {**summary, "costs": costs, "environment": None, "finished": None}
 
 
 def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
@@ -318,6 +319,11 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
             "000003-000003.parquet",
         ]
         merged = pd.concat([pd.read_parquet(path) for path in segments], ignore_index=True)
+        if name == "metrics":
+            of_machine = merged["stage"] == "machine"
+            timings = merged[of_machine].reset_index(drop=True)
+            pd.testing.assert_frame_equal(timings, pd.read_parquet(run / "timings.parquet"))
+            merged = merged[~of_machine].reset_index(drop=True).assign(time=np.nan)
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
 
 
