@@ -83,8 +83,9 @@ def _columns_are_those_of_the_page(home: Path, run: fedshift.Run) -> None:
     metrics = workspace.metrics("toy")
     (features,) = run.directory.evaluated.glob("features-*.parquet")
     files = {
-        "<code>/metrics.parquet": run.directory.metrics,
-        "<code>/statistics.parquet": run.directory.statistics,
+        ">/metrics.parquet": run.directory.metrics,
+        "/timings.parquet": run.directory.timings,
+        ">/statistics.parquet": run.directory.statistics,
         "`features`": features,
         "<experiment>.parquet": metrics,
         "<experiment>.statistics.parquet": metrics.with_suffix(".statistics.parquet"),

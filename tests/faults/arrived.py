@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Container
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
+from fedshift.analysis.collection.records import timed_records
 from fedshift.planning.planfile import Run
+from fedshift.storage.rundir import RunDirectory
 from fedshift.tracking.points import final_points, points
 
 Row = tuple[str, int, int, float]  # metric, step, time in milliseconds, value
@@ -22,7 +22,7 @@ JOIN tags AS d ON d.run_uuid = metrics.run_uuid AND d.key = 'digest' AND d.value
 
 def recorded(directory: Path) -> list[Row]:
     """Points of a finished run."""
-    records = pq.read_table(directory / "metrics.parquet")
+    records = timed_records(RunDirectory(directory))
     summary = json.loads((directory / "summary.json").read_text())
     shown = [*points(records, partition=summary["spec"]["partition"]), *final_points(summary, records)]
     return sorted((point.name, point.round, point.time, point.value) for point in shown)

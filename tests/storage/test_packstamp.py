@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_bytes
+from fedshift.common.files import write_bytes, write_json
 from fedshift.common.lock import locked
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
@@ -36,6 +36,16 @@ def test_a_stamp_holds_summaries_and_failures_of_a_pack_that_is_done(tmp_path: P
     assert stamp.write([good, bad])
     assert workspace.packs() == [stamp]
     assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
+    assert stamp.digests() == {"a", "b"}
+
+
+def test_a_stamp_of_earlier_versions_is_read_by_digests(tmp_path: Path) -> None:
+    stamp = Workspace(tmp_path).pack("p")
+    write_json(
+        stamp.path, {"pack": "p", "finished": {"a-0123": {"name": "a"}}, "failed": {"b-0123": FAILURE}}
+    )
+    assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
+    assert stamp.settle([finished(Workspace(tmp_path), "a"), failed(Workspace(tmp_path), "b", False)])
     assert stamp.digests() == {"a", "b"}
 
 

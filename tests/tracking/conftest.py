@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 from sqlalchemy import create_engine, text
 
+from fedshift.analysis.collection.records import timed_records
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
+from fedshift.storage.workspace import Workspace
 from tests.conftest import link_images
 from tests.tracking.postgres import Postgres, programs
 from tests.tracking.server import Server
@@ -177,7 +178,7 @@ def complete(database: Path | str, root: Path, runs: list[Run]) -> Stored:
 
 def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
     """What docs/tracking.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
-    frame = pd.read_parquet(root / run.directory / "metrics.parquet")
+    frame = timed_records(Workspace(root).run_at(run.directory)).to_pandas()
     frame["metric"] = frame["metric"].replace({"accuracy": "acc"})
     model, stage = MODELS[run.method]
     own = frame[(frame["model"] == model) & (frame["stage"] == stage) & (frame["client"] >= 0)]

@@ -61,7 +61,7 @@ def spec_of(method: str, **local: Any) -> RunSpec:
 def results(
     root: Path, spec: RunSpec
 ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes], dict[str, bytes]]:
-    """Summary, reproducible metrics, and the files of weights, statistics and diagnostics of a finished run."""
+    """Summary, reproducible metrics, and the files of weights, records, statistics and diagnostics of a finished run."""
     run = Workspace(root).run(run_name(spec, digest(spec))).path
     summary = json.loads((run / "summary.json").read_text())
     metrics = pd.read_parquet(run / "metrics.parquet")
@@ -70,7 +70,7 @@ def results(
         summary,
         metrics[metrics["stage"] != "machine"].drop(columns="time").reset_index(drop=True),
         weights,
-        {path.name: path.read_bytes() for path in sorted(run.glob("*s.parquet")) if path.stem != "metrics"},
+        {path.name: path.read_bytes() for path in sorted(run.glob("*s.parquet")) if path.stem != "timings"},
     )
 
 
@@ -87,7 +87,7 @@ def assert_same(one: Path, other: Path, spec: RunSpec) -> None:
         results(root, spec) for root in (one, other)
     )
     recorded = {"diagnostics.parquet"} if spec.method.name == "fdse" else set()
-    assert files.keys() == {"statistics.parquet"} | recorded
+    assert files.keys() == {"metrics.parquet", "statistics.parquet"} | recorded
     assert files == files2
     assert reproducible(first) == reproducible(second)
     pd.testing.assert_frame_equal(metrics, metrics2, check_exact=True)
@@ -358,7 +358,7 @@ def test_weights_are_read_from_files_of_the_earlier_format_too(tmp_path: Path) -
 
 
 def test_two_trainings_in_two_folders_leave_equal_files(project: Path) -> None:
-    """Of metrics.parquet all but the time, and what the machine decides."""
+    """All but what the machine decides, to the byte."""
     spec = spec_of("fdse")
     for name in ("one", "two"):
         (project / name).mkdir()

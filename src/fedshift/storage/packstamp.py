@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedshift.common.files import read_whole, write_json
 from fedshift.storage.failure import Failure
@@ -24,11 +25,16 @@ class PackStamp:
 
     def finished(self) -> dict[str, Summary]:
         """Summaries by digest; none where the stamp is absent."""
-        return (read_whole(self.path) or {}).get("finished", {})
+        return self._by_digest("finished")
 
     def failed(self) -> dict[str, Failure]:
         """Failures by digest; none where the stamp is absent."""
-        return (read_whole(self.path) or {}).get("failed", {})
+        return self._by_digest("failed")
+
+    def _by_digest(self, part: str) -> dict[str, Any]:
+        """Stamps of earlier versions have `<digest>-<code>`."""
+        runs = (read_whole(self.path) or {}).get(part, {})
+        return {name.partition("-")[0]: facts for name, facts in runs.items()}
 
     def digests(self) -> set[str]:
         """The digests of all its runs."""

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from fedshift.analysis.collection.records import timed_records
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
+from fedshift.federation.records import reproducible, timed, timings
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 from fedshift.tracking.followed import Followed
@@ -369,4 +370,7 @@ def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table 
         return read_parquet(run.statistics) if run.statistics.is_file() else None
     folder = run.segments if kind == "metrics" else run.statistics_segments
     paths = [path for path in sorted(folder.glob("*.parquet")) if int(path.stem.partition("-")[2]) > after]
-    return pa.concat_tables([read_parquet(path, columns=columns) for path in paths]) if paths else None
+    if not paths:
+        return None
+    table = pa.concat_tables([read_parquet(path) for path in paths])
+    return timed(reproducible(table), timings(table), 0.0).select(columns) if columns else table

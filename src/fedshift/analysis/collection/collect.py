@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.collected import Collected, beside, read
 from fedshift.analysis.collection.columns import COSTS, RUNS
-from fedshift.analysis.collection.records import of_run, statistics_of_run, write
+from fedshift.analysis.collection.records import ended, of_run, statistics_of_run, write
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
-from fedshift.archive.file import finished
 from fedshift.archive.machine import hardware
 from fedshift.build import pools
 from fedshift.common.errors import FedshiftError
@@ -111,7 +110,7 @@ def _row(workspace: Workspace, use: Use) -> Row:
         "hardware": hardware(measured),
         "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),
-        "finished": finished(summary, run.metrics),
+        "finished": ended(run, summary),
     }
 
 

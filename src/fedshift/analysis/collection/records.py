@@ -22,7 +22,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import SCHEMA, STATISTICS, timed
-from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory, Summary
 
 ROWS_A_GROUP = 1 << 16
 READERS = 4  # threads at most; ahead of the writer they read twice as many runs
@@ -55,9 +55,15 @@ def statistics_of_run(run: RunDirectory) -> pa.Table:
     return table.cast(STATISTICS)
 
 
-def _whole(path: Path) -> pa.Table:
+def ended(run: RunDirectory, summary: Summary) -> float:
+    """When a run was finished, in seconds since 1970; of earlier versions, when its last record was made."""
+    known = summary.get("finished") or pc.max(_whole(run.metrics, ["time"])["time"]).as_py()
+    return float(known)
+
+
+def _whole(path: Path, columns: list[str] | None = None) -> pa.Table:
     try:
-        return read_parquet(path)
+        return read_parquet(path, columns=columns)
     except (pa.ArrowException, OSError) as error:
         cure = f"Remove {path.parent} and start Snakemake again: the run is trained again."
         raise FedshiftError(path, f"is not whole: {error}", cure) from None
