@@ -96,6 +96,14 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     assert directory.name in done(fedshift(project, "gc"))
 
 
+def test_what_was_set_aside_stays_until_its_successor_has_finished(project: Path, runs: list[Run]) -> None:
+    old = finish(project, by(runs[0], "0dd00001"))
+    (project / runs[0].directory).mkdir()
+    assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
+    finish(project, runs[0])
+    assert old.name in done(fedshift(project, "gc"))
+
+
 def test_a_run_of_earlier_versions_stays_while_it_stands_in(project: Path, runs: list[Run]) -> None:
     """Of two the newest; and what is begun of a run that is to be trained again is no garbage."""
     only, older = (finish(project, by(runs[0], code)) for code in ("0dd00001", "0dd00002"))
@@ -105,7 +113,7 @@ def test_a_run_of_earlier_versions_stays_while_it_stands_in(project: Path, runs:
     begun.mkdir()
     (begun / "checkpoint.safetensors").touch()
     shown = done(fedshift(project, "gc"))
-    assert only.name not in shown and older.name in shown and aside.name in shown
+    assert only.name not in shown and older.name in shown and aside.name not in shown
     assert shown.count(f"{begun.name}\n") == 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from fedshift.common.registry import get
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
-from fedshift.storage.rundir import RunDirectory
+from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import of_other_images
 
@@ -48,10 +48,14 @@ def garbage(
     spared = {workspace.run_at(run.directory).path.parent for run in waiting}
     taken = {workspace.run_at(run.directory).path for run in wanted}
     digests = {run.digest for run in wanted}
+    unfinished = (run for run in wanted if workspace.run_at(run.directory).outcome() is not State.FINISHED)
+    begun = {run.digest for run in unfinished}
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
     for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
             why = AGAIN if RunDirectory(path).digest in digests else "of no experiment"
+            if RunDirectory(path).digest in begun and RunDirectory(path).outcome() is State.FINISHED:
+                continue  # until its successor has finished
             if why == "of no experiment" and path.parent in spared:
                 continue
             yield Garbage(path, why, _size(path))
