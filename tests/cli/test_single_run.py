@@ -90,7 +90,7 @@ def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
     )
     assert status == 143 and "Ctrl-C again: at once" in output, output
     run = Workspace(project).run_at(planned.directory)
-    assert run.outcome() is State.MISSING and run.checkpoint.exists(), (output, [*run.path.glob('*')])
+    assert run.outcome() is State.MISSING and run.checkpoint.exists(), (output, [*run.path.glob("*")])
 
 
 @pytest.mark.parametrize(
