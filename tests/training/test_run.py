@@ -228,6 +228,13 @@ def test_a_run_whose_method_changed_starts_anew(
     assert rounds[1] == rounds[2] == rounds[3]  # none twice
 
 
+def test_what_an_earlier_version_saved_within_a_round_is_not_read(project: Path) -> None:
+    spec, run = stopped(project)
+    tensors, facts = read_tensors(run.checkpoint, "")
+    write_tensors(run.checkpoint, tensors, {**facts, "segment": "", "seconds": "1000"})
+    assert train(Workspace(project), spec, MACHINE)["costs"]["seconds"] < 1000
+
+
 def test_a_run_knows_the_machines_that_it_was_begun_on(project: Path) -> None:
     spec, run = stopped(project)
     before = json.loads(run.environment.read_text())
