@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -31,15 +32,17 @@ def holding(name: str) -> Method:
 
 
 def played(method: Method) -> tuple[Federation, list[int]]:
-    """A federation after its last round, and how many rows it held after each client."""
+    """A federation after its last round, and how many rows it held when each client trained."""
     blocks = {"federation": {"rounds": 3, "participation": 0.67}, "method": {"name": method.name}}
     federation = toys.small(resolve(toys.spec(**blocks)), method)
-    held = [
-        len(federation.progress.rows)
-        for event in federation.run()
-        if event == "client" and federation.progress
-    ]
-    return federation, held
+    train, held = federation._train, []
+
+    def spy(row: Tensor, *rest: Any) -> Any:
+        held.append(row.untyped_storage().nbytes() // row.nbytes)
+        return train(row, *rest)
+
+    federation._train = spy  # type: ignore[method-assign]
+    return toys.finish(federation), held
 
 
 @pytest.mark.parametrize("name", AVERAGING)

@@ -125,22 +125,17 @@ def test_every_evaluated_set_has_its_statistics() -> None:
         assert sum(row["wrong"]) + sum(row["right"]) == accuracy["n"] == sum(row["n"])
 
 
-@pytest.mark.parametrize("place", [1, 2, 3, 4, 5])
-def test_statistics_of_a_resumed_run_are_the_same_bytes(place: int, tmp_path: Path) -> None:
+def test_statistics_of_a_resumed_run_are_the_same_bytes(tmp_path: Path) -> None:
     run = spec(federation={"rounds": 2})
     segments: list[dict[str, bytes]] = []
-    for stops in (None, place):
+    for stops in (False, True):
         folder, federation = tmp_path / str(stops), small(run, method("fedbn"))
-        for count, event in enumerate(federation.run(), start=1):
-            if event == "round" or count == stops:
-                checkpoint.save(federation, folder / "checkpoint", folder / "segments", "run")
-            if count == stops:
-                federation = small(run, method("fedbn"))
-                assert checkpoint.resume(federation, folder / "checkpoint", folder / "segments", "run")
-                for later in federation.run():
-                    if later == "round":
-                        checkpoint.save(federation, folder / "checkpoint", folder / "segments", "run")
-                break
+        places = folder / "checkpoint", folder / "segments", "run"
+        checkpoint.save(finish(federation, 1), *places)
+        if stops:
+            federation = small(run, method("fedbn"))
+            assert checkpoint.resume(federation, *places)
+        checkpoint.save(finish(federation), *places)
         paths = sorted((folder / "segments" / "statistics").glob("*.parquet"))
         segments.append({path.name: path.read_bytes() for path in paths})
     assert segments[0] == segments[1]

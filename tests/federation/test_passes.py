@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import finish, method, small, spec
 
@@ -50,16 +48,3 @@ def test_added_samples_are_passes_too() -> None:
 def test_evaluation_is_not_counted() -> None:
     every, last = (spec(federation={"rounds": 2}, evaluation={"every": n, "keep": "none"}) for n in (1, 2))
     assert counted(finish(small(every, method("ditto")))) == counted(finish(small(last, method("ditto"))))
-
-
-def test_a_round_that_is_resumed_counts_each_client_once(tmp_path: Path) -> None:
-    run = spec(federation={"rounds": 2})
-    path, segments = tmp_path / "checkpoint.safetensors", tmp_path / "segments"
-    started = small(run, method("ditto"))
-    for event in started.run():
-        if event == "client":  # the first client of the first round is done
-            checkpoint.save(started, path, segments, "run")
-            break
-    resumed = small(run, method("ditto"))
-    assert checkpoint.resume(resumed, path, segments, "run")
-    assert counted(finish(resumed)) == counted(finish(small(run, method("ditto"))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.loop import Federation
@@ -72,26 +70,6 @@ def test_all_begin_before_the_first_trains_and_get_what_the_server_made_of_it() 
     assert costs[1, "bytes_up"] == 3 * (one + 4 + 8)
     assert costs[1, "bytes_down"] == 3 * (one + 4 + 4)  # the model once, though the row was restored
     assert costs[2, "bytes_down"] == 3 * (one + 4)
-
-
-def test_resume_between_beginnings(tmp_path: Path) -> None:
-    run = spec(federation={"rounds": 1})
-    places = list(small(run, Swap()).run())
-    assert places == ["client"] * 3 + ["client"] * 2 + ["round"]
-    whole = finish(small(run, Swap()))
-    for place in range(1, len(places)):
-        first, path = small(run, Swap()), tmp_path / str(place)
-        for count, _ in enumerate(first.run(), start=1):
-            if count == place:
-                checkpoint.save(first, path / "checkpoint", path / "segments", "run")
-                break
-        swap = Swap()
-        second = small(run, swap)
-        assert checkpoint.resume(second, path / "checkpoint", path / "segments", "run")
-        finish(second)
-        assert second.server.row.equal(whole.server.row)
-        assert second.server.slot.count.item() == 1
-        assert swap.seen == [[[1.0, 1.0], [2.0, 1.0], [0.0, 1.0]]]
 
 
 def test_an_undeclared_message_is_refused() -> None:

@@ -25,7 +25,7 @@ def run(
     device: str, threads: int,
 ) -> None:  # fmt: skip
     """Train it, and say where it lies. After Ctrl-C it says how it goes on, and exits: with 143, as after
-    SIGTERM, once the client that trains is done; with 130 after a second Ctrl-C, or while nothing trains.
+    SIGTERM, at the end of the round; with 130 after a second Ctrl-C, or while nothing trains.
 
     asked: target, seed, rounds and protocol, where the caller names them.
     """

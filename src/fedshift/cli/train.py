@@ -65,8 +65,8 @@ def command(
 
     A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the
     others alone. Partitions that are absent are made first. A pack leaves out runs that failed for good
-    (fedshift plan --retry-failed). Ctrl-C stops once the client that trains is done, as SIGTERM does; the
-    second at once. Exits with 1 where a run failed and trying again can help.
+    (fedshift plan --retry-failed). Ctrl-C stops at the end of the round, as SIGTERM does; the second at once.
+    Exits with 1 where a run failed and trying again can help.
     """
     runs = _named(path, pack, digests)
     logging.basicConfig(

@@ -31,16 +31,13 @@ class Resumed:
 def save(
     federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0, code: str = ""
 ) -> None:
-    """Write everything that the rest of the run needs, and the seconds that it took until now.
-
-    Between rounds this closes the segments of what was recorded, which are then written too.
+    """Write, after a round, everything that the rest of the run needs, the seconds that it took until now,
+    and the segments of what was recorded since the last one.
     """
     entries = dict(flat(federation.state_dict()))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
-    rows = federation.records.rows
-    closes = federation.progress is None and rows
-    segment = f"{rows[0]['round']:06d}-{federation.round:06d}.parquet" if closes else ""
+    segment = f"{federation.records.rows[0]['round']:06d}-{federation.round:06d}.parquet"
     packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
     tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     metadata = {
@@ -53,18 +50,17 @@ def save(
         "seconds": repr(seconds),
     }
     write_tensors(path, tensors, metadata)
-    if segment:
-        for name, (table, folder) in _tables(federation, segments).items():
-            write_bytes(folder / segment, packed[name])
-            table.rows = []
+    for name, (table, folder) in _tables(federation, segments).items():
+        write_bytes(folder / segment, packed[name])
+        table.rows = []
 
 
 def resume(
     federation: Federation, path: Path, segments: Path, identity: str, code: str = ""
 ) -> Resumed | None:
     """Bring a new Federation to where the checkpoint was; None where there is none, or only one by other
-    files of the method (code): then no segment of an earlier start is left. A segment that was not written
-    yet is written.
+    files of the method (code) or saved within a round, by an earlier version: then no segment of an earlier
+    start is left. A segment that was not written yet is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
@@ -72,8 +68,10 @@ def resume(
         _keep_until(-1, segments)
         return None
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
-    if metadata.get("code", code) != code:
-        log.warning("%s: begun before the method's file changed: this run starts anew", path)
+    changed = metadata.get("code", code) != code
+    if changed or not metadata["segment"]:
+        why = "begun before the method's file changed" if changed else "by an earlier version"
+        log.warning("%s: %s: this run starts anew", path, why)
         _keep_until(-1, segments)
         return None
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
@@ -85,11 +83,8 @@ def resume(
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
     _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds
-    for name, (table, folder) in _tables(federation, segments).items():
-        if metadata["segment"]:
-            write_bytes(folder / metadata["segment"], packed[name])
-        else:
-            table.unpack(packed[name])
+    for name, (_, folder) in _tables(federation, segments).items():
+        write_bytes(folder / metadata["segment"], packed[name])
     return Resumed(float(metadata["seconds"]))
 
 

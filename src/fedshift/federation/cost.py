@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -87,14 +87,6 @@ class Passes:
         }
         self.forward = self.backward = 0
         return counted
-
-    def state_dict(self) -> dict[str, Any]:
-        """The images of the round under way."""
-        return {"forward": self.forward, "backward": self.backward}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
-        self.forward, self.backward = saved["forward"], saved["backward"]
 
     def _passed(self, stage: nn.Module, inputs: Any, output: Tensor) -> None:
         if self.counting:

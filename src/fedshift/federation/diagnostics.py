@@ -4,9 +4,9 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -105,18 +105,6 @@ class Diagnostics:
         shapes = self._declared["client"]
         values = {name: recorded[at.start] for name, at in self._places.items() if not shapes[name].shape}
         return {name: value for name, value in values.items() if value == value}
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the server has recorded in the round under way."""
-        return {
-            str(i): {"name": name, "clients": list(clients), "value": value}
-            for i, ((name, clients), value) in enumerate(self._pending.items())
-        }
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
-        for entry in (saved[str(i)] for i in range(len(saved))):
-            self._pending[entry["name"], tuple(entry["clients"])] = entry["value"]
 
     def _shape(self, diagnostic: Diagnostic) -> list[int]:
         """The sizes of a client's diagnostic."""

@@ -21,7 +21,6 @@ from fedshift.federation.local import train
 from fedshift.federation.method import Method
 from fedshift.federation.network import initial
 from fedshift.federation.precision import arithmetic
-from fedshift.federation.progress import Messages, RoundProgress, gather
 from fedshift.federation.records import Records, StatisticsTable
 from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
@@ -33,6 +32,8 @@ from fedshift.federation.worker import Criterion, Worker
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 
+Messages = dict[str, list[Tensor]]
+
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Mean cross entropy in fp32; logits [B, C], y [B]."""
@@ -40,8 +41,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 class Federation:
-    """A run in memory. `run()` yields after each client and each round: the places where the state is whole
-    and may be saved.
+    """A run in memory. `run()` yields after each client and each round; between rounds the state may be
+    saved.
 
     spec, method: what is run.
     device: where it is computed.
@@ -54,7 +55,6 @@ class Federation:
     records, statistics: what was measured since it was last written.
     diagnostics: what the method may record, and has recorded.
     round: rounds finished.
-    progress: how far the round under way is; None between rounds.
     """
 
     def __init__(
@@ -99,7 +99,6 @@ class Federation:
             method, self.state, self.server, self.worker, self.records, self.statistics, clients, targets
         )
         self.round = 0
-        self.progress: RoundProgress | None = None
 
     def build(self) -> Model:
         """The network as the method wants it."""
@@ -111,101 +110,83 @@ class Federation:
         return torch.ones_like(sizes) if uniform else sizes
 
     def run(self) -> Iterator[Literal["client", "round"]]:
-        """Train to the last round, from wherever the state stands."""
+        """Train to the last round, from the one after `round`."""
         with arithmetic(self.spec.local.precision, self.device):
-            if self.round == 0 and self.progress is None:
+            if self.round == 0:
                 self.evaluator.start()
             while self.round < self.spec.federation.rounds:
                 yield from self._round()
                 yield "round"
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the run needs, nested by owner."""
-        return {
-            "round": self.round,
-            **{name: owner.state_dict() for name, owner in self._owners.items()},
-            **({} if self.progress is None else {"progress": self.progress.state_dict()}),
-        }
+        """Everything that the rest of the run needs between two rounds, nested by owner."""
+        return {"round": self.round, **{name: owner.state_dict() for name, owner in self._owners.items()}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave, into a new Federation of the same run."""
         self.round = saved["round"]
         for name, owner in self._owners.items():
             owner.load_state_dict(saved.get(name, {}))
-        if "progress" in saved:
-            self.progress = self.new_round(saved["progress"]["clients"])
-            self.progress.load_state_dict(saved["progress"])
 
     @property
     def _owners(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "server": self.server,
-            "transfer": self.transfer,
-            "passes": self.worker.passes,
-            "selection": self.evaluator.selection,
-            "diagnostics": self.diagnostics,
-        }
-
-    def new_round(self, clients: int) -> RoundProgress:
-        """The progress of a round of `clients` clients of which none has trained yet."""
-        held = 1 if self.method.averages or self.method.sequential else clients
-        rows = torch.empty(held, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        return RoundProgress(rows, clients, self.diagnostics.width)
+        return {"state": self.state, "server": self.server, "selection": self.evaluator.selection}
 
     def _round(self) -> Iterator[Literal["client"]]:
-        """One round, from its first client or from where its progress stands."""
+        """One round."""
         began, t, seed = time.perf_counter(), self.round, self.spec.seed
         active = participants(len(self.clients), self.spec.federation.participation, seed, t)
         if self.method.sequential:
             active = shuffled(active, seed, t)
         self.server.start_round(t, active)
-        self.progress = self.progress or self.new_round(len(active))
-        if self.method.exchanges(t) and self.progress.exchanged is None:
-            everybody = list(range(len(self.clients)))
-            yield from self._exchange(self.progress, everybody if self.method.begins == "all" else active)
-        for position in range(self.progress.done, len(active)):
+        held = 1 if self.method.averages or self.method.sequential else len(active)
+        rows = torch.empty(held, self.layout.size, dtype=self.layout.dtype, device=self.device)
+        measured = rows.new_zeros(len(active), 2 + self.diagnostics.width, dtype=torch.float64)
+        recorded = dict(zip(active, measured[:, 2:].fill_(torch.nan), strict=True))
+        exchanged = self._exchange(rows[0], recorded) if self.method.exchanges(t) else {}
+        messages: Messages = {}
+        average: Tensor | None = None
+        for position, k in enumerate(active):
+            row = rows[position % held]
             if self.method.sequential:
-                self.server.start_round(t, active[position : position + 1])
-            self._train(self.progress, position, active[position])
+                self.server.start_round(t, [k])
+            _gather(messages, self._train(row, k, measured[position], exchanged.get(k)))
             if self.method.sequential:
-                self._aggregate(self.progress.rows, self.server.p, self.progress)
+                self._aggregate(rows, self.server.p, messages)
             elif self.method.averages:
-                row, weight = self.progress.row(position), self.server.p[position]
-                self.progress.average = accumulate(self.progress.average, row, weight)
-            self.progress.done += 1
-            if self.progress.done < len(active):
+                average = accumulate(average, row, self.server.p[position])
+            if position + 1 < len(active):
                 yield "client"
         self.evaluator.inactive(active, self.round + 1)
-        if not self.method.sequential:
-            average = self.progress.average  # a mean of one row of weight 1 is that row
-            rows = self.progress.rows if average is None else average[None]
-            self._aggregate(rows, self.server.p if average is None else rows.new_ones(1), self.progress)
-        self._close(self.progress, active)
-        self.progress = None
+        if average is not None:  # a mean of one row of weight 1 is that row
+            self._aggregate(average[None], rows.new_ones(1), messages)
+        elif not self.method.sequential:
+            self._aggregate(rows, self.server.p, messages)
+        self._close(active, measured)
         seconds = time.perf_counter() - began
         memory = peak_memory_mb(self.device)
-        measured = {"seconds": seconds, "peak_memory_mb": memory}
-        self.records.add(self.round, "machine", "", TARGET, "", measured)
+        machine = {"seconds": seconds, "peak_memory_mb": memory}
+        self.records.add(self.round, "machine", "", TARGET, "", machine)
 
     def _source(self, k: int) -> Tensor:
         """What client k receives [P + Q]."""
         return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
-    def _exchange(self, progress: RoundProgress, clients: list[int]) -> Iterator[Literal["client"]]:
-        """Let all `clients` begin before the first of them trains, and make of their messages what they
-        get.
+    def _exchange(self, row: Tensor, recorded: Mapping[int, Tensor]) -> dict[int, dict[str, Tensor]]:
+        """Let clients begin before the first of them trains, and make of their messages what each gets.
+
+        row [P + Q]: for one after the other; each receives again before it trains. recorded: client of the
+        round -> where it writes its diagnostics.
         """
-        row, active = progress.rows[0], self.server.active  # every client receives anew before it trains
-        for k in clients[progress.begun :]:
+        clients = range(len(self.clients)) if self.method.begins == "all" else [*recorded]
+        nowhere = row.new_empty(self.diagnostics.width, dtype=torch.float64)
+        first: Messages = {}
+        for k in clients:
             self.transfer.down(row, k, self._source(k))
-            recorded = progress.recorded[active.index(k)] if k in active else progress.recorded[0].clone()
-            client = Client(self.worker, k, self.round, row, {}, recorded)
-            gather(progress.first, self._first_messages(client))
-            progress.begun += 1
-            yield "client"
-        up = self._together(progress.first)
-        progress.exchanged = dict(self.method.exchange(self.server, up))
+            client = Client(self.worker, k, self.round, row, {}, recorded.get(k, nowhere))
+            _gather(first, self._first_messages(client))
+        exchanged = dict(self.method.exchange(self.server, self._together(first)))
+        return {k: {name: value[i] for name, value in exchanged.items()} for i, k in enumerate(clients)}
 
     def _together(self, messages: Messages) -> dict[str, Tensor]:
         joined = {message.name for message in self.method.messages if message.joined}
@@ -221,37 +202,42 @@ class Federation:
         with self.worker.passes, self.worker.precision():
             return self.transfer.up_messages(self.method.begin(client))
 
-    def _train(self, progress: RoundProgress, position: int, k: int) -> None:
-        """Send, train, test and receive client k, the round's `position`-th."""
-        row, exchanged = progress.row(position), progress.exchanged
+    def _train(
+        self, row: Tensor, k: int, measured: Tensor, exchanged: Mapping[str, Tensor] | None
+    ) -> dict[str, Tensor]:
+        """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages.
+
+        measured [2 + D]: for the sum of its losses, the samples seen and its diagnostics. exchanged: what the
+        round's exchange gave it; None without one.
+        """
         self.transfer.down(row, k, self._source(k), again=exchanged is not None)
-        place = k if self.method.begins == "all" else position
-        own = {name: value[place] for name, value in (exchanged or {}).items()}
-        down, recorded = self.transfer.down_slots(k, own), progress.recorded[position]
-        client = Client(self.worker, k, self.round, row, down, recorded)
-        messages = {} if exchanged is not None else self._first_messages(client)
+        down = self.transfer.down_slots(k, exchanged or {})
+        client = Client(self.worker, k, self.round, row, down, measured[2:])
+        messages = self._first_messages(client) if exchanged is None else {}
         with self.worker.passes:
-            progress.measured[position, :2] = train(client, self.method)
+            measured[:2] = train(client, self.method)
             messages |= self.transfer.up_messages(self.method.end(client))
         self.state.visits[k] += 1
         if TRAINED.name in self.state.slots:
             self.state.slots[TRAINED.name][k] = row
         self.evaluator.trained(k, row, self.round + 1)
         self.transfer.up(row, k)
-        gather(progress.messages, messages)
+        return messages
 
-    def _aggregate(self, rows: Tensor, p: Tensor, progress: RoundProgress) -> None:
-        self.method.aggregate(self.server, rows, p, self._together(progress.messages))
-        progress.messages.clear()
+    def _aggregate(self, rows: Tensor, p: Tensor, messages: Messages) -> None:
+        self.method.aggregate(self.server, rows, p, self._together(messages))
+        messages.clear()
         if self.state.personal.size and not self.method.averages:
             for row, k in zip(rows, self.server.active, strict=True):
                 self.state.receive(k, row)
 
-    def _close(self, progress: RoundProgress, active: list[int]) -> None:
-        """Record what the round's clients measured and what it cost, and test what the server holds."""
+    def _close(self, active: list[int], measured: Tensor) -> None:
+        """Record what the round's clients measured [K, 2 + D] and what it cost, and test what the server
+        holds.
+        """
         self.round += 1
-        measured = self.diagnostics.close(self.round, active, progress.measured)
-        for k, (loss, seen, *recorded) in zip(sorted(active), measured, strict=True):
+        numbers = self.diagnostics.close(self.round, active, measured)
+        for k, (loss, seen, *recorded) in zip(sorted(active), numbers, strict=True):
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
             self.records.add(self.round, "diagnostic", "", k, "", self.diagnostics.scalars(recorded))
@@ -259,9 +245,15 @@ class Federation:
         cost = {
             "bytes_down": transfer.bytes_down,
             "bytes_up": transfer.bytes_up,
-            "images": sum(seen for _, seen, *_ in measured),
+            "images": sum(seen for _, seen, *_ in numbers),
             **self.worker.passes.take(),
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         transfer.bytes_down = transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)
+
+
+def _gather(messages: Messages, sent: Mapping[str, Tensor]) -> None:
+    """Put one client's messages behind those of the clients before it."""
+    for name, value in sent.items():
+        messages.setdefault(name, []).append(value)

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedshift.common.parquet import read_parquet
 from fedshift.federation.statistics import TYPES, Statistics
 
 KEYS = {
@@ -82,10 +81,6 @@ class Table:
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(self.rows, self.schema), sink, compression="zstd")
         return sink.getvalue()
-
-    def unpack(self, data: bytes) -> None:
-        """Take back rows that `pack` gave."""
-        self.rows = read_parquet(data).to_pylist()
 
 
 class Records(Table):
@@ -189,6 +184,3 @@ class DiagnosticsTable(Table):
         rows = pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
         pq.write_table(rows, sink, compression="zstd")
         return sink.getvalue()
-
-    def unpack(self, data: bytes) -> None:
-        self.rows = [read_parquet(data)]

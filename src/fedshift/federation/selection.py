@@ -43,16 +43,14 @@ class Selection:
                 self.best_weights[tie] = {name: tensor.clone() for name, tensor in weights.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested by name; client numbers as text."""
+        """Nested by name, between two rounds."""
         return {
-            "validation": {str(k): accuracy for k, accuracy in self.validation.items()},
             "value": dict(self.value), "round": dict(self.round),
             "best_weights": {tie: dict(weights) for tie, weights in self.best_weights.items()},
         }  # fmt: skip
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
-        self.validation = {int(k): accuracy for k, accuracy in saved.get("validation", {}).items()}
         self.value, self.round = dict(saved.get("value", {})), dict(saved.get("round", {}))
         self.best_weights = {
             tie: {name: tensor.to(self._device) for name, tensor in weights.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,14 +57,6 @@ class Transfer:
         sent = self._declared(messages or {}, "up")
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent
-
-    def state_dict(self) -> dict[str, Any]:
-        """The bytes of the round under way."""
-        return {"bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
-        self.bytes_down, self.bytes_up = saved["bytes_down"], saved["bytes_up"]
 
     def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
         declared = [message.name for message in self._method.messages if message.way == way]

@@ -192,8 +192,9 @@ def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, fl
     return numbers
 
 
-def finish(federation: Federation) -> Federation:
-    """Run to the end."""
+def finish(federation: Federation, rounds: int | None = None) -> Federation:
+    """Run to the end, or until `rounds` are finished."""
     for _ in federation.run():
-        pass
+        if federation.round == rounds:
+            break
     return federation

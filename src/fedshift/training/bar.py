@@ -8,6 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 
 POLL_SECONDS = 0.2
@@ -56,19 +57,19 @@ class Reached:
         train = sum(len(client.train) for client in federation.clients) / len(federation.clients)
         # Images that a client's round takes: a pass in each epoch, until the first client has shown it.
         self._expected = max(1.0, train * federation.spec.local.epochs)
-        self._finished, self._before = federation.round, federation.worker.passes.images
+        share = federation.spec.federation.participation
+        self._clients = len(participants(len(federation.clients), share, federation.spec.seed, 0))
+        self._finished, self._done, self._before = federation.round, 0, 0.0
 
     def note(self, event: str) -> None:
         """Take up an event of `Federation.run`."""
-        progress, seen = self.federation.progress, self.federation.worker.passes.images
         if event == "round":
-            self._finished, self._before = self.federation.round, 0.0
+            self._finished, self._done, self._before = self.federation.round, 0, 0.0
             means = (f"{name} {100 * value:.1f}" for name, value in accuracies(self.federation).items())
             self.accuracies = ", ".join(means) or self.accuracies
             return
-        self._before = seen
-        if progress is not None and progress.done:
-            self._expected = max(1.0, seen / progress.done)
+        self._done, self._before = self._done + 1, self.federation.worker.passes.images
+        self._expected = max(1.0, self._before / self._done)
 
     @property
     def words(self) -> str:
@@ -81,11 +82,8 @@ class Reached:
         """Rounds that are trained, with the part of the one under way: its clients that are done, and of the
         next one the images that went through its networks.
         """
-        progress, seen = self.federation.progress, self.federation.worker.passes.images
-        if progress is None:
-            return float(self._finished)
-        clients, part = len(progress.measured), max(0.0, (seen - self._before) / self._expected)
-        return self._finished + min(1.0, (progress.done + min(1.0, part)) / clients)
+        part = max(0.0, (self.federation.worker.passes.images - self._before) / self._expected)
+        return self._finished + (self._done + min(1.0, part)) / self._clients
 
 
 def accuracies(federation: Federation) -> dict[str, float]:

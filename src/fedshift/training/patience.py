@@ -19,7 +19,7 @@ def stalled(federation: Federation) -> bool:
     validation accuracy is `patience` rounds old or older.
     """
     patience, best = federation.spec.federation.patience, federation.evaluator.selection.round.get("first")
-    if patience is None or best is None or federation.progress is not None:
+    if patience is None or best is None:
         return False
     evaluated = federation.round % federation.spec.evaluation.every == 0
     return evaluated and federation.round - best >= patience

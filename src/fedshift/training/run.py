@@ -137,8 +137,8 @@ def _rounds(
     federation: Federation, run: RunDirectory, name: str, machine: Machine, watch: Watch, began: float
 ) -> Callable[[], float]:
     """Train the rounds that are left; return what tells the seconds that the run has taken, in this process
-    and, until their checkpoints, in earlier ones. At SIGTERM a checkpoint is written after the client that
-    trains, and the process ends.
+    and, until their checkpoints, in earlier ones. After SIGTERM the process ends with the round under way
+    and a checkpoint.
 
     name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
     """
@@ -154,16 +154,18 @@ def _rounds(
     saved = time.monotonic()
     with stoppable() as stop, contextlib.closing(watch(federation, rounds(federation))) as events:
         for event in events:
-            if event == "round":
-                _log_round(federation, run.name)
+            if event != "round":
+                continue
+            _log_round(federation, run.name)
             stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
             if stops or time.monotonic() - saved >= machine.checkpoint_seconds:
                 checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
                 saved = time.monotonic()
             if stops:
-                log.info("%s: SIGTERM: stops in round %d, to go on from here", run.path, federation.round + 1)
+                log.info("%s: SIGTERM: stopped after round %d, resumes from here", run.path, federation.round)
                 sys.exit(128 + signal.SIGTERM)
-    checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
+    if federation.records.rows:
+        checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
     return spent
 
 

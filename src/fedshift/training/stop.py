@@ -1,5 +1,5 @@
-"""Signals wait until they do no harm: SIGTERM for the end of a piece of work, so that what is reached is
-written before the process ends, and Ctrl-C for the end of an import.
+"""Signals wait until they do no harm: SIGTERM for the end of a round, so that what is reached is written
+before the process ends, and Ctrl-C for the end of an import.
 
 Slurm sends SIGTERM before a time limit or a preemption, with some seconds to go.
 """
@@ -53,15 +53,15 @@ def whole() -> Iterator[None]:
 
 @contextmanager
 def interruptible(say: Callable[[str], object]) -> Iterator[None]:
-    """In the block, in the main thread, the first Ctrl-C asks a run that trains to stop where it can go on,
-    and says so; the second one, or one while nothing trains, raises KeyboardInterrupt at once.
+    """In the block, in the main thread, the first Ctrl-C asks a run that trains to stop at the end of its
+    round, and says so; the second one, or one while nothing trains, raises KeyboardInterrupt at once.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if not isinstance(signal.getsignal(signal.SIGTERM), Stop):
             raise KeyboardInterrupt
-        say("Stops as soon as the client that trains is done. Ctrl-C again: at once.")
+        say("Stops at the end of the round. Ctrl-C again: at once.")
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.signal(signal.SIGINT, interrupt)

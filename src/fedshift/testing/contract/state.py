@@ -27,24 +27,15 @@ def reproducible(records: Records) -> list[tuple[object, ...]]:
 
 
 def everything(federation: Federation) -> dict[str, object]:
-    """All that the rest of a run, and its summary, depend on, with every field of the selection and of the
-    round in progress; tensors as bytes.
+    """All that the rest of a run, and its summary, depend on between two rounds, with every field of the
+    selection; tensors as bytes.
     """
-    progress, transfer = federation.progress, federation.transfer
     state = federation.state
     held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
     held |= {"records": reproducible(federation.records), "diagnostics": packed(federation.diagnostics.table)}
-    held |= {"recorded": list(federation.diagnostics.state_dict().values())}
-    held |= {"round": federation.round, "visits": federation.state.visits}
-    held |= {"peeked": federation.server.peeked, "bytes": (transfer.bytes_down, transfer.bytes_up)}
+    held |= {"round": federation.round, "visits": state.visits, "peeked": federation.server.peeked}
     held |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
-    if progress:
-        done = {
-            "rows": progress.trained,
-            "measured": progress.measured[: progress.done],
-        }
-        held |= {f"open.{name}": value for name, value in {**vars(progress), **done}.items()}
     return {name: plain(value) for name, value in held.items()}
 
 
@@ -73,5 +64,5 @@ def packed(table: Table) -> pa.Table:
 def read(segment: Path) -> list[tuple[object, ...]]:
     """All reproducible records of a segment of the metrics."""
     records = Records()
-    records.unpack(segment.read_bytes())
+    records.rows = pq.read_table(segment).to_pylist()
     return reproducible(records)
