@@ -216,12 +216,12 @@ def test_a_verb_that_is_not_there(project: Path) -> None:
     refused(fedshift(project, "prepar"), "No such command 'prepar'", "Did you mean 'prepare'?")
 
 
-def test_a_plan_made_by_other_code(project: Path) -> None:
+def test_a_plan_of_other_versions(project: Path) -> None:
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     pack = planfile.runs(path)[0].pack
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE runs SET code = '00000000'")
+        database.execute("UPDATE runs SET digest = '0000000000000000'")
     refused(
         fedshift(project, "train", "--plan", str(path), "--pack", pack),
         "the code has changed since this was planned",
