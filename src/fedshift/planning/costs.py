@@ -113,7 +113,7 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     )
     own = layout.size if several else (method.personal(layout) | method.local(layout)).size
     slots = layout.size * (1 if method.averages or method.sequential else clients)  # what arrived
-    for slot in method.slots:
+    for slot in (slot for slot in method.slots if slot.name != method.evaluates):
         named = {"model": layout.size, "w": layout.P}
         size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]
         slots += size * (clients if slot.owner == "client" else 1)
