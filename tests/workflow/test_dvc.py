@@ -192,7 +192,7 @@ def test_plots_show_the_curves_of_the_listed_experiments(clones: tuple[Path, Pat
     shown = json.loads(run(clones[0], "dvc", "plots", "show", "--json"))["data"]
     assert set(shown) == {"held-out domain", "own domains"}
     (plot,) = shown["held-out domain"]
-    drawn = json.loads(plot["content"])
+    drawn = plot["content"]
     points = {(row["panel"], row["method"], row["round"]) for row in drawn["data"]["values"]}
     assert points == {
         ("demo, plain", method, str(place)) for method in ("fedavg", "fedprox") for place in (0, 1)
