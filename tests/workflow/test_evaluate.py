@@ -116,12 +116,7 @@ def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> No
     losses = pd.read_parquet(folder / "hardest-3.parquet")
     assert losses.groupby(["method", "client"]).size().eq(3).all() and losses["loss"].gt(0).all()
     checkout.append("src/fedshift/evaluations/hardest.py", "CHANGED = 1\n")
-    output = checkout.run("metrics")
-    assert jobs(output) == {"evaluate": 1, "collect": 1}
-    assert len(results(checkout)) == len(after) + 2
-    page.write_text(block[1])
-    assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
-    assert len(results(checkout)) == len(after) + 2  # going back finds the old ones
+    assert "Nothing to be done" in checkout.run("--dry-run", "metrics")
 
 
 def test_an_experiment_that_evaluates_nothing_has_no_such_job(checkout: Checkout) -> None:
