@@ -45,10 +45,7 @@ Scores = dict[tuple[str, int, str], tuple[float, int]]  # by stage, client and s
 DRAW_THERE = {"dsu", "feddg", "fedfa", "fedsr", "mixstyle", "stablefdg"}  # noise, on the device
 FURTHER = 4  # times the tolerance, for these: a broken method is at chance, which is further away
 TOLERANCE = 0.05  # of accuracy: one of the 30 images that are tested, three of the 60 that validate
-PX, EACH = 32, 130  # pixels of a side; training images of a client
 WARM, TIMED = 2, 5  # rounds, and as many tens of bare steps
-
-
 CLIENTS, STEPS, EPOCHS = 3, 10, 2  # of a round: steps of an epoch
 CLASSES = 7
 

@@ -2,9 +2,10 @@
 
 A digest is known before any data exist. It covers the RunSpec (fields at their frozen default left out) and
 the declared versions of engine, method, model, data set and partition scheme. So results keep their names
-when code is tidied; who changes what code computes raises its `version` (that of the engine is here, and
-the golden results in tests/golden guard it). A fingerprint is part of no name: a finished run notes that of
-its method and model, so that a change of their files is seen (`fedshift.planning.changed`).
+when code is tidied; a change of what code computes needs a higher `version` (that of the engine is here, and
+the golden results in tests/golden guard it). A run's name has no fingerprint: a finished run notes that of
+its method and model, so that a change of their files is seen (`fedshift.planning.changed`). What is quickly
+made again - partitions, rendered images, evaluations - is named by the fingerprint of its plug-ins, too.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def prepared_name(data: Source) -> str:
 def partition_name(spec: Division) -> str:
     """`<data set>/<recipe>`: the Parquet file of a partition below data/partitions.
 
-    The recipe covers everything that decides who holds which sample: what is declared, and the versions of
-    data set, scheme, modifiers and engine.
+    The recipe covers everything that decides who holds which sample: what is declared, the versions of
+    data set, scheme, modifiers and engine, and the files of scheme and modifiers.
     """
     dataset = spec.data.dataset
     plugins = [
@@ -101,6 +102,7 @@ def partition_name(spec: Division) -> str:
         spec.partition.model_dump(exclude_defaults=True),
         *(get(*plugin).version for plugin in plugins),
         ENGINE_VERSION,
+        fingerprint(*(module(*plugin) for plugin in plugins)),
     ]
     return f"{dataset}/{_short([*recipe, spec.data.target, spec.seed])}"
 
@@ -114,7 +116,8 @@ def rendered_name(spec: RunSpec) -> str:
     rendering = rendering_of(spec)
     assert rendering is not None
     sources = [name.rpartition("/")[2] for name in (prepared_name(spec.data), partition_name(spec))]
-    recipe = [rendering.name, rendering.version, spec.method.params, *sources]
+    made_by = [rendering.name, rendering.version, fingerprint(module("renderings", rendering.name))]
+    recipe = [*made_by, spec.method.params, *sources]
     return f"{spec.data.dataset}/{_short(recipe)}"
 
 

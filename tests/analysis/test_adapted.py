@@ -179,10 +179,10 @@ def test_a_claim_may_speak_of_it(project: Project) -> None:
     assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
 
 
-def test_notes_say_what_it_is_and_of_which_version(project: Project) -> None:
+def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
     told = notes(made(project))
     (line,) = [line for line in told if line.startswith("fedbn-adapted: ")]
-    assert f"adapted by fedbn (batch 50, epochs 1; version {TASK.declared()['version']})" in line
+    assert f"adapted by fedbn (batch 50, epochs 1; code {TASK.declared()['code']})" in line
     assert "to the very images that fedbn's ood is of" in line
     assert "Evaluated: global model after aggregation." in told
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedbn); H200 (fedbn-adapted)." in told

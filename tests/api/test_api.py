@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,13 @@ def test_values_become_plain() -> None:
     odd = {"a": (np.int64(1), np.float32(0.5), np.bool_(True)), "b": torch.tensor([1, 2]), "c": range(2), "d": Path("x"), "e": pd.Series(["y"]), "f": None, "g": torch.tensor(3), "h": np.array(0.5)}  # fmt: skip
     assert plain(odd) == {"a": [1, 0.5, True], "b": [1, 2], "c": [0, 1], "d": "x", "e": ["y"], "f": None, "g": 3, "h": 0.5}  # fmt: skip
     assert [type(value) for value in plain(odd)["a"]] == [int, float, bool]
+
+
+def test_the_run_that_a_set_aside_one_was_trained_again_as_is_the_one_of_the_digest(home: Path) -> None:
+    run = fedshift.run("fedavg", "digits", "ink", seed=6, rounds=0, root=home)
+    aside = shutil.copytree(run.path, run.path.with_name(f"{run.digest}-0dd0c0de"))
+    assert fedshift.load_run(run.digest, root=home).path.samefile(run.path)
+    shutil.rmtree(aside)
 
 
 def test_what_callers_have_at_hand_is_taken(

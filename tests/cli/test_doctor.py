@@ -140,7 +140,7 @@ def test_disk_is_held_against_what_is_to_be_done(project: Path, monkeypatch: pyt
     assert "fedshift plan" in before.text
     plan(workspace, asked)
     (planned,) = machine.disk(workspace, asked)
-    assert (planned.state, "84 runs to do need up to 0." in planned.text) == ("ok", True)
+    assert (planned.state, "84 runs to do need up to 0.2 GB" in planned.text) == ("ok", True)
     monkeypatch.setattr(machine, "SPARE_GB", 1e9)
     assert [finding.state for finding in machine.disk(workspace, asked)] == ["wrong"]
 

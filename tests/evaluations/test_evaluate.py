@@ -16,8 +16,8 @@ from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.metrics.base import as_array
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
-from fedshift.common.registry import get
 from fedshift.evaluations.base import read
+from fedshift.experiments import task
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 from tests.conftest import clone
@@ -60,7 +60,7 @@ def results(project: Path, name: str = "") -> dict[Path, int]:
 
 
 def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made, gathered, counted as the runs did; not made twice; made again by another version; known where it was pulled."""
+    """Made, gathered, counted as the runs did; not made twice; made again by other code; known where it was pulled."""
     shown = done(fedshift(finished, "evaluate", "tiny"))
     folder = finished / "results" / "metrics" / "tiny.evaluated"
     assert f"confusion: 4 of 4 runs: {folder / 'confusion.parquet'}" in shown
@@ -106,7 +106,10 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
     done(fedshift(finished, "evaluate", "tiny"))
     assert results(finished) == made
 
-    monkeypatch.setattr(get("evaluations", "confusion"), "version", 99)
+    fingerprint = task.fingerprint
+    monkeypatch.setattr(
+        task, "fingerprint", lambda *of: "changed!" if of[-1].endswith("confusion") else fingerprint(*of)
+    )
     (plan,) = (finished / "results" / "plan").glob("*.db")
     late = fedshift(finished, "evaluate", "tiny", "--plan", str(plan))
     refused(late, "evaluation confusion: the code has changed since this was planned", "Run snakemake again")

@@ -153,7 +153,7 @@ def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     assert (runs[0].digest, "FAILED", "OSError: disk full") in names(database)
     client = MlflowClient(f"sqlite:///{database}")
     page = client.get_experiment_by_name("digits/ablation").experiment_id
-    client.create_run(page, tags={"digest": runs[0].digest})
+    client.create_run(page, tags={"digest": runs[0].digest, "code": runs[0].code})
     (place / "failure.json").unlink()
     (place / "later.json").rename(place / "summary.json")
     assert "3 finished" in done(fedshift(project, "track", "ablation"))
@@ -161,6 +161,20 @@ def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     there = complete(database, project, runs)
     done(fedshift(project, "track", "ablation"))
     assert stored(database) == there
+
+
+def test_a_run_that_was_trained_again_by_a_changed_method_is_another_one(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, runs = trained.copy(tmp_path), [run for run in trained.runs if run.method == "fedprox"]
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    done(fedshift(project, "track", "ablation"))
+    summary = project / runs[0].directory / "summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "method_code": "0dd0c0de"}))
+    for _ in range(2):
+        assert "3 finished" in done(fedshift(project, "track", "ablation"))
+        there = [digest for digest, *_ in names(project / "mlflow.db")]
+        assert [there.count(run.digest) for run in runs] == [2, 1, 1]
 
 
 def run_id(store: Path | str, run: Run) -> str:

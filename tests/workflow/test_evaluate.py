@@ -62,7 +62,7 @@ def test_first_run_adapts_what_it_trained(checkout: Checkout) -> None:
     table = pd.read_csv(checkout.root / TABLE).set_index("method")
     assert list(table.index) == ["fedbn", "fedbn-adapted", "fdse", "fdse-adapted"]
     assert (table["seeds"] == 1).all() and table["mean"].between(0, 100).all()
-    assert "adapted by fdse (batch 50, epochs 1, lr 0.01; version 1)" in note(checkout)
+    assert "adapted by fdse (batch 50, epochs 1, lr 0.01; code " in note(checkout)
 
 
 def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
@@ -76,18 +76,17 @@ def test_other_parameters_adapt_again_and_train_nothing(checkout: Checkout) -> N
     after = results(checkout)
     assert {path: after[path] for path in before} == before  # kept, and FedBN's not made again
     assert len(after) == 3
-    assert "adapted by fdse (batch 50, epochs 2, lr 0.01; version 1)" in note(checkout)
+    assert "adapted by fdse (batch 50, epochs 2, lr 0.01; code " in note(checkout)
 
 
-def test_another_version_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:
-    adaptation = "src/fedshift/evaluations/fdse.py"
-    before = checkout.append(adaptation, "CHANGED = 1\n")
+def test_changed_code_of_an_adaptation_adapts_again_and_trains_nothing(checkout: Checkout) -> None:
+    before = checkout.append("src/fedshift/evaluations/fdse.py", "# a comment\n")
     assert "Nothing to be done" in checkout.run("--dry-run", TABLE)
-    checkout.edit(adaptation, '    name = "fdse"\n', '    name = "fdse"\n    version = 9\n')
+    checkout.append("src/fedshift/evaluations/fdse.py", "CHANGED = 1\n")
     assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     made = results(checkout)
     assert len(made) == 4
-    (checkout.root / adaptation).write_text(before)
+    (checkout.root / "src/fedshift/evaluations/fdse.py").write_text(before)
     assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     assert results(checkout) == made  # going back finds the old ones
 
@@ -116,7 +115,12 @@ def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> No
     losses = pd.read_parquet(folder / "hardest-3.parquet")
     assert losses.groupby(["method", "client"]).size().eq(3).all() and losses["loss"].gt(0).all()
     checkout.append("src/fedshift/evaluations/hardest.py", "CHANGED = 1\n")
-    assert "Nothing to be done" in checkout.run("--dry-run", "metrics")
+    output = checkout.run("metrics")
+    assert jobs(output) == {"evaluate": 1, "collect": 1}
+    assert len(results(checkout)) == len(after) + 2
+    page.write_text(block[1])
+    assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
+    assert len(results(checkout)) == len(after) + 2  # going back finds the old ones
 
 
 def test_an_experiment_that_evaluates_nothing_has_no_such_job(checkout: Checkout) -> None:

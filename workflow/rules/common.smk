@@ -275,7 +275,7 @@ def evaluated_of(wildcards):
 
 
 def tasks_of(wildcards):
-    """Hash of what is computed how: of which runs, by which evaluations with their parameters, and the code that does it."""
+    """Hash of what is computed how: of which runs, by which evaluations with their parameters, version and file."""
     return sha256(
         repr([(RUN[cell.digest].digest, cell.label, cell.adaptation) for cell in evaluated_cells(wildcards)])
     )

@@ -208,7 +208,7 @@ def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
             params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
             yield (
                 f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
-                f"version {declaration['version']}) to the very images "
+                f"code {declaration['code']}) to the very images "
                 f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
                 f"and no learning curve."
             )

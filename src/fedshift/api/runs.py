@@ -21,7 +21,7 @@ from fedshift.federation.reported import own_split
 from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import Workspace, found
 from fedshift.tracking.points import points
 from fedshift.training import run as training
 from fedshift.training.bar import watched
@@ -163,8 +163,8 @@ def load_run(name: str | os.PathLike[str], *, root: Root = None) -> Run:
 
 def finished(workspace: Workspace, digest: str) -> RunDirectory:
     """The finished run whose name alone begins with `digest`. Raises FedshiftError where there is none."""
-    runs = [run for run in workspace.runs() if run.outcome() is State.FINISHED]
-    matching = [run for run in runs if run.name.startswith(digest)]
+    named = {found(run.path.with_name(run.digest)) for run in workspace.runs() if run.name.startswith(digest)}
+    matching = sorted((run for run in named if run.outcome() is State.FINISHED), key=lambda run: run.path)
     if not matching:
         raise FedshiftError(
             workspace.results,

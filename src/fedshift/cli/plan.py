@@ -85,7 +85,8 @@ def command(
     if retrain_changed:
         retrain(workspace, other := changed(workspace, runs))
         click.echo(f"{len(other)} runs of changed methods are trained again at the next start.", err=True)
-    settle(workspace, runs, planfile.cells(path) if runs else [])
+    if runs:
+        settle(workspace, runs, planfile.cells(path))
     if listing == "path":
         click.echo(path)
     elif listing == "runs":

@@ -22,6 +22,8 @@ from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
+CHANGED = "its method or model has changed since: plan --retrain-changed"
+
 
 @click.command
 @click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
@@ -59,7 +61,7 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
     todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
-    for line in warnings(changed(workspace, planfile.runs(path))):
+    for line in warnings(run for run in planfile.runs(path) if lines[run.directory][1] == CHANGED):
         click.echo(line)
     for what, cure in nodes.troubles(workspace):
         click.echo(f"{what}\n  {cure}")
@@ -92,7 +94,7 @@ def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
     directory = workspace.run_at(run.directory)
     state = directory.state()
     if state is State.FINISHED and changed(workspace, [run]):
-        return state, "its method or model has changed since: plan --retrain-changed"
+        return state, CHANGED
     if state is State.RUNNING and (writer := holder(directory.lock)):
         if "unreadable" in writer:
             return state, "its lock is torn; it counts as free within a minute"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedshift.build import method_of, model_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
-from fedshift.common.registry import get
+from fedshift.common.registry import get, module
+from fedshift.identity import fingerprint
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import params
 from fedshift.storage.rundir import RunDirectory, Summary
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Images = Literal["tested", "full_domain"]
 KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
-NAMED_BY = ("run", "weights", "version", "task")
+NAMED_BY = ("run", "weights", "version", "code", "task")
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class Task:
     images: Images = "tested"
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
-        """Version of the evaluation, and this task with all its parameters. Raises FedshiftError for an
-        unknown evaluation.
+        """Version of the evaluation, fingerprint of its file, and this task with all its parameters. Raises
+        FedshiftError for an unknown evaluation.
         """
         kind = get("evaluations", self.evaluation, where)
         hp = params(kind, self.params, f"{where}: {self.evaluation}")
         return {
             "version": kind.version,
+            "code": fingerprint(module("evaluations", self.evaluation)),
             "task": {**asdict(self), "params": asdict(hp)},
         }
 
@@ -79,8 +81,9 @@ def _network(spec: str) -> Model:
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
-    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task and the
-    version of the evaluation."""
+    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task, and version
+    and file of the evaluation.
+    """
     key = sha256(canonical_json({name: stamp[name] for name in NAMED_BY}))[:16]
     return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
 

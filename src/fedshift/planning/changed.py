@@ -1,5 +1,5 @@
-"""Runs whose method or model has changed since: told, and trained again where that is asked for. Standard
-library only: the Snakefile needs it.
+"""Finished runs whose method or model has changed since: warnings, and training them again on request.
+Standard library only: the Snakefile needs it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ SHOWN = 3  # runs of a method that a warning names
 
 
 def changed(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
-    """The planned runs that are finished, by other files of their method or model than are installed. Runs of
-    earlier versions do not tell.
+    """The finished runs among `runs` that were trained by other files of their method or model than the
+    installed ones. Runs of earlier versions have no fingerprint and are left out.
     """
     known = ((run, workspace.run_at(run.directory).summary()) for run in runs)
     return [run for run, summary in known if summary and summary.get("method_code", run.code) != run.code]
@@ -31,7 +31,7 @@ def warnings(changed: Iterable[Run]) -> Iterator[str]:
         named += f" and {len(runs) - SHOWN} more" * (len(runs) > SHOWN)
         yield (
             f"The file of method {method} or its model has changed since {len(runs)} runs were trained: "
-            f"{named}. If that changes no number, ignore this; else: fedshift plan --retrain-changed."
+            f"{named}. If that changes no number, ignore this. Otherwise: fedshift plan --retrain-changed"
         )
 
 

@@ -107,7 +107,7 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     method does not suit the model.
     """
     method = method_of(spec)
-    layout = _layout(canonical_json([spec.model.model_dump(), spec.method.model_dump()]), classes, spec)
+    layout = _layout(spec, classes)
     several = (
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
     )
@@ -120,12 +120,12 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     return layout.size + clients * own, slots
 
 
-_LAYOUTS: dict[tuple[str, int, int], Layout] = {}
+_LAYOUTS: dict[str, Layout] = {}
 
 
-def _layout(network: str, classes: int, spec: RunSpec) -> Layout:
-    """The layout of a run's network, once for all runs that share it (network: its declaration)."""
-    key = network, classes, spec.data.input_px
+def _layout(spec: RunSpec, classes: int) -> Layout:
+    """The layout of a run's network, made once for all runs that share it."""
+    key = canonical_json([spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px, classes])
     if key not in _LAYOUTS:
         with shapes_only():
             _LAYOUTS[key] = Layout(method_of(spec).model(model_of(spec, classes)))

@@ -64,7 +64,7 @@ class Followed:
             "mlflow.runColor": self.colour,
             "mlflow.source.name": f"experiments/{self.experiments[0]}.yaml",
         }
-        return {**self.labels, "digest": run.digest, **used, NOTE: self.note}
+        return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: self.note}
 
     @property
     def note(self) -> str:

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,7 +187,7 @@ class Follower:
         """
         assert self.client is not None
         client, view = self.client, ViewType.ACTIVE_ONLY
-        datasets, names = {f.run.dataset for f in self.runs}, {f.run.digest for f in self.runs}
+        datasets = {f.run.dataset for f in self.runs}
         for page in {f.page for f in self.runs}:
             known = client.get_experiment_by_name(page)
             if known is not None and known.lifecycle_stage == "deleted":
@@ -195,13 +195,15 @@ class Follower:
         pages = _every(lambda token: client.search_experiments(view, AT_ONCE, page_token=token))
         self.pages = {page.name: page.experiment_id for page in pages}
         ids = [page for name, page in self.pages.items() if name.partition("/")[0] in datasets]
-        found: dict[str, list[Any]] = defaultdict(list)
+        found: dict[tuple[str, str], list[Any]] = defaultdict(list)
         if ids:
             for run in _every(lambda token: client.search_runs(ids, "", view, AT_ONCE, page_token=token)):
-                found[run.data.tags.get("digest", "")].append(run)
+                found[_identity(run.data.tags)].append(run)
         self.sent = {}
-        for name in names & found.keys():
-            first, *doubles = sorted(found[name], key=lambda run: (-len(run.data.metrics), run.info.run_id))
+        for followed in self.runs:
+            if not (there := found[_identity(self._tags(followed))]):
+                continue
+            first, *doubles = sorted(there, key=lambda run: (-len(run.data.metrics), run.info.run_id))
             for double in doubles:
                 if not double.data.metrics or double.info.experiment_id == first.info.experiment_id:
                     client.delete_run(double.info.run_id)
@@ -209,7 +211,9 @@ class Follower:
             status = first.info.status if named or first.info.status != "FINISHED" else "RUNNING"
             rounds = int(first.data.tags.get("rounds", -1)) if named else -1
             failed = "failure" in first.data.tags
-            self.sent[name] = Sent(first.info.run_id, status, rounds, {*first.data.params}, failed)
+            self.sent[followed.run.digest] = Sent(
+                first.info.run_id, status, rounds, {*first.data.params}, failed
+            )
 
     def _publish(self, followed: Followed) -> int:
         """Send what is new of a run; return how many rounds that added."""
@@ -228,11 +232,19 @@ class Follower:
         self.failures.pop(followed.run.digest, None)
         return max(0, sent.rounds) - max(0, before)
 
+    def _tags(self, followed: Followed) -> dict[str, str]:
+        """The run's tags; `code` is of the method that trained it, or is to (of earlier versions, of all
+        code), so that a run which was trained again is another one in the store.
+        """
+        summary = self.workspace.run_at(followed.run.directory).summary() or {}
+        code = summary.get("method_code", summary.get("code", followed.run.code))
+        return {**followed.tags, "code": str(code)}
+
     def _created(self, followed: Followed, directory: RunDirectory, records: pa.Table | None) -> Sent:
         """A new run in the store."""
         assert self.client is not None
         start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
-        tags = followed.tags
+        tags = self._tags(followed)
         with suppress(KeyError, OSError):  # a user without a name, as in containers
             tags["mlflow.user"] = directory.path.owner()
         run = self.client.create_run(self._page(followed.page), start, tags, followed.name)
@@ -346,6 +358,11 @@ def _inputs(followed: Followed, summary: dict[str, Any]) -> list[DatasetInput]:
         for key, (what, path) in read.items()
         if key in hashes
     ]
+
+
+def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
+    """What makes a run of the store one of ours."""
+    return tags.get("digest", ""), tags.get("code", "")
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:

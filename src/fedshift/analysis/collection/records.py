@@ -4,6 +4,7 @@ with its keys in front.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedshift.archive.file import finished
 from fedshift.common.cores import usable_cores
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
@@ -56,14 +58,21 @@ def statistics_of_run(run: RunDirectory) -> pa.Table:
 
 
 def ended(run: RunDirectory, summary: Summary) -> float:
-    """When a run was finished, in seconds since 1970; of earlier versions, when its last record was made."""
-    known = summary.get("finished") or pc.max(_whole(run.metrics, ["time"])["time"]).as_py()
-    return float(known)
+    """When a finished run was (`archive.file.finished`)."""
+    with _damage_named(run.metrics):
+        return finished(summary, run.metrics)
 
 
-def _whole(path: Path, columns: list[str] | None = None) -> pa.Table:
+def _whole(path: Path) -> pa.Table:
+    with _damage_named(path):
+        return read_parquet(path)
+
+
+@contextlib.contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """In the block, which reads the file at `path`, damage is told with what to do."""
     try:
-        return read_parquet(path, columns=columns)
+        yield
     except (pa.ArrowException, OSError) as error:
         cure = f"Remove {path.parent} and start Snakemake again: the run is trained again."
         raise FedshiftError(path, f"is not whole: {error}", cure) from None
