@@ -61,7 +61,7 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
             time.sleep(1)
             server.start()
     for run in runs:
-        for name in ("metrics.parquet", "summary.json"):
+        for name in ("spec.json", "metrics.parquet", "timings.parquet", "summary.json"):
             os.replace(away / run.digest / name, project / run.directory / name)
     assert f"{len(runs)} finished, 0 unfinished" in finish(follower)
     there = complete(server.store, project, runs)
