@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.common.registry import get, names
-from fedshift.federation.aggregate import mean
 from fedshift.federation.layout import Layout
+from fedshift.federation.server import mean
 
 RECORDED = """Recorded earlier, on another machine (2-core Intel, torch 2.13), four ResNet-18: 41 ms by `weights @ rows`, 456 ms by
 arithmetic on state dicts, 1,615 ms by operators on modules."""
@@ -65,7 +65,7 @@ def main() -> None:
     average, named = mean(rows, p), by_state_dict(states, weights)
     error = max(float((entry - named[name]).abs().max()) for name, entry in layout.named(average).items())
     ways: dict[str, Callable[[], object]] = {
-        "fedshift.federation.aggregate.mean": lambda: mean(rows, p),
+        "fedshift.federation.server.mean": lambda: mean(rows, p),
         "p @ rows": lambda: p @ rows,
         "state dicts": lambda: by_state_dict(states, weights),
     }

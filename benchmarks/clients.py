@@ -17,9 +17,9 @@ from torch import Tensor
 
 from fedshift.common.registry import get
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.federation.aggregate import accumulate
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
+from fedshift.federation.server import accumulate
 from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import spec
 

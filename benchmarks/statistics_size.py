@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 
 from fedshift.common.registry import get, own
 from fedshift.federation.diagnostics import Diagnostic
-from fedshift.federation.records import DiagnosticsTable, StatisticsTable
-from fedshift.federation.statistics import BINS, Statistics
+from fedshift.federation.records import BINS, DiagnosticsTable, Statistics, StatisticsTable
 from fedshift.training.run import _merge
 
 SEGMENT = 5  # rounds

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedshift.common.equations import equation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)

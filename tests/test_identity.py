@@ -127,8 +127,8 @@ def test_the_fingerprint_is_of_the_method_and_the_model() -> None:
         ("def grad(self, C: Client, g: Tensor) -> None:", 'def grad(self, C: "Client", g) -> object:'),
         ("import mean\n", "import mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
         ("        average, W = mean", "        from fedshift.federation.mean import mean\n        average, W = mean"),
-        ("from fedshift.federation.aggregate import", "from fedshift.federation.averages import"),
-        ("from fedshift.federation.slots import Message, Slot\n", ""),
+        ("from fedshift.federation.server import", "from fedshift.federation.averages import"),
+        ("from fedshift.federation.state import Message, Slot\n", ""),
     ],
     ids=["comment", "docstring", "annotation", "guard", "helper", "renamed", "left out"],
 )  # fmt: skip
@@ -175,7 +175,7 @@ def test_a_changed_rendering_is_another_fingerprint_of_the_method_that_uses_it(e
     [
         ("fedshift.federation.loop", "def cross_entropy(", "CHANGED = 1\n\n\ndef cross_entropy("),
         (
-            "fedshift.federation.aggregate",
+            "fedshift.federation.server",
             "from torch import Tensor\n",
             "from torch import Tensor\n\nCHANGED = 1\n",
         ),

@@ -18,7 +18,7 @@ from fedshift.analysis.metrics.base import Metric
 from fedshift.common import registry
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.federation.statistics import BINS
+from fedshift.federation.records import BINS
 from fedshift.spec.resolve import params
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec

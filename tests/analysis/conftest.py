@@ -20,8 +20,7 @@ from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.federation.records import StatisticsTable
-from fedshift.federation.statistics import BINS, Statistics
+from fedshift.federation.records import BINS, Statistics, StatisticsTable
 from fedshift.identity import run_name
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run

@@ -20,7 +20,7 @@ from fedshift.common.registry import get, names
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.quantity import AGGREGATIONS, quantity
-from fedshift.federation.statistics import BINS, TYPES, Statistics, union
+from fedshift.federation.records import BINS, TYPES, Statistics, union
 
 from .conftest import Project, accuracy, counted
 

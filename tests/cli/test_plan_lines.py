@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.cli import main
-from fedshift.federation import products
+from fedshift.federation import precision
 
 TINY = """\
 title: Tiny
@@ -24,7 +24,7 @@ def test_runs_in_bf16_on_a_cpu_without_instructions_for_it(
     device: str, instructions: bool, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "experiments" / "tiny.yaml").write_text(TINY)
-    monkeypatch.setattr(products.torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instructions)
+    monkeypatch.setattr(precision.torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instructions)
     done = CliRunner().invoke(main, ["--root", str(project), "plan", "tiny", "--device", device])
     assert done.exit_code == 0, done.output
     said = [line for line in done.output.splitlines() if "no instructions" in line]

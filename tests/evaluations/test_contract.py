@@ -14,8 +14,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
 from fedshift.evaluations.base import Evaluation, Trained
 from fedshift.federation.evaluate import evaluate
+from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
-from fedshift.federation.network import Network
 from fedshift.federation.records import KEYS
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import params

@@ -11,8 +11,7 @@ from torch import Tensor
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations import fdse
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network
+from fedshift.federation.layout import Layout, Network
 from fedshift.models.layers.dse import DSEBlock
 from fedshift.testing.toys import method
 from tests.evaluations.test_fedbn import adaptation, images, network

@@ -11,8 +11,7 @@ from torch import Tensor
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import Adaptation
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network, initial
+from fedshift.federation.layout import Layout, Network, initial
 from fedshift.spec.resolve import params
 from fedshift.testing.toys import Normed, method
 from tests.reference import Reference

@@ -11,9 +11,8 @@ import torch
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import names
 from fedshift.federation import checkpoint
-from fedshift.federation.layout import ALIGNMENT, Layout
+from fedshift.federation.layout import ALIGNMENT, Layout, Network
 from fedshift.federation.loop import Federation
-from fedshift.federation.network import Network
 from fedshift.testing.toys import finish, method, small, spec
 from tests.federation.test_layout import build
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from fedshift.common.registry import get, names
-from fedshift.federation.aggregate import mean
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
+from fedshift.federation.server import Server, mean
 from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message
+from fedshift.federation.state import Message
 from fedshift.testing.toys import finish, quadratics
 
 

@@ -14,12 +14,11 @@ from torch import Tensor
 from fedshift.common.registry import get, names
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import evaluator, loop
-from fedshift.federation.client import Client
+from fedshift.federation.client import Client, Role, Worker
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import Batch, Samples
 from fedshift.federation.server import Server
-from fedshift.federation.worker import Role, Worker
 from fedshift.testing.meta import META, Mixed, Operations, Remembered, Sends, accelerator, place
 from fedshift.testing.toys import images, method, spec
 

@@ -18,7 +18,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic, Owner
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message
+from fedshift.federation.state import Message
 from fedshift.testing.toys import diagnosed, finish, method, quadratics
 
 LAYERS = 1  # of the toy network

@@ -15,9 +15,8 @@ from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import checkpoint
 from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate
 from fedshift.federation.loop import Federation
-from fedshift.federation.records import STATISTICS
+from fedshift.federation.records import BINS, STATISTICS, union
 from fedshift.federation.samples import Samples
-from fedshift.federation.statistics import BINS, union
 from fedshift.testing.toys import finish, images, method, small, spec
 
 SIZES = ((5, 7, 300), (6, 2, BATCH - 2))  # sets that batches cut through

@@ -14,7 +14,7 @@ from fedshift.federation import checkpoint
 from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
-from fedshift.federation.reported import reported
+from fedshift.federation.records import reported
 from fedshift.testing.spies import recorded
 from fedshift.testing.toys import finish, method, small, spec
 from fedshift.tracking.points import points

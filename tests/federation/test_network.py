@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from fedshift.common.registry import get, names
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network, initial
+from fedshift.federation.layout import Layout, Network, initial
 from fedshift.testing.spies import aliased
 from tests.federation.test_layout import build
 

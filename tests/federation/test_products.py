@@ -12,8 +12,7 @@ from torch.nn.grad import conv2d_weight
 from fedshift.federation import precision
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
-from fedshift.federation.precision import arithmetic
-from fedshift.federation.products import Bf16Products, has_bf16
+from fedshift.federation.precision import Bf16Products, arithmetic, has_bf16
 from fedshift.testing.toys import finish, small, spec
 from fedshift.training.environment import environment
 

@@ -16,7 +16,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.state import Message, Slot
 from fedshift.models.base import Model
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, images, method, quadratics, small, spec

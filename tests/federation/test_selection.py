@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.federation.selection import Selection
+from fedshift.federation.evaluator import Selection
 
 
 def test_accuracies_are_weighted_by_training_samples() -> None:

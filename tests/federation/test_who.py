@@ -13,7 +13,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.state import Message, Slot
 from fedshift.testing.toys import SIZES, finish, method, small, spec
 
 RUN = spec(federation={"rounds": 4, "participation": 0.67})

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedshift.common.registry import names
 from fedshift.federation import loop
-from fedshift.federation.aggregate import accumulate
+from fedshift.federation.server import accumulate
 from tests.golden import archive, engine, plan
 
 GOLDEN = engine.golden()

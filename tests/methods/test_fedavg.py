@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.federation.aggregate import mean
 from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
+from fedshift.federation.server import mean
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import Point, finish, method, quadratic, quadratics, small, spec
 from tests.reference import Reference

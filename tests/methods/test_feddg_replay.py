@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedshift.federation.batches import key
 from fedshift.federation.loop import Federation
-from fedshift.federation.rng import key
 from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,

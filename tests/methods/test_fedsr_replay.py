@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation.rng import key
+from fedshift.federation.batches import key
 from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,

@@ -11,9 +11,9 @@ import torch
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.federation.batches import generator
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
-from fedshift.federation.rng import generator
 from fedshift.methods import _generated, hfedf
 from fedshift.methods._generated import own_deviation
 from fedshift.methods.hfedf import HFedF

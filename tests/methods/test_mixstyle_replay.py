@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta
 
-from fedshift.federation.rng import generator, key
+from fedshift.federation.batches import generator, key
 from fedshift.testing.toys import method, spec
 from tests.methods.plain import (
     PARTIAL,

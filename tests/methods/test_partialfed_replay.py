@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedshift.federation.batches import generator
 from fedshift.federation.loop import Federation
-from fedshift.federation.rng import generator
 from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     SIZES,

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from fedshift.common.registry import get
 from fedshift.federation.client import Client
+from fedshift.federation.layout import initial
 from fedshift.federation.loop import Federation, cross_entropy
-from fedshift.federation.network import initial
 from fedshift.methods import stablefdg
 from fedshift.models.layers.attention import attention, highlighted, partners
 from fedshift.testing.spies import recorded

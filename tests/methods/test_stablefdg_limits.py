@@ -10,8 +10,8 @@ from fedshift.common.registry import get
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.batches import participants
+from fedshift.federation.layout import initial
 from fedshift.federation.loop import Federation
-from fedshift.federation.network import initial
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import finish, images, method, small, spec
 from tests.conftest import ROOT

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta
 
+from fedshift.federation.batches import generator, key
 from fedshift.federation.loop import Federation
-from fedshift.federation.rng import generator, key
 from fedshift.models.layers.exploration import oversampled, ring, seeds
 from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (

@@ -9,7 +9,7 @@ import torch
 
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.network import Network, initial
+from fedshift.federation.layout import Network, initial
 from fedshift.models.base import Model
 from fedshift.testing.spies import aliased
 from fedshift.testing.toys import method as make

@@ -15,7 +15,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file
 from fedshift.data.load import load
 from fedshift.data.partition import partition
-from fedshift.federation.network import initial
+from fedshift.federation.layout import initial
 from fedshift.identity import digest
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec, parse

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fedshift.common import registry
-from fedshift.federation.network import initial
+from fedshift.federation.layout import initial
 from tests.models.test_forward import SIDES
 
 torch.set_num_threads(1)

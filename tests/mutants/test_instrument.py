@@ -21,7 +21,7 @@ from tests.mutants.judge import Verdict, batches
 from tests.mutants.score import summary
 from tests.mutants.sites import OPERATORS, Mutant, difference, files, sites
 
-MEAN = "src/fedshift/federation/aggregate.py"
+MEAN = "src/fedshift/federation/server.py"
 NAMED = equivalents()
 
 

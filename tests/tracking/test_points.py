@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.federation.records import SCHEMA, StatisticsTable
-from fedshift.federation.statistics import BINS, Statistics
+from fedshift.federation.records import BINS, SCHEMA, Statistics, StatisticsTable
 from fedshift.planning.planfile import Cell, Run
 from fedshift.tracking.followed import followed
 from fedshift.tracking.points import Point, final_points, points

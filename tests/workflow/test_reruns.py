@@ -106,7 +106,7 @@ def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None
     (federation / "aggregate.py").rename(federation / "averages.py")
     for path, text in sources.items():
         if path.is_file() and "federation.aggregate" in text:
-            path.write_text(text.replace("fedshift.federation.aggregate", "fedshift.federation.averages"))
+            path.write_text(text.replace("fedshift.federation.server", "fedshift.federation.averages"))
     helper = "def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:\n"
     begin = sources[checkout.root / LOOP].index(helper)
     end = sources[checkout.root / LOOP].index("\n\n\n", begin)

@@ -17,7 +17,7 @@ from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
-from fedshift.federation.reported import own_split
+from fedshift.federation.records import own_split
 from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State

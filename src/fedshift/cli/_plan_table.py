@@ -169,7 +169,7 @@ def _slow_bf16(todo: Iterable[Run], request: Request) -> Iterator[str]:
     """A line on runs in bf16, where the CPU has no instructions for it."""
     import torch
 
-    from fedshift.federation.products import has_bf16
+    from fedshift.federation.precision import has_bf16
 
     if has_bf16(torch.device(request.device)):
         return

@@ -17,8 +17,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.evaluations.base import Evaluation, Row, Trained
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.evaluator import TARGET
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network
+from fedshift.federation.layout import Layout, Network
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.samples import Samples
 from fedshift.spec.block import MOST

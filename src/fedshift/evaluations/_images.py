@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from fedshift.common.errors import FedshiftError
 from fedshift.evaluations.base import Kept, Stage, Trained
-from fedshift.federation.rng import generator
+from fedshift.federation.batches import generator
 from fedshift.spec.block import MOST
 
 Count = Annotated[int, Field(ge=1, le=MOST)]  # of images

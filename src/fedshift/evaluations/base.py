@@ -20,11 +20,9 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.evaluate import BATCH, Set
-from fedshift.federation.layout import Layout
+from fedshift.federation.layout import Layout, Network
 from fedshift.federation.method import Method, NoParams
-from fedshift.federation.network import Network
-from fedshift.federation.records import KEYS
-from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED, Tested
+from fedshift.federation.records import GLOBAL, KEYS, LOCAL, PERSONALISED, Tested
 from fedshift.federation.samples import Samples
 from fedshift.models.base import Model, Out
 from fedshift.spec import RunSpec
@@ -40,7 +38,7 @@ Stage = Literal["reported", "post_train", "post_agg"]
 class Kept(NamedTuple):
     """A model whose weights a run kept.
 
-    model, stage, member: what its records call it ("global" or "personal"; fedshift.federation.reported)
+    model, stage, member: what its records call it ("global" or "personal"; fedshift.federation.records)
     row: [P + Q], the caller's to change
     sets: (client, split, positions of images) that the run tested it on: "val" and "test" of clients,
         "target" of client -1, the held-out domain, and of -2, a second one
@@ -168,7 +166,7 @@ class Evaluation:
         """
 
     def rows(self, run: Trained) -> Iterator[Row]:
-        """The rows of its table: KEYS and `columns`. Draws only from fedshift.federation.rng."""
+        """The rows of its table: KEYS and `columns`. Draws only from fedshift.federation.batches."""
         raise NotImplementedError
 
     @staticmethod

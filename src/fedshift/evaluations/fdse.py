@@ -18,8 +18,7 @@ from torch import Tensor
 from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches, BatchSize
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network
+from fedshift.federation.layout import Layout, Network
 from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.base import Model
 from fedshift.models.layers.dse import DSEBlock

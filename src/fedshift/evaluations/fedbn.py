@@ -13,8 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches, BatchSize
-from fedshift.federation.layout import Layout
-from fedshift.federation.network import Network
+from fedshift.federation.layout import Layout, Network
 from fedshift.models.base import Model
 
 

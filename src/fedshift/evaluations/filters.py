@@ -23,7 +23,7 @@ from fedshift.evaluations._images import ClientSplit, Count, of_client
 from fedshift.evaluations.activations import named, responses
 from fedshift.evaluations.attention import thumbnail
 from fedshift.evaluations.base import Evaluation, Row, Stage, Trained
-from fedshift.federation.rng import generator
+from fedshift.federation.batches import generator
 from fedshift.models.base import Model
 
 

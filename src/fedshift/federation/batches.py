@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedshift.federation.rng import generator
 from fedshift.spec import Local
 
 
@@ -76,3 +76,16 @@ def shuffled(clients: list[int], seed: int, t: int) -> list[int]:
     """The same clients in random order: who comes when in a sequential round."""
     order = torch.randperm(len(clients), generator=generator(seed, "order", t))
     return [clients[i] for i in order.tolist()]
+
+
+def key(seed: int, purpose: str, *where: int | str) -> int:
+    """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "dropout", "participants",
+    "method" and others) at one place.
+    """
+    text = "/".join(map(str, (seed, purpose, *where)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator(seed: int, purpose: str, *where: int | str) -> torch.Generator:
+    """A CPU generator for one purpose at one place; the draws are the same on every device."""
+    return torch.Generator().manual_seed(key(seed, purpose, *where))

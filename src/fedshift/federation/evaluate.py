@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.network import Network
+from fedshift.federation.layout import Network
+from fedshift.federation.records import BINS, Statistics
 from fedshift.federation.samples import Samples
-from fedshift.federation.statistics import BINS, Statistics
 
 BATCH = 250
 AT_ONCE = 20 << 20  # bytes of a batch's pixels, as floats: a CPU is slower with more (benchmarks/README.md)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedshift.federation.batches import schedule
-from fedshift.federation.chunks import batches
+from fedshift.federation.batches import generator, key, schedule
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.optimizer import Optimizer, learning_rate
-from fedshift.federation.rng import generator, key
+from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:

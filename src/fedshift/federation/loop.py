@@ -10,25 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.aggregate import accumulate
-from fedshift.federation.batches import participants, shuffled
-from fedshift.federation.client import Client
+from fedshift.federation.batches import key, participants, shuffled
+from fedshift.federation.client import Client, Criterion, Worker
 from fedshift.federation.cost import peak_memory_mb
 from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.evaluator import TARGET, Evaluator
-from fedshift.federation.layout import Layout
+from fedshift.federation.layout import Layout, initial
 from fedshift.federation.local import train
 from fedshift.federation.method import Method
-from fedshift.federation.network import initial
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import Records, StatisticsTable
-from fedshift.federation.rng import key
 from fedshift.federation.samples import ClientData, Samples, pooled
-from fedshift.federation.server import Server
-from fedshift.federation.slots import TRAINED
-from fedshift.federation.state import State
+from fedshift.federation.server import Server, accumulate
+from fedshift.federation.state import TRAINED, State
 from fedshift.federation.transfer import Transfer
-from fedshift.federation.worker import Criterion, Worker
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.server import Server, mean
+from fedshift.federation.state import Message, Slot
 from fedshift.models.base import Model
 
 NEAR = 0.6  # share of letters by which a name is taken for another's misspelling

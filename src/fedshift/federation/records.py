@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedshift.federation.statistics import TYPES, Statistics
+BINS = 20  # of equal width on [0, 1]; a confidence on a bound belongs to the bin above it
+TYPES = {
+    "n": pa.int32(), "correct": pa.int32(), "loss": pa.float16(),
+    "wrong": pa.int32(), "right": pa.int32(), "confidence": pa.float32(),
+}  # fmt: skip
 
 KEYS = {
     "round": pa.int32(),
@@ -184,3 +189,70 @@ class DiagnosticsTable(Table):
         rows = pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
         pq.write_table(rows, sink, compression="zstd")
         return sink.getvalue()
+
+
+Tested = tuple[str, str]  # (model, stage), as records name them
+LOCAL: Tested = ("personal", "post_train")  # each client's own model, right after its local training
+PERSONALISED: Tested = ("personal", "post_agg")  # what the server, after aggregation, has for each client
+GLOBAL: Tested = ("global", "post_agg")  # the aggregated model, one for all
+
+
+def reported(tested: Collection[Tested]) -> Tested:
+    """The model that selection, tables and MLflow use: the first of LOCAL, PERSONALISED and GLOBAL that was
+    tested on clients; GLOBAL where none was.
+
+    FLGo's logger, from which FDSE's numbers come, tests `client.model` if there is one, else the server's.
+    """
+    return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
+
+
+def own_split(partition: Mapping[str, Any], test: int) -> str:
+    """The split of the clients' images that `id` is measured on: "test", or "val" where the resolved
+    `partition` declares no test part.
+
+    test: test images of all clients, by which official lists without a test part are known. With a declared
+    test part, a client without a test image has no value.
+    """
+    declared = bool(test) if partition["split"] == "official" else partition["fractions"][2] > 0
+    return "test" if declared else "val"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of a set of samples, or of many: `...` is empty, or an axis of sets."""
+
+    n: NDArray[Any]
+    """[..., C] Samples by class."""
+    correct: NDArray[Any]
+    """[..., C] Samples by class whose label has the highest logit."""
+    loss: NDArray[Any]
+    """[..., C] Mean cross entropy by class (nats), 0 for a class without samples; to three digits."""
+    wrong: NDArray[Any]
+    """[..., BINS] Misclassified samples by confidence, the highest probability of the softmax."""
+    right: NDArray[Any]
+    """[..., BINS] Correctly classified samples by confidence."""
+    confidence: NDArray[Any]
+    """[..., BINS] Sum of the confidences of the samples in a bin."""
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, in the types of the file."""
+        with np.errstate(over="ignore"):  # a loss that diverged is infinite in half precision
+            return {name: getattr(self, name).astype(kind.to_pandas_dtype()) for name, kind in TYPES.items()}
+
+
+def union(
+    arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
+) -> dict[str, NDArray[Any]]:
+    """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in
+    float64. `loss` needs `n`.
+    """
+    sums = {
+        name: np.add.reduceat(
+            array * arrays["n"] if name == "loss" else array, starts, axis=0, dtype=np.float64
+        )
+        for name, array in arrays.items()
+    }
+    if "loss" in sums:
+        n = sums["n"]
+        sums["loss"] = np.divide(sums["loss"], n, out=np.zeros_like(n), where=n > 0)
+    return sums

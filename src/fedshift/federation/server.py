@@ -8,10 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
+from fedshift.common.equations import equation
+from fedshift.federation.batches import generator
 from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.layout import Index
 from fedshift.federation.optimizer import Optimizer, Rule
-from fedshift.federation.rng import generator
 from fedshift.federation.state import State
 
 
@@ -97,3 +98,22 @@ class Server:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
         self.peeked = saved["peeked"]
+
+
+@equation("FedAvg", "Algorithm 1, server")
+def mean(rows: Tensor, p: Tensor) -> Tensor:
+    """sum_k p[k] rows[k], added in client order in the rows' own precision; rows [K, ..], p [K], result [..].
+
+    Exact for one row of weight 1, so that a federation of one client equals that client bit for bit.
+    """
+    total = accumulate(None, rows[0], p[0])
+    for row, weight in zip(rows[1:], p[1:], strict=True):
+        total = accumulate(total, row, weight)
+    return total
+
+
+def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
+    """`mean`, row by row as they come: what it is so far [..], None before the first, with one `row` [..]
+    more, in place.
+    """
+    return row * weight if total is None else total.addcmul_(row, weight)

@@ -12,7 +12,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Slot
+from fedshift.federation.state import Slot
 from fedshift.models.layers.hypernet import Hypernetwork, Pullback, generate, pullback
 
 

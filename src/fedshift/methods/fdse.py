@@ -24,12 +24,11 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
+from fedshift.federation.server import Server, mean
 from fedshift.methods._fdse_aggregation import all_finite, consensus, consensus_factors, similarity
 from fedshift.methods._fdse_consistency import Alignment
 from fedshift.models.base import Model

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.slots import Slot
+from fedshift.federation.server import Server, mean
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.federation.aggregate import mean
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
+from fedshift.federation.server import Server, mean
 
 
 @dataclass(frozen=True)

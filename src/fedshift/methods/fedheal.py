@@ -20,11 +20,10 @@ from pydantic import Field
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.federation.aggregate import mean
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.slots import Slot
+from fedshift.federation.server import Server, mean
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.state import Message, Slot
 
 
 @dataclass(frozen=True)

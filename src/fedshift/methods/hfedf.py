@@ -30,13 +30,12 @@ from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Layout
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.server import Server, mean
+from fedshift.federation.state import Message, Slot
 from fedshift.methods._generated import Generated
 from fedshift.models.layers.autoencoder import Autoencoder, unit_range
 

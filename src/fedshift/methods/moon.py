@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
-from fedshift.federation.slots import Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
-from fedshift.federation.slots import Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)

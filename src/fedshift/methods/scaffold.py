@@ -18,11 +18,10 @@ from typing import Any, Literal
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.federation.aggregate import mean
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.slots import Message, Slot
+from fedshift.federation.server import Server, mean
+from fedshift.federation.state import Message, Slot
 
 
 @dataclass(frozen=True)

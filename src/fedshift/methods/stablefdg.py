@@ -42,7 +42,7 @@ from torch import Tensor, nn
 from fedshift.federation.client import Client
 from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.server import Server
-from fedshift.federation.slots import Message
+from fedshift.federation.state import Message
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import MapFunction, Model
 from fedshift.models.layers.attention import ConvolutionHighlighter, Highlighter, Similarity, partners

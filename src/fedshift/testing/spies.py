@@ -10,9 +10,9 @@ from torch import Tensor
 
 from fedshift.federation import loop
 from fedshift.federation.client import Client
+from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.federation.network import Network
 from fedshift.testing.toys import finish
 
 

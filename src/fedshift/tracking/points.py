@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from fedshift.analysis.metrics.base import computed
 from fedshift.common.registry import get
-from fedshift.federation.reported import Tested, own_split, reported
+from fedshift.federation.records import Tested, own_split, reported
 
 PLACE = ["round", "stage", "model", "client", "split"]
 COLUMNS = [*PLACE, "metric", "value", "time"]

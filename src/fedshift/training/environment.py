@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fedshift.common.version import __version__
-from fedshift.federation.products import has_bf16
+from fedshift.federation.precision import has_bf16
 
 CPUINFO = Path("/proc/cpuinfo")
 MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")  # of x86, and of ARM

@@ -17,8 +17,8 @@ from fedshift.data.load import RunData, load
 from fedshift.data.prepare import load_index
 from fedshift.evaluations.base import Evaluation, Trained, write
 from fedshift.experiments.task import Task, one_domain, place
+from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
-from fedshift.federation.network import Network
 from fedshift.federation.precision import arithmetic
 from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec, parse

@@ -21,8 +21,8 @@ from fedshift.federation.evaluate import Set
 from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
-from fedshift.federation.reported import GLOBAL, LOCAL, PERSONALISED
-from fedshift.federation.slots import TRAINED
+from fedshift.federation.records import GLOBAL, LOCAL, PERSONALISED
+from fedshift.federation.state import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
 SPLITS = ("val", "test")  # of clients, on which models are tested

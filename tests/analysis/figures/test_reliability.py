@@ -9,7 +9,7 @@ from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.reliability import CURVE, RIGHT, WRONG, Reliability
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.statistics import BINS, Statistics
+from fedshift.federation.records import BINS, Statistics
 from tests.analysis.conftest import Project, accuracy
 
 

@@ -18,7 +18,7 @@ from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.quantities.histograms import Confidences, confidences
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.statistics import BINS
+from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"

@@ -1,5 +1,5 @@
 """What a metric is: a pure function of sufficient statistics, which runs record
-(fedshift.federation.statistics).
+(fedshift.federation.records).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Metric:
     """Runs record its value for each evaluated set, as of accuracy and loss; it is read, not computed."""
     compute: ClassVar[Callable[..., Array]]
     """The function. Its parameters, by name, are what it is computed from: `n`, `correct`, `loss` [..., C],
-    `wrong`, `right`, `confidence` [..., BINS], as fedshift.federation.statistics.Statistics defines them, in
+    `wrong`, `right`, `confidence` [..., BINS], as fedshift.federation.records.Statistics defines them, in
     float64. It gives [...], NaN where undefined.
     """
 

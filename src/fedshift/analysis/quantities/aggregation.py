@@ -49,7 +49,7 @@ def lower_is_better(text: str) -> bool:
 
 
 def own(values: Values) -> Values:
-    """Those on the clients' own samples: `fedshift.federation.reported.own_split`."""
+    """Those on the clients' own samples: `fedshift.federation.records.own_split`."""
     return values[values["split"] == values[OWN_SPLIT]]
 
 

@@ -20,7 +20,7 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent),
     in the round that `rule` chooses, by default the protocol's.
 
-    The value is on the client's own samples (`fedshift.federation.reported.own_split`); a client without any
+    The value is on the client's own samples (`fedshift.federation.records.own_split`); a client without any
     has no row. The mean of a rule that takes several rounds (`last_third`) has none: its last round stands
     for it.
     """

@@ -20,7 +20,7 @@ TARGET = "target"
 
 
 class Confidences(NamedTuple):
-    """Of a set of samples, by confidence [BINS] (fedshift.federation.statistics): how many were wrong, how
+    """Of a set of samples, by confidence [BINS] (fedshift.federation.records): how many were wrong, how
     many right, and the sum of their confidences.
     """
 

@@ -20,9 +20,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import OWN_SPLIT
 from fedshift.analysis.collection.records import ROWS_A_GROUP, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array
-from fedshift.federation.records import KEYS
-from fedshift.federation.reported import own_split
-from fedshift.federation.statistics import union
+from fedshift.federation.records import KEYS, own_split, union
 
 PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
