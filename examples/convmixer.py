@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import GlobalAverage
 
 PATCH = 4  # pixels
 

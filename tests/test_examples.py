@@ -216,7 +216,7 @@ def test_changed_code_of_a_plugin_makes_new_runs_and_a_comment_none(extended: Ex
 
 def test_the_fingerprint_of_a_plugin_covers_what_it_takes_from_the_package() -> None:
     """A plug-in that builds on a method or a layer changes with it."""
-    assert "fedshift.models.layers.pooling" in identity._imports("examples.convmixer")
+    assert "fedshift.models.layers.blocks" in identity._imports("examples.convmixer")
     assert "fedshift.federation.method" in identity._imports("examples.fedavgm")
 
 

@@ -12,7 +12,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations import fdse
 from fedshift.federation.layout import Layout, Network
-from fedshift.models.layers.dse import DSEBlock
+from fedshift.methods.fdse.block import DSEBlock
 from fedshift.testing.toys import method
 from tests.evaluations.test_fedbn import adaptation, images, network
 

@@ -15,8 +15,8 @@ from fedshift.common.registry import get
 from fedshift.evaluations.attention import thumbnail
 from fedshift.evaluations.base import Trained
 from fedshift.evaluations.filters import cut, gradients
+from fedshift.methods.stablefdg.attention import itself
 from fedshift.models.base import Model
-from fedshift.models.layers.attention import itself
 from fedshift.testing.toys import spec
 from tests.evaluations.test_contract import restored, table
 

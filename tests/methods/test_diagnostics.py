@@ -14,8 +14,8 @@ from fedshift.federation.client import Client
 from fedshift.federation.server import Server
 from fedshift.methods.fedrd import FedRD
 from fedshift.methods.hfedf import HFedF
-from fedshift.models.layers import exploration
-from fedshift.models.layers.hypernet import generate
+from fedshift.methods.hfedf.hypernet import generate
+from fedshift.methods.stablefdg import styles
 from fedshift.testing.spies import recorded, trained
 from fedshift.testing.toys import diagnosed, finish, method, small, spec
 from tests.methods.test_fedrd_round import validation_loss
@@ -213,15 +213,15 @@ def test_fdse_records_no_weights_that_it_did_not_compute(
 
 
 def test_stablefdgs_styles_are_the_moments_of_the_samples_styles(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = recorded(exploration, "information", monkeypatch)
-    monkeypatch.setattr("fedshift.methods.stablefdg.information", exploration.information)
+    calls = recorded(styles, "information", monkeypatch)
+    monkeypatch.setattr("fedshift.methods.stablefdg.information", styles.information)
     federation = small(RUN, method("stablefdg"))
     turns = trained(federation, monkeypatch)
     found = diagnosed(federation)
     places = sorted((t, k) for name, t, k in found)
     assert len(calls) == len(turns) == len(places) == 6
-    for (styles, *_), place in zip(calls, places, strict=True):
-        parts = [styles.mu.mean(0), styles.sigma.mean(0)]
-        parts += [((part - part.mean(0)) ** 2).mean(0) for part in styles]
+    for (taken, *_), place in zip(calls, places, strict=True):
+        parts = [taken.mu.mean(0), taken.sigma.mean(0)]
+        parts += [((part - part.mean(0)) ** 2).mean(0) for part in taken]
         told = torch.tensor([value for _, value in sorted(found["style", *place].items())])
         torch.testing.assert_close(told, torch.cat(parts), rtol=1e-4, atol=1e-7)

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from fedshift.common.errors import FedshiftError
-from fedshift.methods._fdse_aggregation import consensus, similarity
-from fedshift.methods._fdse_consistency import consistency, depth_weights, moments, running
-from fedshift.methods._min_norm import min_norm
+from fedshift.methods.fdse.consensus import consensus, min_norm, similarity
+from fedshift.methods.fdse.consistency import consistency, depth_weights, moments, running
 from tests.methods.fdse_toys import channels
 
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.methods._fdse_aggregation import consensus, similarity
-from fedshift.methods._fdse_consistency import KEEP, consistency, depth_weights, moments, running
-from fedshift.methods._fdse_released import consistency_head, consistency_v1
-from fedshift.methods._min_norm import min_norm
+from fedshift.methods.fdse.consensus import consensus, min_norm, similarity
+from fedshift.methods.fdse.consistency import KEEP, consistency, depth_weights, moments, running
+from fedshift.methods.fdse.released import consistency_head, consistency_v1
 from tests.methods.fdse_toys import alexnet, channels
 from tests.reference import Reference
 

@@ -15,7 +15,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods import fdse
-from fedshift.methods._fdse_aggregation import consensus, similarity
+from fedshift.methods.fdse.consensus import consensus, similarity
 from fedshift.testing.toys import finish, method, small
 from tests.methods.fdse_toys import RUN, alexnet, spied
 

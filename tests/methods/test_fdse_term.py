@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.common.registry import get
-from fedshift.methods._fdse_consistency import Alignment
-from fedshift.models.layers.dse import DSEBlock
+from fedshift.methods.fdse.block import DSEBlock
+from fedshift.methods.fdse.consistency import Alignment
 from fedshift.testing.toys import finish, method, small, spec
 
 

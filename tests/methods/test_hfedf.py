@@ -10,10 +10,9 @@ from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Rule
-from fedshift.methods import _generated, hfedf
-from fedshift.methods._generated import embedding_dim
-from fedshift.methods.hfedf import alignment, ema_step, gradalign
-from fedshift.models.layers.hypernet import Pullback
+from fedshift.methods import hfedf
+from fedshift.methods.hfedf import alignment, ema_step, gradalign, hypernet
+from fedshift.methods.hfedf.hypernet import Pullback, embedding_dim
 from fedshift.testing.spies import recorded, turns
 from fedshift.testing.toys import finish, method, quadratics
 from tests.reference import Reference
@@ -68,7 +67,7 @@ def test_a_round_follows_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     theta, nu, mu = (ref.given(f"tiny_hypernet.{name}") for name in ("theta", "nu", "mu"))
     start = [*nu.tolist(), *theta.tolist()]
     plain_steps(monkeypatch)
-    seen, pulled = turns(monkeypatch), recorded(_generated, "pullback", monkeypatch)
+    seen, pulled = turns(monkeypatch), recorded(hypernet, "pullback", monkeypatch)
     weighed = recorded(hfedf, "gradalign", monkeypatch)
     federation = finish(linear(start, lr=mu))
     received, trained = (torch.cat(rows) for rows in zip(*seen, strict=True))

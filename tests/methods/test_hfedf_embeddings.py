@@ -14,10 +14,9 @@ from fedshift.common.registry import get
 from fedshift.federation.batches import generator
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
-from fedshift.methods import _generated, hfedf
-from fedshift.methods._generated import own_deviation
-from fedshift.methods.hfedf import HFedF
-from fedshift.models.layers.hypernet import generate
+from fedshift.methods import hfedf
+from fedshift.methods.hfedf import HFedF, hypernet
+from fedshift.methods.hfedf.hypernet import generate, own_deviation
 from fedshift.spec.resolve import params
 from fedshift.testing.spies import recorded, turns
 from fedshift.testing.toys import finish, method, small, spec, to_float
@@ -27,7 +26,7 @@ RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 
 
 def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    pulled = recorded(_generated, "pullback", monkeypatch)
+    pulled = recorded(hypernet, "pullback", monkeypatch)
     run = spec(local={"lr": 0.05}, federation={"rounds": 3})
     federation = finish(small(run, method("hfedf", embedding="random", embedding_dim=40)))
     embeddings = [net.embeddings(h) for net, h, *_ in pulled]
@@ -48,7 +47,7 @@ def pre_learned(rounds: int = 2, **federation: Any) -> Federation:
 def test_pre_learned_embeddings_are_the_latents_and_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hfedf, "IMAGES", 6)
     begun, exchanged = recorded(HFedF, "begin", monkeypatch), recorded(HFedF, "exchange", monkeypatch)
-    pulled, seen = recorded(_generated, "pullback", monkeypatch), turns(monkeypatch)
+    pulled, seen = recorded(hypernet, "pullback", monkeypatch), turns(monkeypatch)
     federation = pre_learned()
     start = federation.state.slots["autoencoder"].clone()
     assert start[0].equal(start[1]) and start[0].equal(start[2])

@@ -9,8 +9,9 @@ import torch
 
 from fedshift.federation.batches import participants
 from fedshift.federation.server import Server
-from fedshift.methods import _generated, hfedf
-from fedshift.models.layers.hypernet import Pullback, generate
+from fedshift.methods import hfedf
+from fedshift.methods.hfedf import hypernet
+from fedshift.methods.hfedf.hypernet import Pullback, generate
 from fedshift.testing.spies import recorded, turns
 from fedshift.testing.toys import finish, method, small, spec, tensors
 
@@ -18,7 +19,7 @@ RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 
 
 def test_cotangents_are_what_training_took_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, pulled = turns(monkeypatch), recorded(_generated, "pullback", monkeypatch)
+    seen, pulled = turns(monkeypatch), recorded(hypernet, "pullback", monkeypatch)
     federation = finish(small(RUN, method("hfedf")))
     W = federation.layout.W
     assert len(pulled) == 2
@@ -67,7 +68,7 @@ def test_the_server_is_torchs_adam_over_everything_and_remembers(
 
 
 def test_gradalign_takes_the_gram_matrix_of_this_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    pulled, weighed = recorded(_generated, "pullback", monkeypatch), recorded(hfedf, "gradalign", monkeypatch)
+    pulled, weighed = recorded(hypernet, "pullback", monkeypatch), recorded(hfedf, "gradalign", monkeypatch)
     finish(small(RUN, method("hfedf", gradalign_sign=-1)))
     for (*_, back), (gamma, sign, weights) in zip(pulled, weighed, strict=True):
         g = torch.stack([back.combined(one) for one in torch.eye(3)]).double()
@@ -114,7 +115,7 @@ def test_clients_that_do_not_move_leave_the_hypernetwork_as_it_is() -> None:
 
 
 def test_absent_clients_have_no_part_in_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    pulled = recorded(_generated, "pullback", monkeypatch)
+    pulled = recorded(hypernet, "pullback", monkeypatch)
     run = spec(local={"lr": 0.05}, federation={"rounds": 3, "participation": 0.67})
     finish(small(run, method("hfedf")))
     present = [participants(3, 0.67, run.seed, t) for t in range(3)]
@@ -136,8 +137,8 @@ def test_a_small_federation_learns() -> None:
 def test_the_round_uses_the_marked_equations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in the hypernetwork's file; tests/contract/test_equations.py looks at this method's own."""
     made, pulled = (
-        recorded(_generated, "generate", monkeypatch),
-        recorded(_generated, "pullback", monkeypatch),
+        recorded(hypernet, "generate", monkeypatch),
+        recorded(hypernet, "pullback", monkeypatch),
     )
     finish(small(spec(federation={"rounds": 1}), method("hfedf")))
     assert len(made) >= 6

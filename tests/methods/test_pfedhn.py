@@ -14,8 +14,8 @@ from fedshift.federation.batches import shuffled
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.methods import _generated
-from fedshift.models.layers.hypernet import Pullback, generate
+from fedshift.methods.hfedf import hypernet
+from fedshift.methods.hfedf.hypernet import Pullback, generate
 from fedshift.testing.spies import recorded, trained
 from fedshift.testing.toys import finish, method, small, spec
 
@@ -40,7 +40,7 @@ def test_with_one_client_and_adam_it_is_hfedf(rounds: int) -> None:
 
 def test_the_server_steps_after_every_client_in_random_order(monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[tuple[int, Tensor]] = []
-    pulled, train = recorded(_generated, "pullback", monkeypatch), loop.train
+    pulled, train = recorded(hypernet, "pullback", monkeypatch), loop.train
 
     def spy(self: Client, hooks: Method) -> Tensor:
         received.append((self.k, self.received.clone()))

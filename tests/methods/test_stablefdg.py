@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from fedshift.common.registry import get
-from fedshift.models.layers.attention import Highlighter, partners
-from fedshift.models.layers.exploration import explored, information, oversampled
+from fedshift.methods.stablefdg.attention import Highlighter, partners
+from fedshift.methods.stablefdg.styles import explored, information, oversampled
+from fedshift.models.layers.blocks import GlobalAverage
 from fedshift.models.layers.insert import channels
-from fedshift.models.layers.pooling import GlobalAverage
 from fedshift.models.layers.style import Style, adain, style
 from tests.methods.stablefdg_toys import rng
 from tests.reference import Reference
@@ -38,12 +38,12 @@ def test_exploration() -> None:
     ref = Reference("stablefdg.json")
     x, source = ref.given("style.feat"), torch.tensor([0, 1, 2, 0, 1, 2])
     own = style(x, "biased")
-    target = explored(own, source, ref.given("exploration.alpha"))
-    ref.equals("exploration.mu_new", target.mu[3:])
-    ref.equals("exploration.sigma_new", target.sigma[3:])
-    ref.equals("exploration.x_new", adain(x[source], own.of(source), target)[3:])
+    target = explored(own, source, ref.given("styles.alpha"))
+    ref.equals("styles.mu_new", target.mu[3:])
+    ref.equals("styles.sigma_new", target.sigma[3:])
+    ref.equals("styles.x_new", adain(x[source], own.of(source), target)[3:])
     same = adain(x[source], own.of(source), explored(own, source, 0.0))
-    ref.equals("exploration.alpha0_is_identity", bool((same - x[source]).abs().max() < 1e-12))
+    ref.equals("styles.alpha0_is_identity", bool((same - x[source]).abs().max() < 1e-12))
 
 
 @pytest.mark.parity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.models.layers.exploration import any_samples, explored, oversampled
+from fedshift.methods.stablefdg.styles import any_samples, explored, oversampled
 from fedshift.models.layers.style import Style
 from tests.methods.stablefdg_toys import maps, rng, steps
 

@@ -16,7 +16,7 @@ from torch.distributions import Beta
 
 from fedshift.federation.batches import generator, key
 from fedshift.federation.loop import Federation
-from fedshift.models.layers.exploration import oversampled, ring, seeds
+from fedshift.methods.stablefdg.styles import oversampled, ring, seeds
 from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import (
     PARTIAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.models.layers.exploration import centres, farthest, information, received, ring, seeds
+from fedshift.methods.stablefdg.styles import centres, farthest, information, received, ring, seeds
 from fedshift.models.layers.style import Style, style
 from tests.methods.stablefdg_toys import maps, rng, steps
 

@@ -8,7 +8,7 @@ import torch
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
-from fedshift.models.layers.dse import DSEBlock
+from fedshift.methods.fdse.block import DSEBlock
 from fedshift.testing.toys import method
 from tests.models.printed import counts
 

@@ -11,7 +11,7 @@ import torchvision
 from torch import Tensor, nn
 
 from fedshift.common import registry
-from fedshift.models.layers.dse import Decomposition, decompose
+from fedshift.methods.fdse.block import Decomposition, decompose
 from tests.models import plain
 
 torch.set_num_threads(1)

@@ -93,7 +93,7 @@ def test_a_larger_sample_goes_on_where_a_smaller_ends() -> None:
 
 def test_a_headline_method_brings_its_layers() -> None:
     assert set().union(*map(of_method_, HEADLINES)) <= set(files(ROOT))
-    assert "src/fedshift/models/layers/dse.py" in of_method_("fdse")
+    assert "src/fedshift/methods/fdse/block.py" in of_method_("fdse")
     assert "src/fedshift/methods/fedrd.py" not in of_method_("fdse")
 
 

@@ -14,7 +14,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.identity import digest, run_name
-from fedshift.models.layers.hypernet import generate
+from fedshift.methods.hfedf.hypernet import generate
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory

@@ -1,5 +1,5 @@
-"""Finds methods, models, data sets, partition schemes and figures: one file each, by name, without importing
-anything else.
+"""Finds methods, models, data sets, partition schemes and figures by name, without importing anything else:
+one file each, or one folder.
 
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
@@ -46,8 +46,13 @@ def own(kind: str) -> tuple[str, ...]:
     """The names of a kind that come with this package, sorted: what its pages list, whatever else is
     installed.
     """
-    stems = (path.stem for path in _folder(kind).glob("*.py"))
-    return tuple(sorted(stem for stem in stems if not stem.startswith("_") and stem != "base"))
+    folder = _folder(kind)
+    stems = [path.stem for path in folder.glob("*.py")] + [
+        path.parent.name for path in folder.glob("*/__init__.py")
+    ]
+    return tuple(
+        sorted(stem for stem in stems if not stem.startswith("_") and stem not in ("base", "layers"))
+    )
 
 
 @functools.cache

@@ -19,8 +19,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._images import drawn
 from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 from fedshift.federation.evaluate import BATCH
+from fedshift.methods.stablefdg.attention import Neck, itself
 from fedshift.models.base import Model
-from fedshift.models.layers.attention import Neck, itself
 
 
 @dataclass(frozen=True)

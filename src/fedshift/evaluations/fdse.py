@@ -19,9 +19,9 @@ from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.evaluations._adaptation import Adaptation, Batches, BatchSize
 from fedshift.federation.layout import Layout, Network
-from fedshift.methods._fdse_consistency import Alignment
+from fedshift.methods.fdse.block import DSEBlock
+from fedshift.methods.fdse.consistency import Alignment
 from fedshift.models.base import Model
-from fedshift.models.layers.dse import DSEBlock
 
 
 @dataclass(frozen=True)

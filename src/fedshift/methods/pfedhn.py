@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
-from fedshift.methods._generated import Generated
+from fedshift.methods.hfedf.hypernet import Generated
 
 
 @dataclass(frozen=True)

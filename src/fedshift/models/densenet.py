@@ -15,7 +15,7 @@ from torch import nn
 from torchvision.models import densenet121
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import GlobalAverage
 
 
 class DenseNet(Model):

@@ -10,8 +10,7 @@ from typing import Any
 from torch import nn
 
 from fedshift.models.base import Model
-from fedshift.models.layers.blocks import ConvBlock
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import ConvBlock, GlobalAverage
 
 
 class DigitsCNN(Model):

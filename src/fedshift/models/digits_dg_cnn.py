@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import AdaptiveAverage
+from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class DigitsDGCNN(Model):

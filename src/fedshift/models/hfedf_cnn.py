@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import AdaptiveAverage
+from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class Inception(nn.Module):

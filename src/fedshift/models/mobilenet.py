@@ -15,7 +15,7 @@ from torch import nn
 from torchvision.models import mobilenet_v2
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import GlobalAverage
 
 CUTS = (0, 2, 4, 7, 14, 19)  # of torchvision's `features`: a stage begins where the map is halved
 

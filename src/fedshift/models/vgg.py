@@ -15,7 +15,7 @@ from torch import nn
 from torchvision.models.vgg import cfgs, make_layers
 
 from fedshift.models.base import Model
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import GlobalAverage
 
 CUTS = (0, 4, 8, 15, 22, 29)  # of torchvision's `features`: after each max pooling
 

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.models.layers.attention import (
+from fedshift.methods.stablefdg.attention import (
     ConvolutionHighlighter,
     Highlighter,
     attention,
     highlighted,
     partners,
 )
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import GlobalAverage
 
 
 def maps(*shape: int) -> Tensor:

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from fedshift.analysis.costs.counted import normalised
 from fedshift.common import registry
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
+from fedshift.methods.fdse.block import Decomposition, DSEBlock, decompose
 from fedshift.models.layers.blocks import ConvBlock, LinearBlock
-from fedshift.models.layers.dse import Decomposition, DSEBlock, decompose
 from tests.reference import Reference
 
 FIRST = Decomposition(padding="v1")

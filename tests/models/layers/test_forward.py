@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedshift.methods.fdse.block import Decomposition, decompose
+from fedshift.methods.hfedf.autoencoder import Autoencoder
+from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter
 from fedshift.models.layers import adain
-from fedshift.models.layers.attention import ConvolutionHighlighter, Highlighter
-from fedshift.models.layers.autoencoder import Autoencoder
-from fedshift.models.layers.blocks import ConvBlock, LinearBlock
-from fedshift.models.layers.dse import Decomposition, decompose
-from fedshift.models.layers.pooling import GlobalAverage
+from fedshift.models.layers.blocks import ConvBlock, GlobalAverage, LinearBlock
 from tests.models import plain
 from tests.models.test_forward import held_to, images, scattered
 

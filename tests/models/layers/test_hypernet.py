@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fedshift.common.registry import get
 from fedshift.federation.layout import Layout
-from fedshift.models.layers.autoencoder import Autoencoder, unit_range
-from fedshift.models.layers.hypernet import Hypernetwork, generate, pullback
+from fedshift.methods.hfedf.autoencoder import Autoencoder, unit_range
+from fedshift.methods.hfedf.hypernet import Hypernetwork, generate, pullback
 
 
 @pytest.mark.parametrize(

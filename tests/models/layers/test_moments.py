@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.models.layers.moments import BatchMoments
+from fedshift.methods.fdse.consistency import BatchMoments
 
 SHAPES = [(6, 5, 4, 3), (6, 5), (2, 3, 7)]
 

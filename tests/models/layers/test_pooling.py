@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedshift.models.layers.pooling import AdaptiveAverage
+from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,11 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.common.yaml_file import read
 from fedshift.federation.layout import Layout
-from fedshift.methods._generated import Generated
+from fedshift.methods.fdse.block import ChannelBias, DepthwiseLinear, DSEBlock
+from fedshift.methods.hfedf.autoencoder import Autoencoder
+from fedshift.methods.hfedf.hypernet import Generated, Hypernetwork
 from fedshift.models.hfedf_cnn import Inception
-from fedshift.models.layers.autoencoder import Autoencoder
-from fedshift.models.layers.dse import ChannelBias, DepthwiseLinear, DSEBlock
-from fedshift.models.layers.hypernet import Hypernetwork
-from fedshift.models.layers.pooling import AdaptiveAverage
+from fedshift.models.layers.blocks import AdaptiveAverage
 from fedshift.planning.costs import taking_part
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -87,7 +86,7 @@ def _network(spec: RunSpec) -> nn.Module:
 
 
 def _block(spec: RunSpec) -> Iterator[Piece]:
-    """The first block that FDSE made, in the order in which it computes (fedshift.models.layers.dse)."""
+    """The first block that FDSE made, in the order in which it computes (fedshift.methods.fdse.block)."""
     block = next((one for one in _network(spec).modules() if isinstance(one, DSEBlock)), None)
     if block is None:
         raise FedshiftError(f"method {spec.method.name}", "makes no blocks", "Ask for the layers of `model`.")
@@ -101,7 +100,7 @@ def _block(spec: RunSpec) -> Iterator[Piece]:
 
 
 def _hypernetwork(spec: RunSpec) -> Iterator[Piece]:
-    """Its shapes, with the activations that fedshift.models.layers.hypernet has between hidden layers."""
+    """Its shapes, with the activations that fedshift.methods.hfedf.hypernet has between hidden layers."""
     net = _generator(spec)
     embedding, *hidden, head = [shape for shape in net.shapes if len(shape) > 1]
     yield Piece(f"Embedding({embedding[0]}, {embedding[1]})", math.prod(embedding))
@@ -154,7 +153,7 @@ def _convolution(conv: nn.Conv2d) -> str:
 
 
 def _decomposed(block: DSEBlock) -> str:
-    """Of a convolution with kernel, stride and padding; G and dw as fedshift.models.layers.dse has them."""
+    """Of a convolution with kernel, stride and padding; G and dw as fedshift.methods.fdse.block has them."""
     layer, dw = block.dfe.conv, getattr(block.dse.conv, "kernel_size", (0,))[0]
     if isinstance(layer, nn.Conv2d):
         features, inner = (

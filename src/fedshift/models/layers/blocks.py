@@ -6,7 +6,10 @@ there is none), that a method may replace by one block.
 
 from __future__ import annotations
 
-from torch import nn
+import functools
+
+import torch
+from torch import Tensor, nn
 
 
 class ConvBlock(nn.Sequential):
@@ -37,3 +40,49 @@ class LinearBlock(nn.Sequential):
         self.fc = nn.Linear(inputs, outputs)
         self.bn = nn.BatchNorm1d(outputs)
         self.relu = nn.ReLU(inplace=True)
+
+
+class GlobalAverage(nn.Module):
+    """The mean over space: [B, c, h, w] to [B, c]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+class AdaptiveAverage(nn.Module):
+    """nn.AdaptiveAvgPool2d(side) as one matrix product: [B, c, h, w] to [B, c, side, side].
+
+    PyTorch's own kernel adds gradients atomically on CUDA. Here the pixels of a map, [B, h w, c], are
+    multiplied by the matrix of averages, [side^2, h w]: in channels_last nothing is copied.
+    """
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, height, width = x.shape
+        if (height, width) == (self.side, self.side):
+            return x
+        average = _averages(height, width, self.side, x.device, x.dtype).expand(batch, -1, -1)
+        pooled = average @ x.flatten(2).transpose(1, 2)
+        return pooled.transpose(1, 2).view(batch, channels, self.side, self.side)
+
+    def extra_repr(self) -> str:
+        return f"side={self.side}"
+
+
+@functools.cache
+def _averages(height: int, width: int, side: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """[side^2, height width]: the pixels that each output averages; copied to a device once."""
+    with torch.inference_mode(False):
+        return torch.kron(_bins(height, side), _bins(width, side)).to(device, dtype)
+
+
+def _bins(size: int, bins: int) -> Tensor:
+    """[bins, size]: row i averages the pixels from floor(i size / bins) to ceil((i + 1) size / bins)."""
+    matrix = torch.zeros(bins, size, device="cpu")
+    for i in range(bins):
+        start, stop = i * size // bins, -(-(i + 1) * size // bins)
+        matrix[i, start:stop] = 1 / (stop - start)
+    return matrix

@@ -1,6 +1,6 @@
 """FDSE: shared layers extract, personal ones erase the domain's shift (Wang et al., CVPR 2025).
 
-Every layer of a network becomes a block (models/layers/dse.py) of a shared extractor (DFE) and a personal,
+Every layer of a network becomes a block (methods/fdse/block.py) of a shared extractor (DFE) and a personal,
 cheap eraser (DSE). Clients train with a term that pulls the eraser's output towards the global statistics;
 the server moves the shared tensors by the least conflicting direction and mixes the personal ones by
 similarity.
@@ -29,10 +29,10 @@ from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
-from fedshift.methods._fdse_aggregation import all_finite, consensus, consensus_factors, similarity
-from fedshift.methods._fdse_consistency import Alignment
+from fedshift.methods.fdse.block import Decomposition, decompose
+from fedshift.methods.fdse.consensus import all_finite, consensus, consensus_factors, similarity
+from fedshift.methods.fdse.consistency import Alignment
 from fedshift.models.base import Model
-from fedshift.models.layers.dse import Decomposition, decompose
 from fedshift.models.layers.insert import channels
 
 # Rounds at the start that record the gradients' norms, for a backward pass more; later every tenth does.

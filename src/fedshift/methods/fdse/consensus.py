@@ -10,7 +10,6 @@ from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
-from fedshift.methods._min_norm import min_norm
 
 
 @equation("FDSE", "Eq. 8")
@@ -32,9 +31,8 @@ def consensus_factors(gram: Tensor) -> Tensor:
     """What the updates are multiplied by in their common one, [K], from their inner products gram [K, K], in
     float64 on the CPU: mean norm u_k / norm_k.
 
-    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u itself:
-    fedshift.methods._min_norm.min_norm of the directions' inner products. Raises FedshiftError for an update
-    that is not finite.
+    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u: `min_norm` of
+    the directions' inner products. Raises FedshiftError for an update that is not finite.
     """
     all_finite(gram, "Eq. 8", range(len(gram)))
     norms = gram.diagonal().sqrt()
@@ -68,3 +66,21 @@ def similarity(values: Tensor, tau: float) -> Tensor:
     unit = values / norms.where(norms > 0, 1)
     itself = torch.eye(len(values), dtype=values.dtype, device=values.device)
     return torch.where(norms > 0, torch.softmax(unit @ unit.T / tau, 1), itself)
+
+
+@equation("FDSE", "Eq. 8, u")
+def min_norm(gram: Tensor) -> Tensor:
+    """argmin of ||sum_k u_k e_k||^2 over u >= 0, sum u = 1, from the inner products gram [K, K] (float64, on
+    the CPU) of the e_k; u [K].
+
+    Non-negative least squares of [E; 1] u = [0; 1], then u / sum u, with a factor of gram in E's place. Where
+    vectors coincide, u is one of several, but sum u_k e_k is not. (Lawson and Hanson 1974, chapter 23.)
+    """
+    from scipy.optimize import nnls
+
+    values, vectors = torch.linalg.eigh(gram)
+    factor = values.clamp(min=0).sqrt()[:, None] * vectors.T
+    ones = gram.new_ones(1, len(gram))
+    goal = torch.cat([gram.new_zeros(len(gram)), gram.new_ones(1)])
+    u = torch.from_numpy(nnls(torch.cat([factor, ones]).numpy(), goal.numpy())[0])
+    return u / u.sum()

@@ -36,8 +36,8 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server, mean
 from fedshift.federation.state import Message, Slot
-from fedshift.methods._generated import Generated
-from fedshift.models.layers.autoencoder import Autoencoder, unit_range
+from fedshift.methods.hfedf.autoencoder import Autoencoder, unit_range
+from fedshift.methods.hfedf.hypernet import Generated
 
 IMAGES = 100  # that a client's autoencoder is trained on
 

@@ -44,9 +44,8 @@ from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.server import Server
 from fedshift.federation.state import Message
 from fedshift.methods._centralizable import Centralizable
-from fedshift.models.base import MapFunction, Model
-from fedshift.models.layers.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
-from fedshift.models.layers.exploration import (
+from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
+from fedshift.methods.stablefdg.styles import (
     SHIFTED,
     Shift,
     any_samples,
@@ -59,6 +58,7 @@ from fedshift.models.layers.exploration import (
     ring,
     seeds,
 )
+from fedshift.models.base import MapFunction, Model
 from fedshift.models.layers.insert import channels, check_stages
 from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.methods._fdse_released import consistency_head, consistency_v1
+from fedshift.methods.fdse.block import DSEBlock
+from fedshift.methods.fdse.released import consistency_head, consistency_v1
 from fedshift.models.base import Model
-from fedshift.models.layers.dse import DSEBlock
-from fedshift.models.layers.moments import BatchMoments
 
 KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
 
@@ -99,3 +98,23 @@ class Alignment:
 
     def _moments(self) -> list[tuple[Tensor, Tensor]]:
         return [moments(block.deskewed) for block in self.blocks if block.deskewed is not None]
+
+
+class BatchMoments(torch.autograd.Function):
+    """x [B, T, ..] to its mean and biased variance [T] over all but its channels, in fp32 at least."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        unused = x.new_zeros(2, x.shape[1], dtype=torch.promote_types(x.dtype, torch.float32))
+        mean, variance = torch.batch_norm_update_stats(x.detach(), unused[0], unused[1], 0.0)
+        ctx.save_for_backward(x, mean)
+        return mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, d_mean: Tensor, d_variance: Tensor) -> Tensor:
+        x, mean = ctx.saved_tensors
+        n = x.numel() // x.shape[1]
+        slope = 2 * d_variance / n
+        offset = d_mean / n - slope * mean
+        offset, slope = (value.to(x.dtype).view(-1, *[1] * (x.dim() - 2)) for value in (offset, slope))
+        return torch.addcmul(offset, x, slope)
