@@ -15,9 +15,10 @@ client at most: shorter rounds, in which what is done once a round weighs more.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -50,7 +51,8 @@ Another machine and day, torch 2.13, images augmented in a way the record does n
 What counts is the ratio of this session; the target is 1.10 or less."""
 
 # None after a client; (images trained on, accuracies) after a round
-Events = Iterator[tuple[int, dict[str, float]] | None]
+Event = tuple[int, dict[str, float]] | None  # of a client, None; of a round, images and accuracies
+Turn = Callable[[Event], None]
 
 
 def declared(px: int, rounds: int, precision: str = "bf16", **data: Any) -> RunSpec:
@@ -113,18 +115,19 @@ def shortened(data: RunData, each: int | None) -> RunData:
     return replace(data, clients=clients)
 
 
-def ours(workspace: Workspace, spec: RunSpec, each: int | None = None) -> Events:
+def ours(workspace: Workspace, spec: RunSpec, turn: Turn, each: int | None = None) -> None:
     """The engine as `fedshift train` drives it, but for checkpoints (one in 30 s there)."""
     federation, _ = assemble(spec, shortened(load(workspace, spec), each), torch.device("cpu"))
     domains = {k: client.domains[0] for k, client in enumerate(federation.evaluated_clients)}
-    for event in federation.run():
-        if event == "client":
-            yield None
-            continue
-        rows = [row for row in federation.records.rows if row["round"] == federation.round]
+    trained = itertools.cycle([*[True] * (len(federation.clients) - 1), False])
+    federation.on_client = lambda: turn(None) if next(trained) else None  # the last one's turn is the round's
+    for finished in federation.run():
+        rows = [row for row in federation.records.rows if row["round"] == finished]
         images = next(int(row["value"]) for row in rows if row["metric"] == "images")
         scores = [row for row in rows if row["metric"] == "accuracy"]
-        yield images, {_set(domains.get(row["client"], TARGET), row["split"]): row["value"] for row in scores}
+        turn(
+            (images, {_set(domains.get(row["client"], TARGET), row["split"]): row["value"] for row in scores})
+        )
 
 
 def _set(domain: str, split: str) -> str:
@@ -143,14 +146,25 @@ def serve(
 ) -> None:
     """Play one client's turn whenever told to; answer (wall seconds, CPU seconds, event)."""
     torch.set_num_threads(threads)
+    began = (0.0, 0.0)
+
+    def wait() -> None:
+        nonlocal began
+        if not pipe.recv():
+            raise SystemExit
+        began = time.perf_counter(), time.process_time()
+
+    def turn(event: Event) -> None:
+        pipe.send((time.perf_counter() - began[0], time.process_time() - began[1], event))
+        wait()
+
+    wait()
     if side == "ours":
-        events = ours(workspace, spec, each)
+        ours(workspace, spec, turn, each)
     else:
-        events = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec, each), fused).rounds()
-    while pipe.recv():
-        wall, cpu = time.perf_counter(), time.process_time()
-        event = next(events)
-        pipe.send((time.perf_counter() - wall, time.process_time() - cpu, event))
+        bare = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec, each), fused)
+        for event in bare.rounds():
+            turn(event)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from fedshift.federation.diagnostics import Diagnostic
 
 from fedshift.common.registry import get, own
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.records import BINS, DiagnosticsTable, Statistics, StatisticsTable
 from fedshift.training.run import _merge
 

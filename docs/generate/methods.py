@@ -161,12 +161,9 @@ def _space(space: Space) -> str:
 
 def _records(played: Played) -> Iterator[str]:
     """What the method records by round; of K clients that take part in it, of N in all."""
-    if declared := played.federation.method.diagnostics:
-        yield "Records (`docs/add-a-diagnostic.md`):\n"
-        yield from (
-            f"- `{diagnostic.name}`{str(diagnostic).removeprefix(diagnostic.name)}: {diagnostic.meaning}"
-            for diagnostic in declared
-        )
+    if logs := played.federation.method.logs:
+        yield "Logs (`docs/add-a-diagnostic.md`):\n"
+        yield from (f"- `{name}`: {meaning}" for name, meaning in logs.items())
         yield ""
 
 
@@ -183,14 +180,12 @@ def _travels(played: Played) -> Iterator[str]:
     for slot in method.slots:
         shape = tuple(state.slots[slot.name].shape)
         yield f"- slot `{slot.name}` of the {slot.owner}, {shape}{how[slot.travels]}"
-    for message in method.messages:
-        yield f"- message `{message.name}`, {message.way}, {_sent(played.floats.get((message.name, message.way), {}))}"
+    for (name, way), floats in played.floats.items():
+        yield f"- message `{name}`, {way}, {_sent(floats)}"
     yield ""
 
 
 def _sent(floats: dict[int, int]) -> str:
     """How many floats in a round that counts, else in those before."""
-    if not floats:
-        return "not by default"
     size = floats[max(floats)]
     return f"{size:,} float{'s' if size > 1 else ''}{', once' if max(floats) < FIRST else ''}"

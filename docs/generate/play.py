@@ -106,11 +106,17 @@ class Noted(Transfer):
         super().__init__(*args)
         self.floats: dict[tuple[str, str], int] = {}
 
-    def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
-        sent = super()._declared(messages, way)
-        for name, value in sent.items():
+    def messages_up(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        self._note(messages or {}, "up")
+        return super().messages_up(messages)
+
+    def messages_down(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        self._note(messages, "down")
+        return super().messages_down(client, messages)
+
+    def _note(self, messages: Mapping[str, Tensor], way: str) -> None:
+        for name, value in messages.items():
             self.floats[name, way] = max(value.numel(), self.floats.get((name, way), 0))
-        return sent
 
 
 def play(name: str) -> Played:
@@ -124,7 +130,7 @@ def play(name: str) -> Played:
     held = [replace(client, train=client.train.repeat_interleave(copies)) for client in plain]
     passes, change = Passes(held), algorithm.model
     algorithm.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
-    for hook in ("begin", "end"):
+    for hook in ("setup", "begin", "end"):
         setattr(algorithm, hook, passes.outside(getattr(algorithm, hook)))
     federation = Federation(run, algorithm, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
     passes.notice(samples)
@@ -146,15 +152,14 @@ def play(name: str) -> Played:
 def _rounds(federation: Federation, passes: Passes) -> dict[tuple[str, str], dict[int, int]]:
     """Play them; passes are those of the rounds that count. Returns what each message had in each round."""
     floats: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-    for event in federation.run():
-        if event == "round":
-            for message, size in federation.transfer.floats.items():  # type: ignore[attr-defined]
-                floats[message][federation.round] = size
-            federation.transfer.floats.clear()  # type: ignore[attr-defined]
-            if federation.round < FIRST:
-                passes.seen.clear()
-            if federation.round == LAST:
-                break
+    for _ in federation.run():
+        for message, size in federation.transfer.floats.items():  # type: ignore[attr-defined]
+            floats[message][federation.round] = size
+        federation.transfer.floats.clear()  # type: ignore[attr-defined]
+        if federation.round < FIRST:
+            passes.seen.clear()
+        if federation.round == LAST:
+            break
     return floats
 
 

@@ -14,7 +14,6 @@ from fedshift.spec import RunSpec
 from fedshift.spec.resolve import params
 
 if TYPE_CHECKING:
-    from fedshift.federation.diagnostics import Diagnostic
     from fedshift.federation.method import Method
     from fedshift.models.base import Model
     from fedshift.rendering import Rendering
@@ -25,13 +24,6 @@ def method_of(spec: RunSpec) -> Method:
     kind = get("methods", spec.method.name)
     method: Method = kind(params(kind, spec.method.params))
     return method
-
-
-def diagnostics_of(name: str) -> tuple[Diagnostic, ...]:
-    """What the method of that name may record with its standard parameters."""
-    kind = get("methods", name)
-    recorded: tuple[Diagnostic, ...] = kind(params(kind, {})).diagnostics
-    return recorded
 
 
 def pools(name: str, given: dict[str, Any]) -> bool:

@@ -82,7 +82,7 @@ def retold_spread(run: Trained) -> list[float]:
     for entry in run.layout.entries:
         if entry.kind not in ("bn_statistic", "statistic"):
             values = np.stack([row[entry.name].numpy().ravel() for row in rows]).astype(float)
-            layers.setdefault(entry.unit, []).extend(values.std(0))
+            layers.setdefault(entry.layer, []).extend(values.std(0))
     return [float(np.mean(values)) for values in layers.values()]
 
 

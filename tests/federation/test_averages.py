@@ -34,13 +34,13 @@ def played(method: Method) -> tuple[Federation, list[int]]:
     """A federation after its last round, and how many rows it held when each client trained."""
     blocks = {"federation": {"rounds": 3, "participation": 0.67}, "method": {"name": method.name}}
     federation = toys.small(resolve(toys.spec(**blocks)), method)
-    train, held = federation._train, []
+    train, held = federation._train_client, []
 
     def spy(row: Tensor, *rest: Any) -> Any:
         held.append(row.untyped_storage().nbytes() // row.nbytes)
         return train(row, *rest)
 
-    federation._train = spy  # type: ignore[method-assign]
+    federation._train_client = spy  # type: ignore[method-assign]
     return toys.finish(federation), held
 
 

@@ -9,29 +9,28 @@ import torch
 from torch import Tensor
 
 from fedshift.federation.client import Client
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message
 from fedshift.testing.toys import finish, quadratics
 
 
-def drawn(exchanging: bool, seed: int) -> list[list[float]]:
+def drawn(visiting: bool, seed: int) -> list[list[float]]:
     """The numbers that arrive from two clients in two rounds, when torch's generator was at `seed`."""
     arrived: list[list[float]] = []
 
     class Draws(Method):
         name = "draws"
-        messages = (Message("drawn"),)
 
-        def begin(self, C: Client) -> Mapping[str, Tensor]:
-            return {"drawn": torch.rand(())}
-
-        def exchanges(self, t: int) -> bool:
-            return exchanging
-
-        def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-            arrived.append(up["drawn"].tolist())
+        def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+            if visiting:
+                arrived.append(torch.stack(visit(S.active, self.number)["drawn"]).tolist())
             return {}
+
+        def begin(self, C: Client) -> Mapping[str, Tensor] | None:
+            return None if visiting else self.number(C)
+
+        def number(self, C: Client) -> Mapping[str, Tensor]:
+            return {"drawn": torch.rand(())}
 
         def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
             if "drawn" in up:
@@ -44,8 +43,8 @@ def drawn(exchanging: bool, seed: int) -> list[list[float]]:
     return arrived
 
 
-@pytest.mark.parametrize("exchanging", [False, True])
-def test_draws_are_the_rounds_and_the_clients(exchanging: bool) -> None:
-    first = drawn(exchanging, 1)
-    assert first == drawn(exchanging, 2)
+@pytest.mark.parametrize("visiting", [False, True])
+def test_draws_are_the_rounds_and_the_clients(visiting: bool) -> None:
+    first = drawn(visiting, 1)
+    assert first == drawn(visiting, 2)
     assert len({value for values in first for value in values}) == 4

@@ -98,7 +98,7 @@ def test_an_inactive_client_is_tested_as_it_stands(name: str) -> None:
             worker = federation.worker
             for one in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
                 wanted[finished, k, one.split] = one.accuracy, one.loss
-        assert next(events) == "round"
+        assert next(events) == finished
         by_round.append(active)
     assert len(set(by_round)) > 1
     val, test = recorded_of(federation, "val"), recorded_of(federation, "test")
@@ -141,7 +141,6 @@ def test_resume_with_inactive_clients(name: str, tmp_path: Path) -> None:
     """Two of three a round: to the same records and choice."""
     run = spec(federation={"rounds": 2, "participation": 0.67})
     whole = finish(small(run, method(name)))
-    assert [*small(run, method(name)).run()] == ["client", "round"] * 2
     places = tmp_path / "checkpoint", tmp_path / "segments", "run"
     checkpoint.save(finish(small(run, method(name)), 1), *places)
     second = small(run, method(name))

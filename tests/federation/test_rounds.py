@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 import torch
@@ -13,10 +13,11 @@ from fedshift.common.registry import get
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
+from fedshift.methods.stablefdg import one_per_class
 from fedshift.models.base import Model
 from fedshift.testing.spies import trained
 from fedshift.testing.toys import finish, images, method, quadratics, small, spec
@@ -28,20 +29,17 @@ class Swap(Method):
     """Every client sends a number before anybody trains, and gets the next one's back; the server counts the exchanges."""
 
     name = "swap"
-    messages = (Message("mine"), Message("yours", "down"), Message("again"))
     slots = (Slot("count", lambda L, N: (1,), "server", travels="down"),)
 
-    def begin(self, C: Client) -> Mapping[str, Tensor]:
-        if self.exchanges(C.t):
-            C.model(next(C.batches())[0])  # moves the statistics of this row, which does not last
-        return {"mine": torch.tensor([10.0 * C.t + C.k])}
-
-    def exchanges(self, t: int) -> bool:
-        return t != 1
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        if S.t == 1:
+            return {}
         S.slot.count += 1
-        return {"yours": up["mine"].roll(-1, 0)}
+        return {"yours": torch.stack(visit(S.active, self.number)["mine"]).roll(-1, 0)}
+
+    def number(self, C: Client) -> Mapping[str, Tensor]:
+        C.model(next(C.batches())[0])  # moves the statistics of this row, which does not last
+        return {"mine": torch.tensor([10.0 * C.t + C.k])}
 
     def end(self, C: Client) -> Mapping[str, Tensor]:
         return {"again": torch.stack([getattr(C.down, "yours", torch.tensor([-1.0]))[0], C.down.count[0]])}
@@ -72,25 +70,10 @@ def test_all_begin_before_the_first_trains_and_get_what_the_server_made_of_it() 
     assert costs[2, "bytes_down"] == 3 * (one + 4)
 
 
-def test_an_undeclared_message_is_refused() -> None:
-    class Chatty(Method):
-        name = "chatty"
-        messages = (Message("style"),)
-
-        def end(self, C: Client) -> Mapping[str, Tensor]:
-            return {"styel": torch.zeros(1)}
-
-    with pytest.raises(
-        FedshiftError, match=r"chatty: sends 'styel' up, which it does not declare\n.*'style'"
-    ):
-        finish(small(spec(), Chatty()))
-
-
 class Generator(Method):
     """The server holds one number for each client, which is its model; it takes an SGD step on it."""
 
     name = "generator"
-    generates = True
     slots = (
         Slot("phi", "w", "server", init=lambda L, N, rng: torch.tensor([1.0, 2.0], dtype=torch.float64)),
     )
@@ -123,7 +106,10 @@ class OneByOne(Generator):
     """The same, one client after the other."""
 
     name = "one_by_one"
-    sequential = True
+
+    def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
+        for k in S.shuffled():
+            train([k])
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         assert len(rows) == len(p) == len(S.active) == 1
@@ -180,7 +166,7 @@ class Own(Method):
     """FedAvg with a scaled head; the scale is neither clipped nor decayed."""
 
     name = "own"
-    own = {"clip": None, "weight_decay": 0.0, "momentum": 0.0}
+    param_groups = {"own": {"clip": None, "weight_decay": 0.0, "momentum": 0.0}}
 
     def model(self, model: Model) -> Model:
         model.head = nn.Sequential(model.head, Scale())
@@ -201,14 +187,14 @@ def test_entries_of_role_own_follow_their_own_rule() -> None:
     assert moved[:-1].tolist() == pytest.approx([0.1 / (P - 1) ** 0.5] * (P - 1), rel=1e-3)
 
 
-def test_units_and_roles() -> None:
+def test_layers_and_roles() -> None:
     layout = Layout(get("models", "digits_cnn")(10, 32))
-    units = layout.units(layout.everything)
-    assert [entry.unit for entry in layout.entries[:4]] == [
+    layers = layout.layers(layout.everything)
+    assert [entry.layer for entry in layout.entries[:4]] == [
         "stages.stage1.conv"
     ] * 4  # with the normalisation that follows
-    assert sum(unit.size for unit in units) == layout.size
-    assert len(units) == 5
+    assert sum(layer.size for layer in layers.values()) == layout.size
+    assert len(layers) == 5
     assert layout.under("head").size == 64 * 10 + 10
     assert layout.under("head.bias").size == 10
     assert layout.role("own").size == 0
@@ -226,13 +212,13 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
             assert C.model.training
             shown = [(x, y) for x, y in C.batches()]
             assert sum(len(y) for _, y in shown) == C.n
-            x, y = C.one_per_class()
+            x, y = one_per_class(C)
             assert y.tolist() == [0, 1]
             assert x.shape == (2, 3, 32, 32)
             frozen = C.frozen(C.received)
             assert not frozen.training
             assert frozen(x).logits.grad_fn is None
-            assert C.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
+            assert C.data.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
             measured[C.k] = [val.item()]
 
         def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
@@ -242,7 +228,7 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
 
         def end(self, C: Client) -> None:
             assert C.tmp.epochs == 2
-            assert C.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
+            assert C.data.domains == (f"domain{C.k}", f"domain{(C.k + 1) % 3}")
 
     federation = small(spec(federation={"rounds": 1}, local={"epochs": 2}), Look())
     finish(federation)

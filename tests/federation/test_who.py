@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 import torch
@@ -11,9 +10,9 @@ from torch import Tensor
 
 from fedshift.federation.batches import participants
 from fedshift.federation.client import Client
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 from fedshift.testing.toys import SIZES, finish, method, small, spec
 
 RUN = spec(federation={"rounds": 4, "participation": 0.67})
@@ -29,26 +28,20 @@ class Post(Method):
         Slot("first", "model", "client", init="received"),
         Slot("round", lambda L, N: (1,), "server", travels="down"),
     )
-    messages = (Message("mine"), Message("yours", "down"), Message("after"))
 
-    def __init__(self, begins: Any) -> None:
+    def __init__(self, everybody: bool) -> None:
         super().__init__()
-        self.begins = begins
+        self.everybody = everybody
         self.seen: list[tuple[int, int, int, int]] = []
         self.p: list[list[float]] = []
         self.first: dict[int, Tensor] = {}
 
-    def exchanges(self, t: int) -> bool:
-        return True
-
-    def begin(self, C: Client) -> Mapping[str, Tensor]:
-        return {"mine": torch.tensor([10 * C.k + C.visits])}
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        began = [0, 1, 2] if self.begins == "all" else S.active
-        assert up["mine"][:, 0].tolist() == [10 * k + sum(k in who for who in ACTIVE[: S.t]) for k in began]
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        visited = [0, 1, 2] if self.everybody else S.active
+        mine = torch.stack(visit(visited, lambda C: {"mine": torch.tensor([10 * C.k + C.visits])})["mine"])
+        assert mine[:, 0].tolist() == [10 * k + sum(k in who for who in ACTIVE[: S.t]) for k in visited]
         S.slot.round.fill_(S.t)
-        return {"yours": 100 + up["mine"]}
+        return {"yours": 100 + (mine[S.active] if self.everybody else mine)}
 
     def end(self, C: Client) -> Mapping[str, Tensor]:
         self.seen.append((C.t, C.k, int(C.down.yours.item()), int(C.slot.turns.item())))
@@ -64,9 +57,9 @@ class Post(Method):
         super().aggregate(S, rows, p, up)
 
 
-@pytest.mark.parametrize("begins", ["active", "all"])
-def test_a_client_gets_its_own_message_whichever_place_it_has(begins: str) -> None:
-    chosen = Post(begins)
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_client_gets_its_own_message_whichever_place_it_has(everybody: bool) -> None:
+    chosen = Post(everybody)
     finish(small(RUN, chosen))
     assert [1, 2] in ACTIVE and [0, 2] in ACTIVE  # places are not numbers
     visits = [0, 0, 0]

@@ -125,7 +125,7 @@ def _bits(state: Mapping[str, Tensor], federation: Federation) -> str:
     for name, value in sorted(state.items()):
         sha256.update(name.encode())
         sha256.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
-    diagnosed = (row for table in federation.diagnostics.table.rows for row in table.to_pylist())
+    diagnosed = (row for table in federation.log.table.rows for row in table.to_pylist())
     for row in (*federation.records.rows, *federation.statistics.rows, *diagnosed):
         if row.get("stage") not in MEASURED:
             told = {key: value for key, value in row.items() if key != "time"}

@@ -68,11 +68,11 @@ def test_impossible_parameters_are_refused(hp: dict[str, Any]) -> None:
 
 def test_shared_trainable_tensors_of_a_block_are_one_slice() -> None:
     federation = small(RUN, method("fdse"))
-    parts = fdse.Parts(federation.server, federation.method.hp)
-    assert len(parts.shared) == 5 and len(parts.personal) == 4
-    assert all(isinstance(at, slice) for at in [*parts.shared, *parts.personal])
-    tensors = fdse.Parts(federation.server, fdse.Params(consensus="tensor", similarity="tensor"))
-    assert len(tensors.shared) == 4 * 4 + 2 and len(tensors.personal) == 4 * 4
+    S = federation.server
+    shared, personal = S.layers(S.shared), S.layers(S.personal)
+    assert len(shared) == 5 and len(personal) == 4
+    assert all(isinstance(at, slice) for at in [*shared.values(), *personal.values()])
+    assert len(S.layers(S.shared, "tensor")) == 4 * 4 + 2 and len(S.layers(S.personal, "tensor")) == 4 * 4
 
 
 def test_server_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_an_update_that_is_not_finite_is_named_by_round_unit_and_client(
     with pytest.raises(FedshiftError) as raised:
         finish(small(run, diverges))
     assert who == [2]
-    assert raised.value.where == f"method fdse, round 2, unit '{unit}'"
+    assert raised.value.where == f"method fdse, round 2, layer '{unit}'"
     assert "client 2 is infinite or NaN" in raised.value.what
     assert "local.lr" in raised.value.cure and "local.clip" in raised.value.cure
 

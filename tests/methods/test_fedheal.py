@@ -69,11 +69,10 @@ def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tupl
     rounds: list[tuple[Tensor, Tensor, list[int]]] = []
     seen = turns(monkeypatch)
     before = federation.server.row.clone()
-    for event in federation.run():
-        if event == "round":
-            rounds.append((before, torch.stack([row for _, row in seen]), list(federation.server.active)))
-            before = federation.server.row.clone()
-            seen.clear()
+    for _ in federation.run():
+        rounds.append((before, torch.stack([row for _, row in seen]), list(federation.server.active)))
+        before = federation.server.row.clone()
+        seen.clear()
     rounds.append((before, torch.empty(0), []))
     return rounds
 
@@ -130,6 +129,6 @@ def test_without_mask_and_momentum_it_is_uniform_fedavg_bit_for_bit() -> None:
 
 def test_with_tau_1_nothing_moves_after_the_first_round() -> None:
     federation = small(spec(federation={"rounds": 3}), method("fedheal", tau=1.0))
-    rows = [federation.server.row.clone() for event in federation.run() if event == "round"]
+    rows = [federation.server.row.clone() for _ in federation.run()]
     assert rows[0].equal(rows[1]) and rows[1].equal(rows[2])
     assert federation.server.slot.seen.tolist() == [3, 3, 3]

@@ -46,20 +46,19 @@ def pre_learned(rounds: int = 2, **federation: Any) -> Federation:
 
 def test_pre_learned_embeddings_are_the_latents_and_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hfedf, "IMAGES", 6)
-    begun, exchanged = recorded(HFedF, "begin", monkeypatch), recorded(HFedF, "exchange", monkeypatch)
+    visited = recorded(HFedF, "_latent", monkeypatch)
     pulled, seen = recorded(hypernet, "pullback", monkeypatch), turns(monkeypatch)
     federation = pre_learned()
     start = federation.state.slots["autoencoder"].clone()
     assert start[0].equal(start[1]) and start[0].equal(start[2])
     finish(federation)
-    assert len(exchanged) == 1
-    latents = exchanged[0][2]["latent"]
+    assert len(visited) == 3
+    latents = torch.stack([call[-1]["latent"] for call in visited])
     assert latents.shape == (3, 2)
     assert not latents[0].allclose(latents[1], atol=1e-6)
     trained = federation.state.slots["autoencoder"]
     assert all(not one.equal(start[0]) for one in trained)
     assert not trained[0].equal(trained[1])
-    assert [call[-1] is None for call in begun] == [False] * 3 + [True] * 3
     net = pulled[0][0]
     assert all(net.embeddings(call[1]).equal(latents) for call in pulled)
     assert net.embeddings(federation.server.slot.h).equal(latents)

@@ -81,7 +81,7 @@ def test_gradalign_takes_the_gram_matrix_of_this_round(monkeypatch: pytest.Monke
 def test_statistics_are_the_mean_by_size_and_go_with_every_model(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = turns(monkeypatch)
     federation = small(RUN, method("hfedf"))
-    federation.server._weights.copy_(torch.tensor([1.0, 2.0, 5.0]))
+    federation.server.weights.copy_(torch.tensor([1.0, 2.0, 5.0]))
     finish(federation)
     B, row = federation.layout.B, federation.server.row
     p = torch.tensor([1.0, 2.0, 5.0]) / 8

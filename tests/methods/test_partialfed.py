@@ -83,9 +83,8 @@ def test_a_gate_learns_to_take_the_better_layer() -> None:
     """The global model is spoilt: its head says the opposite. The client's own head must win."""
     federation = small(spec(federation={"rounds": 6}, local={"epochs": 3}), method("partialfed", lr=5.0))
     at = federation.layout.under("head").at
-    for event in federation.run():
-        if event == "round":
-            federation.state.row[at] *= -5
+    for _ in federation.run():
+        federation.state.row[at] *= -5
     gates = federation.state.slots["gates"]
     assert gates.shape == (3, 5, 2)
     assert (gates[:, -1, 1] > gates[:, -1, 0]).all()
@@ -106,10 +105,10 @@ def test_what_is_loaded_follows_the_gates(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(partialfed.PartialFed, "_train_gates", force)
     monkeypatch.setattr(partialfed.PartialFed, "begin", spy)
     federation = finish(small(spec(federation={"rounds": 2}), method("partialfed")))
-    units = federation.layout.units(federation.layout.everything)
+    layers = list(federation.layout.layers(federation.layout.everything).values())
     for row, received, last in begun:
-        for i, unit in enumerate(units):
-            assert row[unit.at].equal((received if i % 2 == 0 else last)[unit.at])
+        for i, layer in enumerate(layers):
+            assert row[layer.at].equal((received if i % 2 == 0 else last)[layer.at])
 
 
 @pytest.mark.parametrize(("rule", "kept"), [("fix_bn_head", 4 * (16 + 32 + 64 + 64) + 130), ("fix_top", 130)])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedshift.federation import loop
-from fedshift.federation.batches import shuffled
+from fedshift.federation.batches import generator
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
@@ -48,7 +48,9 @@ def test_the_server_steps_after_every_client_in_random_order(monkeypatch: pytest
 
     monkeypatch.setattr(loop, "train", spy)
     federation = finish(small(RUN, method("pfedhn")))
-    order = [k for t in range(2) for k in shuffled([0, 1, 2], RUN.seed, t)]
+    order = [
+        k for t in range(2) for k in torch.randperm(3, generator=generator(RUN.seed, "order", t)).tolist()
+    ]
     assert [k for k, _ in received] == order
     assert [active for _, _, active, *_ in pulled] == [[k] for k in order]
     for (k, row), (net, h, *_) in zip(received, pulled, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.federation.batches import shuffled
+from fedshift.federation.batches import generator
 from fedshift.testing.toys import finish, method, spec
 from tests.methods.plain import PARTIAL, active, doubles, federation
 from tests.methods.plain_hypernet import LOCAL, generated, trained
@@ -19,7 +19,10 @@ def test_three_rounds(clip: float) -> None:
     W, B = f.layout.W, f.layout.B
     h, row, momentum = f.state.slots["h"].clone(), f.state.row.clone(), torch.zeros(())
     for t in range(PARTIAL["rounds"]):
-        for i in shuffled(active(f, t), run.seed, t):
+        for i in (
+            active(f, t)[j]
+            for j in torch.randperm(len(active(f, t)), generator=generator(run.seed, "order", t))
+        ):
             leaf = h.clone().requires_grad_()
             phi = generated(leaf, i, 3, 1, f.layout.P)
             received = row.clone()

@@ -38,12 +38,12 @@ def test_exploration() -> None:
     ref = Reference("stablefdg.json")
     x, source = ref.given("style.feat"), torch.tensor([0, 1, 2, 0, 1, 2])
     own = style(x, "biased")
-    target = explored(own, source, ref.given("styles.alpha"))
-    ref.equals("styles.mu_new", target.mu[3:])
-    ref.equals("styles.sigma_new", target.sigma[3:])
-    ref.equals("styles.x_new", adain(x[source], own.of(source), target)[3:])
+    target = explored(own, source, ref.given("exploration.alpha"))
+    ref.equals("exploration.mu_new", target.mu[3:])
+    ref.equals("exploration.sigma_new", target.sigma[3:])
+    ref.equals("exploration.x_new", adain(x[source], own.of(source), target)[3:])
     same = adain(x[source], own.of(source), explored(own, source, 0.0))
-    ref.equals("styles.alpha0_is_identity", bool((same - x[source]).abs().max() < 1e-12))
+    ref.equals("exploration.alpha0_is_identity", bool((same - x[source]).abs().max() < 1e-12))
 
 
 @pytest.mark.parity

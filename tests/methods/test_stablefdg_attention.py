@@ -55,10 +55,10 @@ def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatc
     made = federation([0, 1, 0, 2, 1, 0], attention=kind, singletons=single)
     seen: list[tuple[Tensor, Tensor]] = []
     asked: list[int] = []
-    own_images = Client.one_per_class
+    own_images = stablefdg.one_per_class
 
-    def once(self: Client) -> tuple[Tensor, Tensor]:
-        got = own_images(self)
+    def once(C: Client) -> tuple[Tensor, Tensor]:
+        got = own_images(C)
         asked.append(len(got[1]))
         torch.testing.assert_close(got[1], torch.arange(3))
         aux.append(got[0])
@@ -75,7 +75,7 @@ def test_training_queries(kind: str, single: str, monkeypatch: pytest.MonkeyPatc
 
     aux: list[Tensor] = []
     original = type(made.method).loss
-    monkeypatch.setattr(Client, "one_per_class", once)
+    monkeypatch.setattr(stablefdg, "one_per_class", once)
     monkeypatch.setattr(type(made.method), "loss", loss)
     finish(made)
     assert len(seen) == 1
@@ -97,7 +97,7 @@ def test_a_partner_is_the_next_other_image_of_the_class() -> None:
 def test_copies_of_an_image_are_no_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six images and six copies, four rows a class: those of the class of one image ask the auxiliary batch, all of them."""
     calls = recorded(stablefdg, "partners", monkeypatch)
-    asked = recorded(Client, "one_per_class", monkeypatch)
+    asked = recorded(stablefdg, "one_per_class", monkeypatch)
     finish(federation([0, 1, 0, 2, 1, 0], p=1.0))
     ((labels, source, (other, alone)),) = calls
     assert labels.bincount().tolist() == [4, 4, 4] and source.unique().tolist() == list(range(6))
@@ -131,7 +131,7 @@ def test_embeddings_and_classifier_start_as_in_the_released_code() -> None:
 
 def test_no_auxiliary_batch_without_a_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     made = federation([0, 1, 0, 1, 1, 0])
-    monkeypatch.setattr(Client, "one_per_class", lambda self: pytest.fail("not needed"))
+    monkeypatch.setattr(stablefdg, "one_per_class", lambda C: pytest.fail("not needed"))
     finish(made)
 
 

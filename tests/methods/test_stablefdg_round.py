@@ -22,11 +22,12 @@ def test_styles_travel_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) ->
     """Order of a round: received model, style of its stage 1, another's style, training from the received model."""
     events: list[str] = []
     taken: list[Tensor] = []
+    sent: list[Tensor] = []
     kind = type(method("stablefdg"))
-    begin_, exchange, train = kind.begin, kind.exchange, loop.train
+    phi, setup, train = kind._phi, kind.setup, loop.train
 
-    def begun(self: Any, C: Client) -> Any:
-        events.append(f"begin {C.k}")
+    def visited(self: Any, C: Client) -> Any:
+        events.append(f"visit {C.k}")
         assert C.model.training
         assert C.row.equal(C.received)
         batches = list(C.batches())
@@ -35,16 +36,18 @@ def test_styles_travel_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) ->
         expected = torch.stack(
             [mu.mean(0), sigma.mean(0), mu.var(0, correction=0), sigma.var(0, correction=0)]
         )
-        sent = begin_(self, C)
-        torch.testing.assert_close(sent["style"], expected)
-        assert not sent["style"].requires_grad
-        return sent
+        found = phi(self, C)
+        torch.testing.assert_close(found["style"], expected)
+        assert not found["style"].requires_grad
+        sent.append(found["style"])
+        return found
 
-    def exchanged(self: Any, S: Any, up: Any) -> Any:
-        events.append("exchange")
-        down = exchange(self, S, up)
+    def begun(self: Any, S: Any, visit: Any) -> Any:
+        sent.clear()
+        down = setup(self, S, visit)
+        events.append("send")
         for k in range(3):
-            own = [j for j in range(3) if up["style"][j].equal(down["style"][k, 0])]
+            own = [j for j in range(3) if sent[j].equal(down["style"][k, 0])]
             assert len(own) == 1
             assert own[0] != k
         taken.extend(down["style"])
@@ -56,12 +59,12 @@ def test_styles_travel_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) ->
         assert self.row.equal(run.state.row)
         return train(self, hooks)
 
-    monkeypatch.setattr(kind, "begin", begun)
-    monkeypatch.setattr(kind, "exchange", exchanged)
+    monkeypatch.setattr(kind, "_phi", visited)
+    monkeypatch.setattr(kind, "setup", begun)
     monkeypatch.setattr(loop, "train", trained)
     run = small(spec(), method("stablefdg"))
     finish(run)
-    one = ["begin 0", "begin 1", "begin 2", "exchange", "train 0", "train 1", "train 2"]
+    one = ["visit 0", "visit 1", "visit 2", "send", "train 0", "train 1", "train 2"]
     assert events == one * 2
 
 

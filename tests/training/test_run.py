@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -164,16 +164,17 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
 def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     """A run that was stopped after its first round."""
 
-    def stops(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
-        for event in events:
-            if federation.round == 2:
+    def stops(federation: Federation) -> Iterator[int]:
+        for finished in federation.run():
+            if finished == 2:
                 raise MemoryError
-            yield event
+            yield finished
 
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
-    with pytest.raises(MemoryError):
-        train(Workspace(project), spec, MACHINE, stops)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr("fedshift.training.run.rounds", stops)
+        train(Workspace(project), spec, MACHINE)
     return spec, Workspace(project).run(run_name(spec, digest(spec)))
 
 
@@ -189,15 +190,16 @@ def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
             signal.raise_signal(signal.SIGTERM)
         return clock()
 
-    def watch(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
+    def rounds(federation: Federation) -> Iterator[int]:
         nonlocal armed
-        for event in events:
-            armed = event == "round" and federation.round == 1
-            yield event
+        for finished in federation.run():
+            armed = finished == 1
+            yield finished
 
+    monkeypatch.setattr("fedshift.training.run.rounds", rounds)
     monkeypatch.setattr("fedshift.training.run.time", SimpleNamespace(monotonic=struck))
     with pytest.raises(SystemExit, match="143"):
-        train(Workspace(project), spec, Machine(torch.device("cpu")), watch)
+        train(Workspace(project), spec, Machine(torch.device("cpu")))
     assert rounds_in(Workspace(project).run(run_name(spec, digest(spec))).checkpoint) == 2
 
 

@@ -24,7 +24,6 @@ from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace, found
 from fedshift.tracking.points import points
 from fedshift.training import run as training
-from fedshift.training.bar import watched
 from fedshift.training.device import device as device_of
 from fedshift.training.provide import provide, trained_on
 from fedshift.training.weights import round_of
@@ -140,7 +139,7 @@ def run(
     directory = workspace.run(run_name(spec, digest(spec)))
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
-        training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), watched)
+        training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), show=True)
     else:
         trained_on(workspace, spec, directory)
     return Run(workspace, directory)

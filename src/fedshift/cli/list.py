@@ -34,17 +34,15 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
                 if kind == "datasets":
                     _states(workspace, name, width)
                 if kind == "methods":
-                    _diagnostics(name, width)
+                    _logs(name, width)
             except FedshiftError as error:
                 click.echo(f"  {'':{width}}    {_broken(error)}")
 
 
-def _diagnostics(name: str, width: int) -> None:
-    """A line per small tensor that the method records."""
-    from fedshift.build import diagnostics_of
-
-    for diagnostic in diagnostics_of(name):
-        click.echo(f"  {'':{width}}    {diagnostic}: {diagnostic.meaning}")
+def _logs(name: str, width: int) -> None:
+    """A line per small tensor that the method logs."""
+    for logged, meaning in registry.get("methods", name).logs.items():
+        click.echo(f"  {'':{width}}    {logged}: {meaning}")
 
 
 def _states(workspace: Workspace, name: str, width: int) -> None:

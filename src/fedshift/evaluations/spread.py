@@ -33,7 +33,7 @@ def spread(rows: Tensor, layout: Layout) -> dict[str, tuple[int, float]]:
     parts: dict[str, list[Tensor]] = {}
     for entry in layout.entries:
         if entry.offset < layout.P:
-            parts.setdefault(entry.unit, []).append(deviation[entry.slice])
+            parts.setdefault(entry.layer, []).append(deviation[entry.slice])
     joined = {layer: torch.cat(values) for layer, values in parts.items()}
     return {layer: (len(values), float(values.mean())) for layer, values in joined.items()}
 

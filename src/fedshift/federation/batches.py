@@ -72,12 +72,6 @@ def visits(clients: int, fraction: float, seed: int, rounds: int) -> list[int]:
     return counts
 
 
-def shuffled(clients: list[int], seed: int, t: int) -> list[int]:
-    """The same clients in random order: who comes when in a sequential round."""
-    order = torch.randperm(len(clients), generator=generator(seed, "order", t))
-    return [clients[i] for i in order.tolist()]
-
-
 def key(seed: int, purpose: str, *where: int | str) -> int:
     """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "dropout", "participants",
     "method" and others) at one place.

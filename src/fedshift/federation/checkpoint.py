@@ -99,9 +99,9 @@ def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Pa
     """The tables that the run records: name -> (rows in memory, the folder of its segments). Where a segment
     of the records exists, those of the other tables exist, too.
     """
-    recorded = {"diagnostics": (federation.diagnostics.table, segments / "diagnostics")}
+    recorded = {"diagnostics": (federation.log.table, segments / "diagnostics")}
     return {
-        **(recorded if federation.method.diagnostics else {}),
+        **(recorded if federation.method.logs else {}),
         "statistics": (federation.statistics, segments / "statistics"),
         "records": (federation.records, segments),
     }

@@ -13,14 +13,17 @@ from torch import Tensor
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.batches import generator
 from fedshift.federation.cost import Passes
-from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.evaluate import at_once
 from fedshift.federation.layout import Network
+from fedshift.federation.log import Log
 from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.samples import ClientData, Samples, batches
 from fedshift.federation.state import State
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
+
+Criterion = Callable[[Tensor, Tensor], Tensor]
+Role = Literal["model", "personal", "frozen"]
 
 
 class Worker:
@@ -31,8 +34,8 @@ class Worker:
     samples: all images, on or beside the device.
     clients: who holds which of them.
     criterion: mean loss of logits [B, C] and labels [B].
-    diagnostics: what clients may record.
-    own: another optimiser rule for the trainable entries of role "own", the model's last ones.
+    log: what clients log.
+    param_groups: other optimiser settings for the trainable entries of a role, the model's last ones.
     persist: clients keep their optimisers' memory between rounds.
     batch_norm: the network has batch normalisations, which no batch of one sample can pass in training.
     passes: images through the networks in training.
@@ -40,18 +43,19 @@ class Worker:
 
     def __init__(
         self, spec: RunSpec, state: State, samples: Samples, clients: list[ClientData], model: Model,
-        build: Callable[[], Model], criterion: Criterion, *, diagnostics: Diagnostics,
-        own: Mapping[str, Any] | None = None, persist: bool = False,
+        build: Callable[[], Model], criterion: Criterion, *, log: Log,
+        param_groups: Mapping[str, Mapping[str, Any]] | None = None, persist: bool = False,
     ) -> None:  # fmt: skip
         self.spec, self.state, self.samples = spec, state, samples
-        self.clients, self.criterion, self.diagnostics = clients, criterion, diagnostics
+        self.clients, self.criterion, self.log = clients, criterion, log
         self.batch_norm = state.layout.kind("bn_statistic").size > 0
         self.passes = Passes()
         self._networks: dict[Role, Network] = {"model": self._network(model)}
         self._build = build
-        self._by_class: dict[int, list[Tensor]] = {}
-        self._persist, self._own = persist, own
-        self._tail = state.layout.tail("own") if own is not None else None
+        self._persist = persist
+        self._groups = [
+            (role, state.layout.tail(role), changed) for role, changed in (param_groups or {}).items()
+        ]
 
     def _network(self, model: Model) -> Network:
         return Network(self.passes.watch(model), self.state.layout, self.samples.device)
@@ -73,23 +77,14 @@ class Worker:
 
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
         """Client k's optimiser of a network; its memory is the client's where it persists, else new."""
-        rule, w, g, cut = Rule.of(self.spec.local), network.w, network.g, self._tail
-        tail = None
-        if cut is not None:
-            own = replace(rule, **(self._own or {}))
-            tail = Optimizer(own, w[cut:], g[cut:], self._memory(f"{role}-own", k))
+        rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
+        for group, cut, changed in self._groups:
+            memory = self._memory(f"{role}-{group}", k)
+            tail = Optimizer(replace(rule, **changed), w[cut:], g[cut:], memory)
         return Optimizer(rule, w[:cut], g[:cut], self._memory(role, k), tail)
 
     def _memory(self, role: str, k: int) -> dict[str, Tensor]:
         return self.state.optimizers[role, k] if self._persist else {}
-
-    def by_class(self, k: int) -> list[Tensor]:
-        """Positions of client k's training samples, on the host, one tensor for each class that it holds."""
-        if k not in self._by_class:
-            train = self.clients[k].train
-            labels = self.samples.host_labels[train]
-            self._by_class[k] = [train[labels == label] for label in labels.unique()]
-        return self._by_class[k]
 
 
 class Client:
@@ -99,8 +94,7 @@ class Client:
     t: the round, from 0.
     n: its training samples.
     visits: rounds it has trained in before.
-    domains: those of its samples.
-    few_shot: the labels that the partition made rare in its training part.
+    data: positions of its samples by split, and the labels that the partition made rare in its training part.
     layout: what its rows hold.
     received: the row that it got [P + Q]; its trainable part is `w0`.
     row: what it trains [P + Q]; its trainable part is `w`.
@@ -111,22 +105,18 @@ class Client:
     tmp: scratch that dies with the round.
     rng: this round's generator, on the CPU.
     lr: the current learning rate.
-    lr_sum: the sum of the rates of the steps taken.
     steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out.
     new_epoch: this batch is the first of its epoch.
     labels: the batch's labels, on the host [B].
     network: `model` with its flat row and gradient.
     """
 
-    def __init__(
-        self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor], recorded: Tensor
-    ) -> None:
-        """recorded [D]: where it writes its diagnostics."""
+    def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
         state, data = worker.state, worker.clients[k]
         self.k, self.t, self.n, self.visits = k, t, len(data.train), state.visits[k]
-        self.domains, self.few_shot, self.layout = data.domains, data.few_shot, state.layout
+        self.data, self.layout = data, state.layout
         self.row, self.received, self.worker = row, row.clone(), worker
-        self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
+        self.lr, self.steps, self.new_epoch = 0.0, 0, True
         self.labels = torch.empty(0, dtype=torch.int64)
         self.criterion = worker.criterion
         self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
@@ -135,7 +125,6 @@ class Client:
         self.network = worker.network("model").bind(row)
         self.model = self.network.model
         self._optimizers: dict[Role, Optimizer] = {}
-        self._recorded = recorded
 
     @property
     def w(self) -> Tensor:
@@ -201,11 +190,21 @@ class Client:
         """
         samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
-        order = self.worker.clients[self.k].train[torch.randperm(self.n, generator=rng)]
+        order = self.data.train[torch.randperm(self.n, generator=rng)]
         order = order.to(samples.home, non_blocking=True)
         draws = samples.augment.draw(self.n, rng).to(samples.device, non_blocking=True)
         full, rest = divmod(self.n, batch)
         yield from batches(samples, order, draws, [batch] * full + [rest] * (rest > 1))
+
+    @torch.no_grad()
+    def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """All samples of a split ("train", "val" or "test") in their order, without augmentation, in large
+        batches (x [B, 3, h, w], y [B]).
+        """
+        samples = self.worker.samples
+        index = self.data.split(split).to(samples.home)
+        for pixels, y in samples.stream(index.split(at_once(samples))):
+            yield samples.evaluate(pixels), y
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -214,71 +213,23 @@ class Client:
 
         Raises FedshiftError for a client without a sample in it.
         """
-        samples = self.worker.samples
-        index = self.worker.clients[self.k].split(split).to(samples.home)
-        if not len(index):
+        n = len(self.data.split(split))
+        if not n:
             cure = f"Give the partition's fractions a larger '{split}' part."
             raise FedshiftError(f"client {self.k}", f"it holds no {split} sample to measure on", cure)
         training = self.model.training
         self.model.eval()
-        total = torch.zeros((), device=samples.device)
-        for pixels, y in samples.stream(index.split(at_once(samples))):
-            with self.worker.precision():
-                total = total + measure(samples.evaluate(pixels), y) * (len(y) / len(index))
+        total = torch.zeros((), device=self.worker.samples.device)
+        for x, y in self.plain(split):
+            with self.precision():
+                total = total + measure(x, y) * (len(y) / n)
         self.model.train(training)
         return total
 
-    def per_image(self, split: str, measure: Callable[[Tensor], Tensor]) -> Tensor:
-        """measure(x) [B, ..] of all samples of a split, in their order, joined; eval's transform, no
-        gradient.
+    def log(self, name: str, value: Tensor) -> None:
+        """Keep a small tensor of this round with the run, such as a norm; it stays on the device until the
+        round ends, and the last one of a name counts.
+
+        Raises FedshiftError for a name that is not among the method's `logs`.
         """
-        samples = self.worker.samples
-        index = self.worker.clients[self.k].split(split).to(samples.home)
-        with torch.no_grad():
-            return torch.cat(
-                [
-                    measure(samples.evaluate(pixels))
-                    for pixels, _ in samples.stream(index.split(at_once(samples)))
-                ]
-            )
-
-    def one_per_class(self) -> tuple[Tensor, Tensor]:
-        """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
-        ascending.
-        """
-        samples = self.worker.samples
-        classes = self.worker.by_class(self.k)
-        drawn = torch.stack(
-            [positions[torch.randint(len(positions), (), generator=self.rng)] for positions in classes]
-        )
-        pixels, y = samples.take(drawn.to(samples.home, non_blocking=True))
-        draws = samples.augment.draw(len(drawn), self.rng).to(samples.device, non_blocking=True)
-        return samples.augment(pixels, draws), y
-
-    # ---- diagnostics
-
-    def record(self, name: str, value: Tensor) -> None:
-        """Keep a tensor of this round with the run; it stays on the device until the round ends, and the last
-        recording counts.
-
-        Raises FedshiftError for what is none of the method's `diagnostics` of a client.
-        """
-        self._recorded[self.worker.diagnostics.by_client(name, value)].copy_(value.detach().flatten())
-
-    def gradient(self, value: Tensor) -> Tensor:
-        """The gradient of a scalar by all trainable entries of the client's model [P], for a diagnostic; the
-        graph of `value` stays.
-        """
-        entries = dict(self.model.named_parameters())
-        with self.worker.passes.paused():
-            parts = torch.autograd.grad(value, list(entries.values()), retain_graph=True, allow_unused=True)
-        row = torch.zeros_like(self.row)
-        views = self.named(row)
-        for name, part in zip(entries, parts, strict=True):
-            if part is not None:
-                views[name].copy_(part)
-        return row[self.layout.W]
-
-
-Criterion = Callable[[Tensor, Tensor], Tensor]
-Role = Literal["model", "personal", "frozen"]
+        self.worker.log.of_client(name, value, self.k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ class Evaluator:
 
     def start(self) -> None:
         """Test everything before the first round."""
-        self.inactive((), 0)
+        self.inactive(range(self._server.N), 0)
         self.aggregated(0)
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
@@ -79,25 +79,50 @@ class Evaluator:
             row = self._state.slots[slot][k] if self._state.visits[k] else self._state.row
         self._score(finished, LOCAL, row, self._sets_of(k))
 
-    def inactive(self, active: Collection[int], finished: int) -> None:
-        """Test the own models of the clients that do not take part in the round: what each keeps, inside the
-        model that was broadcast.
+    def inactive(self, clients: Iterable[int], finished: int) -> None:
+        """Test the own models of clients that are not part of the round: what each keeps, inside the model
+        that was broadcast.
         """
         if self._due_own(finished):
-            for k in sorted({*range(self._server.N)}.difference(active)):
+            for k in clients:
                 self.trained(k, self._state.private_row(k), finished)
 
     def aggregated(self, finished: int) -> None:
         """Test what the server holds, and keep its weights if this round is the best."""
         if not self._due(finished):
             return
-        for k, row in enumerate(self._each_receives()):
-            self._score(finished, PERSONALISED, row, self._sets_of(k))
-        sets = self._target if self._after_aggregation == PERSONALISED else [*self._sets, *self._target]
-        rows = self._method.unseen(self._server) if sets else ()
-        for member, row in enumerate(rows):
-            self._score(finished, GLOBAL if len(rows) == 1 else PERSONALISED, row, sets, member)
+        for tested, member, row, sets in self.models():
+            self._score(finished, tested, row, sets, member)
         self.selection.consider(finished, self._sizes, self.weights())
+
+    @torch.no_grad()
+    def models(
+        self,
+        own: Callable[[int], Tensor | None] = lambda k: None,
+        generated: Tensor | None = None,
+        targets: list[Set] | None = None,
+    ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:
+        """All models that are tested after a round: (model, stage), member, row [P + Q], and the sets that it
+        is tested on.
+
+        own: client k's own model right after its training, if it is at hand. generated: the models of all
+        clients [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
+        """
+        state, differ = self._state, self._after_aggregation == PERSONALISED
+        targets = self._target if targets is None else targets
+        made = self._generated() if self._method.generates and generated is None else generated
+        for k in range(state.clients):
+            if (row := own(k)) is not None:
+                yield LOCAL, 0, row, self._sets_of(k)
+            if made is not None:
+                yield PERSONALISED, 0, made[k], self._sets_of(k)
+            elif differ and state.shared.size:
+                yield PERSONALISED, 0, state.private_row(k), self._sets_of(k)
+        sets = targets if differ else [*self._sets, *targets]
+        if any(len(index) for *_, index in sets):
+            rows = self._method.unseen(self._server) if generated is None else generated
+            for member, row in enumerate(rows):
+                yield GLOBAL if len(rows) == 1 else PERSONALISED, member, row, sets
 
     def weights(self) -> dict[str, Tensor]:
         """What `evaluation.keep` asks for, by name.
@@ -141,13 +166,6 @@ class Evaluator:
     @torch.no_grad()
     def _generated(self) -> Tensor:
         return self._method.broadcast(self._server, list(range(self._server.N)))
-
-    def _each_receives(self) -> Iterator[Tensor]:
-        """The model of every client after aggregation, where these differ and something is shared."""
-        if self._method.generates:
-            yield from self._generated()
-        elif self._differ and self._state.shared.size:
-            yield from (self._state.private_row(k) for k in range(self._server.N))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
         """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported

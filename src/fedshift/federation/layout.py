@@ -80,7 +80,7 @@ class Entry:
     """One tensor of a model.
 
     kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type; role: what
-    the nearest module that has a `role` says it is, else ""; unit: the nearest module that says `unit =
+    the nearest module that has a `role` says it is, else ""; layer: the nearest module that says `layer =
     True`, else the layer: a convolution or linear map with the normalisation that follows it.
     """
 
@@ -90,7 +90,7 @@ class Entry:
     strides: tuple[int, ...]
     kind: str
     role: str
-    unit: str
+    layer: str
 
     @property
     def slice(self) -> slice:
@@ -110,7 +110,7 @@ class Layout:
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
         """alignment: entries and rows begin at a multiple of so many floats."""
-        kinds, roles, units = _kinds(model), _roles(model), _units(model)
+        kinds, roles, layers = _kinds(model), _roles(model), _layers(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.alignment = alignment
@@ -118,7 +118,7 @@ class Layout:
         end = self.P = 0
         for name, tensor in (trainable | statistics).items():
             place = self._aligned(end), tuple(tensor.shape), _strides(tensor)
-            self.entries.append(Entry(name, *place, kinds[name], roles[name], units[name]))
+            self.entries.append(Entry(name, *place, kinds[name], roles[name], layers[name]))
             end = self.entries[-1].slice.stop
             if name in trainable:
                 self.P = end
@@ -159,14 +159,23 @@ class Layout:
         """The positions of all entries of a module and its children, or of the one entry of that name."""
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
-    def units(self, index: Index) -> list[Index]:
-        """`index` cut by unit, in the order of the model; units without a position in it are left out."""
-        mask, parts = index.mask, dict[str, list[Tensor]]()
+    def layers(self, index: Index) -> dict[str, Index]:
+        """`index` cut by layer: name -> positions, in the order of the model; layers without any are left
+        out.
+        """
+        return self._cut(index, lambda entry: entry.layer)
+
+    def tensors(self, index: Index) -> dict[str, Index]:
+        """`index` cut by tensor."""
+        return self._cut(index, lambda entry: entry.name)
+
+    def _cut(self, index: Index, part: Callable[[Entry], str]) -> dict[str, Index]:
+        mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
-            parts.setdefault(entry.unit, []).append(inside)
-        joined = (torch.cat(places) for places in parts.values())
-        return [Index.of(positions, self.size) for positions in joined if len(positions)]
+            places.setdefault(part(entry), []).append(inside)
+        joined = {name: torch.cat(positions) for name, positions in places.items()}
+        return {name: Index.of(positions, self.size) for name, positions in joined.items() if len(positions)}
 
     def floats(self, index: Index) -> int:
         """How many positions of `index` hold a float of an entry: all but the padding."""
@@ -211,19 +220,19 @@ def _roles(model: nn.Module) -> dict[str, str]:
     return roles
 
 
-def _units(model: nn.Module) -> dict[str, str]:
-    """entry -> unit: a layer with its normalisation, or the module that says `unit = True`."""
-    units: dict[str, str] = {}
-    layer = ""
+def _layers(model: nn.Module) -> dict[str, str]:
+    """entry -> layer: a module with the normalisation that follows it, or one that says `layer = True`."""
+    layers: dict[str, str] = {}
+    last = ""
     for prefix, module in model.named_modules():
         own = _tensors(module, prefix, recurse=False)
-        if own and not (isinstance(module, NORMALISATIONS) and layer):
-            layer = prefix
-        units |= dict.fromkeys(own, layer)
+        if own and not (isinstance(module, NORMALISATIONS) and last):
+            last = prefix
+        layers |= dict.fromkeys(own, last)
     for prefix, module in model.named_modules():
-        if getattr(module, "unit", False):
-            units |= dict.fromkeys(_tensors(module, prefix), prefix)
-    return units
+        if getattr(module, "layer", False) is True:
+            layers |= dict.fromkeys(_tensors(module, prefix), prefix)
+    return layers
 
 
 def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:

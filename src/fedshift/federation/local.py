@@ -19,7 +19,7 @@ def train(client: Client, method: Method) -> Tensor:
     worker, samples = client.worker, client.worker.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)
-    on_host = worker.clients[client.k].train[plan.order]
+    on_host = client.data.train[plan.order]
     order = on_host.to(samples.home, non_blocking=True)
     draws = samples.augment.draw(len(order), generator(seed, "augment", client.t, client.k))
     draws = draws.to(samples.device, non_blocking=True)
@@ -37,7 +37,6 @@ def train(client: Client, method: Method) -> Tensor:
         with worker.precision():
             loss = method.loss(client, x, y)
         _descend(client, method, optimizer, loss)
-        client.lr_sum += client.lr
         client.steps += 1
         with worker.precision():
             method.step(client, x, y)

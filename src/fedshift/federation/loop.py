@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.federation.batches import key, participants, shuffled
+from fedshift.federation.batches import key, participants
 from fedshift.federation.client import Client, Criterion, Worker
 from fedshift.federation.cost import peak_memory_mb
-from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.evaluator import TARGET, Evaluator
 from fedshift.federation.layout import Layout, initial
 from fedshift.federation.local import train
+from fedshift.federation.log import Log
 from fedshift.federation.method import Method
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import Records, StatisticsTable
@@ -27,7 +27,8 @@ from fedshift.federation.transfer import Transfer
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 
-Messages = dict[str, list[Tensor]]
+Hook = Callable[[Client], Mapping[str, Tensor] | None]
+Uploads = dict[str, list[Tensor]]
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
@@ -36,8 +37,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 class Federation:
-    """A run in memory. `run()` yields after each client and each round; between rounds the state may be
-    saved.
+    """A run in memory. `run()` yields after each round, when the state may be saved.
 
     spec, method: what is run.
     device: where it is computed.
@@ -48,7 +48,8 @@ class Federation:
     server, worker, transfer: the server, what clients train with, and the only way between them.
     evaluator: tests the models and keeps the best weights.
     records, statistics: what was measured since it was last written.
-    diagnostics: what the method may record, and has recorded.
+    log: what the method has logged.
+    on_client: called whenever a client has trained.
     round: rounds finished.
     """
 
@@ -78,14 +79,12 @@ class Federation:
             method.local(self.layout),
         )  # fmt: skip
         indicator = self.layout.under(model.indicator).to(self.device)
-        self.diagnostics = Diagnostics(method.name, method.diagnostics, self.layout, len(self.clients))
-        self.server = Server(
-            self.state, self._weights(row), spec.federation.rounds, indicator, self.diagnostics
-        )
+        self.log = Log(method.name, method.logs, len(self.clients))
+        self.server = Server(self.state, self._weights(row), spec.federation.rounds, indicator, self.log)
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,
-            diagnostics=self.diagnostics, own=method.own,
+            log=self.log, param_groups=method.param_groups,
             persist=(method.optimizer_state or spec.local.optimizer_state) == "persist",
         )  # fmt: skip
         self.records, self.statistics = Records(), StatisticsTable()
@@ -94,6 +93,9 @@ class Federation:
             method, self.state, self.server, self.worker, self.records, self.statistics, clients, targets
         )
         self.round = 0
+        self.on_client: Callable[[], object] = lambda: None
+        self._visited: set[int] = set()
+        self._downloads: dict[int, dict[str, Tensor]] = {}
 
     def build(self) -> Model:
         """The network as the method wants it."""
@@ -104,14 +106,16 @@ class Federation:
         uniform = (self.method.weights or self.spec.federation.weights) == "uniform"
         return torch.ones_like(sizes) if uniform else sizes
 
-    def run(self) -> Iterator[Literal["client", "round"]]:
-        """Train to the last round, from the one after `round`."""
+    def run(self) -> Iterator[int]:
+        """Train to the last round, from the one after `round`; yields the number of finished rounds after
+        each.
+        """
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0:
                 self.evaluator.start()
             while self.round < self.spec.federation.rounds:
-                yield from self._round()
-                yield "round"
+                self._round()
+                yield self.round
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run needs between two rounds, nested by owner."""
@@ -127,91 +131,58 @@ class Federation:
     def _owners(self) -> dict[str, Any]:
         return {"state": self.state, "server": self.server, "selection": self.evaluator.selection}
 
-    def _round(self) -> Iterator[Literal["client"]]:
-        """One round."""
-        began, t, seed = time.perf_counter(), self.round, self.spec.seed
-        active = participants(len(self.clients), self.spec.federation.participation, seed, t)
-        if self.method.sequential:
-            active = shuffled(active, seed, t)
+    def _round(self) -> None:
+        """One round: setup, local training and aggregation, evaluation, costs."""
+        began, t = time.perf_counter(), self.round
+        active = participants(len(self.clients), self.spec.federation.participation, self.spec.seed, t)
         self.server.start_round(t, active)
-        held = 1 if self.method.averages or self.method.sequential else len(active)
-        rows = torch.empty(held, self.layout.size, dtype=self.layout.dtype, device=self.device)
-        measured = rows.new_zeros(len(active), 2 + self.diagnostics.width, dtype=torch.float64)
-        recorded = dict(zip(active, measured[:, 2:].fill_(torch.nan), strict=True))
-        exchanged = self._exchange(rows[0], recorded) if self.method.exchanges(t) else {}
-        messages: Messages = {}
-        average: Tensor | None = None
-        for position, k in enumerate(active):
-            row = rows[position % held]
-            if self.method.sequential:
-                self.server.start_round(t, [k])
-            _gather(messages, self._train(row, k, measured[position], exchanged.get(k)))
-            if self.method.sequential:
-                self._aggregate(rows, self.server.p, messages)
-            elif self.method.averages:
-                average = accumulate(average, row, self.server.p[position])
-            if position + 1 < len(active):
-                yield "client"
-        self.evaluator.inactive(active, self.round + 1)
-        if average is not None:  # a mean of one row of weight 1 is that row
-            self._aggregate(average[None], rows.new_ones(1), messages)
-        elif not self.method.sequential:
-            self._aggregate(rows, self.server.p, messages)
-        self._close(active, measured)
-        seconds = time.perf_counter() - began
-        memory = peak_memory_mb(self.device)
-        machine = {"seconds": seconds, "peak_memory_mb": memory}
+        self._visited.clear()
+        self._downloads.clear()
+        for name, values in self.method.setup(self.server, self._visit).items():
+            for k, value in zip(active, values, strict=True):
+                self._downloads.setdefault(k, {})[name] = value
+        self._losses = torch.zeros(len(self.clients), 2, dtype=torch.float64, device=self.device)
+        self._absent = [k for k in range(len(self.clients)) if k not in active]
+        self.method.round(self.server, self._train)
+        self._close(active)
+        machine = {"seconds": time.perf_counter() - began, "peak_memory_mb": peak_memory_mb(self.device)}
         self.records.add(self.round, "machine", "", TARGET, "", machine)
 
-    def _source(self, k: int) -> Tensor:
-        """What client k receives [P + Q]."""
-        return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
+    def _train(self, clients: Sequence[int]) -> None:
+        """Train these clients from what the server has now, test the models they own, and aggregate."""
+        if list(clients) != self.server.active:
+            self.server.start_round(self.round, list(clients))
+        held = 1 if self.method.averages else len(clients)
+        rows = torch.empty(held, self.layout.size, dtype=self.layout.dtype, device=self.device)
+        average: Tensor | None = None
+        uploads: Uploads = {}
+        for position, k in enumerate(clients):
+            row = rows[position % held]
+            _gather(uploads, self._train_client(row, k))
+            if self.method.averages:
+                average = accumulate(average, row, self.server.p[position])
+            self.on_client()
+        self.evaluator.inactive(self._absent, self.round + 1)
+        self._absent = []
+        up = {name: torch.stack(values) for name, values in uploads.items()}
+        if average is not None:  # a mean of one row of weight 1 is that row
+            self.method.aggregate(self.server, average[None], rows.new_ones(1), up)
+            return
+        self.method.aggregate(self.server, rows, self.server.p, up)
+        if self.state.personal.size:
+            for row, k in zip(rows, clients, strict=True):
+                self.state.receive(k, row)
 
-    def _exchange(self, row: Tensor, recorded: Mapping[int, Tensor]) -> dict[int, dict[str, Tensor]]:
-        """Let clients begin before the first of them trains, and make of their messages what each gets.
-
-        row [P + Q]: for one after the other; each receives again before it trains. recorded: client of the
-        round -> where it writes its diagnostics.
-        """
-        clients = range(len(self.clients)) if self.method.begins == "all" else [*recorded]
-        nowhere = row.new_empty(self.diagnostics.width, dtype=torch.float64)
-        first: Messages = {}
-        for k in clients:
-            self.transfer.down(row, k, self._source(k))
-            client = Client(self.worker, k, self.round, row, {}, recorded.get(k, nowhere))
-            _gather(first, self._first_messages(client))
-        exchanged = dict(self.method.exchange(self.server, self._together(first)))
-        return {k: {name: value[i] for name, value in exchanged.items()} for i, k in enumerate(clients)}
-
-    def _together(self, messages: Messages) -> dict[str, Tensor]:
-        joined = {message.name for message in self.method.messages if message.joined}
-        return {
-            name: torch.cat(values) if name in joined else torch.stack(values)
-            for name, values in messages.items()
-        }
-
-    def _first_messages(self, client: Client) -> dict[str, Tensor]:
-        """What the client sends before its first step, drawn by a generator of its own."""
-        torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
-        client.model.train()
-        with self.worker.passes, self.worker.precision():
-            return self.transfer.up_messages(self.method.begin(client))
-
-    def _train(
-        self, row: Tensor, k: int, measured: Tensor, exchanged: Mapping[str, Tensor] | None
-    ) -> dict[str, Tensor]:
-        """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages.
-
-        measured [2 + D]: for the sum of its losses, the samples seen and its diagnostics. exchanged: what the
-        round's exchange gave it; None without one.
-        """
-        self.transfer.down(row, k, self._source(k), again=exchanged is not None)
-        down = self.transfer.down_slots(k, exchanged or {})
-        client = Client(self.worker, k, self.round, row, down, measured[2:])
-        messages = self._first_messages(client) if exchanged is None else {}
+    def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
+        """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages."""
+        self.transfer.down(row, k, self._source(k), again=k in self._visited)
+        client = Client(
+            self.worker, k, self.round, row, self.transfer.messages_down(k, self._downloads.get(k, {}))
+        )
+        messages = self._ask(client, self.method.begin)
         with self.worker.passes:
-            measured[:2] = train(client, self.method)
-            messages |= self.transfer.up_messages(self.method.end(client))
+            self._losses[k] = train(client, self.method)
+            messages |= self.transfer.messages_up(self.method.end(client))
         self.state.visits[k] += 1
         if TRAINED.name in self.state.slots:
             self.state.slots[TRAINED.name][k] = row
@@ -219,36 +190,48 @@ class Federation:
         self.transfer.up(row, k)
         return messages
 
-    def _aggregate(self, rows: Tensor, p: Tensor, messages: Messages) -> None:
-        self.method.aggregate(self.server, rows, p, self._together(messages))
-        messages.clear()
-        if self.state.personal.size and not self.method.averages:
-            for row, k in zip(rows, self.server.active, strict=True):
-                self.state.receive(k, row)
+    def _visit(self, clients: Iterable[int], ask: Hook) -> Uploads:
+        """Send each client the model and `ask` it for messages; what `ask` does to its row is lost."""
+        uploads: Uploads = {}
+        row = torch.empty_like(self.state.row)
+        for k in clients:
+            self.transfer.down(row, k, self._source(k), again=k in self._visited)
+            self._visited.add(k)
+            _gather(uploads, self._ask(Client(self.worker, k, self.round, row, {}), ask))
+        return uploads
 
-    def _close(self, active: list[int], measured: Tensor) -> None:
-        """Record what the round's clients measured [K, 2 + D] and what it cost, and test what the server
-        holds.
-        """
+    def _ask(self, client: Client, ask: Hook) -> dict[str, Tensor]:
+        """What a client sends before its first step, drawn by a generator of its own."""
+        torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
+        client.model.train()
+        with self.worker.passes, self.worker.precision():
+            return self.transfer.messages_up(ask(client))
+
+    def _source(self, k: int) -> Tensor:
+        """What client k receives [P + Q]."""
+        return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
+
+    def _close(self, active: list[int]) -> None:
+        """Record what the round's clients lost and logged and what it cost, and test what the server has."""
         self.round += 1
-        numbers = self.diagnostics.close(self.round, active, measured)
-        for k, (loss, seen, *recorded) in zip(sorted(active), numbers, strict=True):
+        losses, logged = self.log.close(self.round, self._losses)
+        for k in active:
+            loss, seen = losses[k]
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
-            self.records.add(self.round, "diagnostic", "", k, "", self.diagnostics.scalars(recorded))
-        transfer = self.transfer
+            self.records.add(self.round, "diagnostic", "", k, "", logged.get(k, {}))
         cost = {
-            "bytes_down": transfer.bytes_down,
-            "bytes_up": transfer.bytes_up,
-            "images": sum(seen for _, seen, *_ in numbers),
+            "bytes_down": self.transfer.bytes_down,
+            "bytes_up": self.transfer.bytes_up,
+            "images": sum(losses[k][1] for k in active),
             **self.worker.passes.take(),
         }
         self.records.add(self.round, "cost", "", TARGET, "", cost)
-        transfer.bytes_down = transfer.bytes_up = 0
+        self.transfer.bytes_down = self.transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)
 
 
-def _gather(messages: Messages, sent: Mapping[str, Tensor]) -> None:
+def _gather(messages: Uploads, sent: Mapping[str, Tensor]) -> None:
     """Put one client's messages behind those of the clients before it."""
     for name, value in sent.items():
         messages.setdefault(name, []).append(value)

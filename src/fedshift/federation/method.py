@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 from fedshift.models.base import Model
 
+Visit = Callable[[Iterable[int], Callable[[Client], Mapping[str, Tensor] | None]], dict[str, list[Tensor]]]
 NEAR = 0.6  # share of letters by which a name is taken for another's misspelling
 
 
@@ -29,14 +30,14 @@ class Method:
     """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
 
     An object serves one run. What outlives a round is a slot, which checkpoints hold; on itself a method
-    keeps at most what the layout and its parameters make again.
+    keeps at most what the layout and its parameters make again. What hooks return to be sent, {name: tensor},
+    is counted as traffic.
 
     name: of the registry.
     version: counts up when results change.
     Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
     slots: tensors that outlive the round.
-    messages: tensors that live one round.
-    diagnostics: small tensors that a client or the server may `record` in a round.
+    logs: name -> meaning, in one line, of what hooks `log`.
     clients: "pooled" trains one client on everybody's data.
     weights: overrides the protocol's weights of the average.
     weighs: `aggregate` weighs clients by a rule of the method's own, whatever the protocol says.
@@ -44,34 +45,24 @@ class Method:
     evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client
         slot that holds the client's own model.
     clip_first: `grad` comes after clipping.
-    generates: the server makes each client's model anew in `broadcast`.
-    sequential: one client after the other, in random order, with an aggregation after each.
-    begins: who begins a round of `exchanges`: those that take part, or everybody, who then get what they are
-        sent when they first take part.
+    param_groups: role -> other settings of the optimiser (fedshift.federation.optimizer.Rule) for the
+        trainable entries of that role, which must be the model's last ones.
     rendering: images made before training take the place of the training images.
-    waits: how often in a round its hooks at most wait for a value of the device; `loss`, `grad` and `step`
-        never do.
-    own: another optimiser rule for the trainable entries of role "own", which must be the model's last ones.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     Params: ClassVar[type] = NoParams
     slots: tuple[Slot, ...] = ()
-    messages: tuple[Message, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
+    logs: Mapping[str, str] = MappingProxyType({})
     clients: Literal["partition", "pooled"] = "partition"
     weights: Literal["size", "uniform"] | None = None
     weighs: ClassVar[bool] = False
     optimizer_state: Literal["reset", "persist"] | None = None
     evaluates: str = "model"
     clip_first: bool = False
-    generates: bool = False
-    sequential: bool = False
-    begins: Literal["active", "all"] = "active"
+    param_groups: Mapping[str, Mapping[str, Any]] | None = None
     rendering: ClassVar[str | None] = None
-    waits: ClassVar[int] = 0
-    own: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse what is nearly a hook: a method with `gradient` for `grad` would be FedAvg without a
@@ -105,29 +96,28 @@ class Method:
         """Entries of which every client has its own and which never leave it."""
         return L.nothing
 
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        """Before the clients of a round train. `visit(clients, ask)` sends each of these clients the model,
+        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}.
+
+        Returns what each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. What happens once is
+        done where S.t == 0.
+        """
+        return {}
+
+    def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
+        """One round: `train(clients)` trains these from what the server has now, and aggregates. By default
+        all clients of the round at once.
+        """
+        train(S.active)
+
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
-        """With `generates`: the models [K, P + Q] for these clients."""
+        """The models [K, P + Q] that these clients receive, where the server makes each its own."""
         return S.row.expand(len(clients), -1)
 
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """The model is received, no step is taken: messages to send. With `exchanges`, C and what it did to
-        its row end here.
-        """
+        """The model is received, no step is taken: messages to send."""
         return None
-
-    def exchanges(self, t: int) -> bool:
-        """Whether clients (`begins`) begin round t before the first of them trains, and `exchange` comes
-        between.
-        """
-        return False
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """From the messages of all beginnings, {name: [K, ..]}, what each client gets, {name: [K, ..]}, as
-        `C.down.<name>`.
-
-        K clients take part; where everybody begins, they are all N.
-        """
-        return {}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         """The objective on one batch, x [B, 3, h, w], y [B]; a scalar."""
@@ -143,13 +133,6 @@ class Method:
         """After the client's last step, if it took any (C.steps): the messages to send."""
         return None
 
-    @property
-    def averages(self) -> bool:
-        """Whether all that the server needs of the clients' rows is their weighted mean, which is then made
-        as they come: it holds two rows, however many clients there are.
-        """
-        return type(self).aggregate is Method.aggregate
-
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
         [K, ..]}.
@@ -162,3 +145,15 @@ class Method:
     def unseen(self, S: Server) -> Tensor:
         """The models [M, P + Q] for a domain that no client has; their accuracies are averaged."""
         return self.broadcast(S, list(range(S.N))) if self.generates else S.row[None]
+
+    @property
+    def averages(self) -> bool:
+        """Whether the server needs the weighted mean of the clients' rows alone. It is then computed as they
+        come, in the memory of two rows.
+        """
+        return type(self).aggregate is Method.aggregate
+
+    @property
+    def generates(self) -> bool:
+        """Whether the server makes each client's model."""
+        return type(self).broadcast is not Method.broadcast

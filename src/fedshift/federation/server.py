@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.federation.batches import generator
-from fedshift.federation.diagnostics import Diagnostics
 from fedshift.federation.layout import Index
+from fedshift.federation.log import Log
 from fedshift.federation.optimizer import Optimizer, Rule
 from fedshift.federation.state import State
 
@@ -24,7 +26,7 @@ class Server:
     N: the number of clients.
     active: the clients of this round.
     p: their weights by the protocol or the method [K], which sum to 1.
-    share: the same as parts of the weights of all N clients [K].
+    weights: those of all N clients [N], from which p is made.
     row: the global row [P + Q].
     slot: `S.slot.<name>` are the server's slots; clients' slots never show here.
     layout: what a row holds; shared, personal, local: which entries of it are whose.
@@ -33,15 +35,14 @@ class Server:
     peeked: floats of clients' private entries that analysis has read.
     """
 
-    def __init__(
-        self, state: State, weights: Tensor, rounds: int, indicator: Index, diagnostics: Diagnostics
-    ) -> None:
-        self._state, self._weights, self._diagnostics = state, weights, diagnostics
+    def __init__(self, state: State, weights: Tensor, rounds: int, indicator: Index, log: Log) -> None:
+        self._state, self.weights, self._log = state, weights, log
         self.T, self.N, self.indicator = rounds, state.clients, indicator
         self.layout = state.layout
         self.shared, self.personal, self.local = state.shared, state.personal, state.local
         self.slot = SimpleNamespace(**state.server_slots())
         self.peeked = 0
+        self._layers: dict[tuple[Index, str], dict[str, slice | Tensor]] = {}
         self.start_round(0, list(range(state.clients)))
 
     @property
@@ -51,9 +52,8 @@ class Server:
 
     def start_round(self, t: int, active: list[int]) -> None:
         """Round t with these clients."""
-        weights = self._weights[active]
+        weights = self.weights[active]
         self.t, self.active, self.p = t, active, weights / weights.sum()
-        self.share = weights / self._weights.sum()
         self.rng = generator(self._state.seed, "server", t, *active)
 
     @property
@@ -71,18 +71,37 @@ class Server:
         optimizer.clip()
         optimizer.step(rule.lr)
 
-    def keep(self, name: str, value: Tensor) -> None:
-        """Fill the server's slot `name` with a value of any shape."""
-        slot: Tensor = getattr(self.slot, name)
-        slot.resize_(value.shape).copy_(value)
+    def layers(self, index: Index, by: str = "layer") -> dict[str, slice | Tensor]:
+        """Where the trainable entries of each layer lie in a row, of those in `index` (`S.shared`,
+        `S.personal`): name -> positions, in the order of the model.
 
-    def record(self, name: str, value: Tensor) -> None:
-        """Keep a tensor of this round with the run; it stays where it is until the round ends, and the last
-        one counts.
-
-        Raises FedshiftError for what is none of the method's `diagnostics` of the server.
+        A layer is a convolution or linear map with its normalisation, or a module with `layer = True`; by
+        "tensor": each tensor by itself.
         """
-        self._diagnostics.by_server(name, value, self.active)
+        if (index, by) not in self._layers:
+            trainable = index & self.layout.trainable
+            parts = self.layout.tensors(trainable) if by == "tensor" else self.layout.layers(trainable)
+            self._layers[index, by] = {name: part.to(self.row.device).at for name, part in parts.items()}
+        return self._layers[index, by]
+
+    @functools.cached_property
+    def buffers(self) -> slice | Tensor:
+        """Where the shared buffers (statistics of normalisations) lie in a row."""
+        return (self.shared & ~self.layout.trainable).to(self.row.device).at
+
+    def shuffled(self) -> list[int]:
+        """The round's clients in random order."""
+        order = torch.randperm(len(self.active), generator=generator(self._state.seed, "order", self.t))
+        return [self.active[i] for i in order.tolist()]
+
+    def log(self, name: str, value: Tensor, axes: str = "K") -> None:
+        """Keep a small tensor of this round with the run; it stays on the device until the round ends, and
+        the last one of a name counts.
+
+        axes: a word for each axis: "K" counts the round's clients, "N" all clients, any other word what it
+        names. Raises FedshiftError for a name that is not among the method's `logs`.
+        """
+        self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
         """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),

@@ -39,23 +39,12 @@ class Slot:
     init: Literal["zeros", "received"] | Draw = "zeros"
     saved: bool = False
 
+    def __post_init__(self) -> None:
+        if self.owner == "server" and self.init == "received":
+            raise ValueError(f"slot '{self.name}' of the server starts from what no client has sent it")
+
 
 TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clients": models after training
-
-
-@dataclass(frozen=True)
-class Message:
-    """A tensor that lives one round; what is not declared cannot be sent.
-
-    name: its key in what `begin` and `end` return (up), or `exchange` (down).
-    way: "up" with a client's `begin` or `end`, "down" from `exchange`.
-    joined: the server sees the clients' tensors one after the other, where clients send different numbers of
-        rows; else stacked, [K, ..].
-    """
-
-    name: str
-    way: Literal["up", "down"] = "up"
-    joined: bool = False
 
 
 class State:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedshift.common.errors import FedshiftError, nearest
 from fedshift.federation.method import Method
 from fedshift.federation.state import State
 
@@ -31,13 +30,11 @@ class Transfer:
         if not again:
             self.bytes_down += state.travelling * row.element_size()
 
-    def down_slots(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def messages_down(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The server's travelling slots and one client's messages, as `client` gets them."""
-        slots = {slot.name: self._state.slots[slot.name] for slot in self._method.slots if slot.travels}
-        has = {
-            slot.name for slot in self._method.slots if slot.travels == "once" and self._state.visits[client]
-        }
-        got = slots | self._declared(messages, "down")
+        slots = [slot for slot in self._method.slots if slot.travels]
+        has = {slot.name for slot in slots if slot.travels == "once" and self._state.visits[client]}
+        got = {slot.name: self._state.slots[slot.name] for slot in slots} | _detached(messages)
         self.bytes_down += sum(value.nbytes for name, value in got.items() if name not in has)
         return got
 
@@ -50,20 +47,12 @@ class Transfer:
         row[state.local.at] = torch.nan
         self.bytes_up += state.travelling * row.element_size()
 
-    def up_messages(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        """What a client sends beside its model. Raises FedshiftError for a message that its method does not
-        declare.
-        """
-        sent = self._declared(messages or {}, "up")
+    def messages_up(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        """What a client sends next to its model."""
+        sent = _detached(messages or {})
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent
 
-    def _declared(self, messages: Mapping[str, Tensor], way: str) -> dict[str, Tensor]:
-        declared = [message.name for message in self._method.messages if message.way == way]
-        for name in messages:
-            if name not in declared:
-                where = f"method {self._method.name}"
-                raise FedshiftError(
-                    where, f"sends '{name}' {way}, which it does not declare", nearest(name, declared)
-                )
-        return {name: value.detach() for name, value in messages.items()}
+
+def _detached(messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach() for name, value in messages.items()}

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.federation.client import Client
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)
@@ -118,22 +118,20 @@ class FedDG(Method):
         Slot("bank", lambda L, N: (0,), "server", travels="once"),
         Slot("sizes", lambda L, N: (N,), "server", travels="once"),
     )
-    messages = (Message("amplitudes", joined=True), Message("size"))
-    begins = "all"
 
-    def exchanges(self, t: int) -> bool:
-        return t == 0
-
-    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        if C.t:
-            return None
-        own = C.per_image("train", lambda x: low_amplitudes(C.samples.unit(x), self._half(x)))
-        return {"amplitudes": own, "size": own.new_tensor(float(len(own)))}
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        S.keep("bank", up["amplitudes"])
-        S.keep("sizes", up["size"])
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        """Before the first round, all clients send the amplitudes of their training images."""
+        if S.t == 0:
+            sent = visit(range(S.N), self._amplitudes)
+            bank = torch.cat(sent["amplitudes"])
+            S.slot.bank.resize_(bank.shape).copy_(bank)
+            S.slot.sizes.copy_(torch.stack(sent["size"]))
         return {}
+
+    def _amplitudes(self, C: Client) -> Mapping[str, Tensor]:
+        low = [low_amplitudes(C.samples.unit(x), self._half(x)) for x, _ in C.plain("train")]
+        amplitudes = torch.cat(low)
+        return {"amplitudes": amplitudes, "size": amplitudes.new_tensor(float(len(amplitudes)))}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         C.tmp.batch = x, y

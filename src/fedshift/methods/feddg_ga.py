@@ -20,10 +20,9 @@ from torch import Tensor
 
 from fedshift.common.equations import equation
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,10 @@ class FedDGGA(Method):
         Slot("p", lambda L, N: (N,), "server", init=lambda L, N, rng: torch.full((N,), 1 / N, dtype=L.dtype)),
         Slot("before", lambda L, N: (), "client"),
     )
-    messages = (Message("gap"),)
-    diagnostics = (
-        Diagnostic("gap", "F(aggregated) - F(own) of the last round, on validation data", ("K",), "server"),
-        Diagnostic("weights", "of the clients' models in the average", ("K",), "server"),
-    )
+    logs = {
+        "gap": "F(aggregated) - F(own) of the last round, on validation data",
+        "weights": "of the clients' models in the average",
+    }
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
         """The gap of the client's last round: the model received is the aggregated model. Its first round has
@@ -96,8 +94,8 @@ class FedDGGA(Method):
         present = S.slot.p[S.active]
         step = step_size(self.hp.step, S.t - 1, S.T)
         weights = adjusted(normalised(present), up["gap"].to(present), step, self.hp.ga_center)
-        S.record("gap", up["gap"])
-        S.record("weights", weights)
+        S.log("gap", up["gap"])
+        S.log("weights", weights)
         S.slot.p[S.active] = weights * present.sum()
         S.row.copy_(mean(rows, weights))
 

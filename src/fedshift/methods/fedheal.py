@@ -20,7 +20,6 @@ from pydantic import Field
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
 from fedshift.federation.state import Slot
@@ -99,9 +98,7 @@ class FedHEAL(Method):
         Slot("p", lambda L, N: (N,), "server"),
         Slot("dp", lambda L, N: (N,), "server"),
     )
-    diagnostics = (
-        Diagnostic("weights", "p_k over their sum, before masks: weights of the average", ("K",), "server"),
-    )
+    logs = {"weights": "p_k over their sum, before masks: weights of the average"}
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         k, slot = S.active, S.slot
@@ -112,7 +109,7 @@ class FedHEAL(Method):
         slot.dp[k] = momentum(slot.dp[k], slot.distance[k], slot.distance.sum(), self.hp.beta)
         slot.p[k] = torch.where(seen > 0, slot.p[k], 1 / len(k)) + slot.dp[k]
         weights = slot.p[k] / slot.p[k].sum()
-        S.record("weights", weights)
+        S.log("weights", weights)
         S.row.copy_(aggregated(S.row, rows, weights, masks))
 
     def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 
 from fedshift.common.equations import equation
 from fedshift.federation.client import Client
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)
@@ -69,24 +69,22 @@ class FedIIR(Method):
     name = "fediir"
     Params = Params
     slots = (Slot("G", lambda L, N: (L.floats(L.under("head")),), "server", travels="down"),)
-    messages = (Message("g"), Message("n"))
     weights = "uniform"
 
-    def exchanges(self, t: int) -> bool:
-        return True
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        """Before every round its clients send the mean gradient of their heads."""
+        sent = visit(S.active, self._mean_gradient)
+        n = torch.stack(sent["n"])
+        S.slot.G.copy_(moving_average(S.slot.G, (n / n.sum()) @ torch.stack(sent["g"]), self.hp.ema))
+        return {}
 
-    def begin(self, C: Client) -> Mapping[str, Tensor]:
+    def _mean_gradient(self, C: Client) -> Mapping[str, Tensor]:
         def measure(x: Tensor, y: Tensor) -> Tensor:
             out = C.model(x)
             with torch.autocast(x.device.type, enabled=False):
                 return head_gradient(out.feature, out.logits, y)
 
         return {"g": C.mean("train", measure), "n": C.w.new_tensor(float(C.n))}
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        new = (up["n"] / up["n"].sum()) @ up["g"]
-        S.slot.G.copy_(moving_average(S.slot.G, new, self.hp.ema))
-        return {}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         out = C.model(x)

@@ -27,10 +27,9 @@ from torch.nn import functional as F
 
 from fedshift.common.equations import equation
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 
 HEAD = "head.weight"
 Norm = Literal["weighted_mean", "batch_mean", "sum"]
@@ -136,13 +135,12 @@ class FedRD(Method):
     version = 2
     weighs = True
     Params = Params
-    messages = (Message("gap"), Message("size"))
-    diagnostics = (
-        Diagnostic("lambda", "lambda of the last local epoch, with few-shot classes (Eq. 1)"),
-        Diagnostic("gap", "F(D_i; w_g) - F(D_i; w_i) (Eq. 3)", ("K",), "server"),
-        Diagnostic("distance", "d_i of the indicator's weight (Sec. 2.4)", ("K",), "server"),
-        Diagnostic("weights", "of the clients' models in the average (Eq. 4)", ("K",), "server"),
-    )
+    logs = {
+        "lambda": "lambda of the last local epoch, with few-shot classes (Eq. 1)",
+        "gap": "F(D_i; w_g) - F(D_i; w_i) (Eq. 3)",
+        "distance": "d_i of the indicator's weight (Sec. 2.4)",
+        "weights": "of the clients' models in the average (Eq. 4)",
+    }
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
@@ -150,7 +148,7 @@ class FedRD(Method):
             self.slots = (Slot("W", lambda L, N: (L.under(HEAD).size,), "client"),)
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        C.tmp.few = C.few_shot if self.hp.debias else ()
+        C.tmp.few = C.data.few_shot if self.hp.debias else ()
         C.tmp.W_g, C.tmp.W = C.named(C.received)[HEAD], C.named(C.row)[HEAD]
         C.tmp.mask = torch.zeros_like(C.tmp.W[:, 0]).index_fill_(0, C.tmp.W.new_tensor(C.tmp.few).long(), 1.0)
         C.tmp.loss_global, held_out = _validate(C)
@@ -161,7 +159,7 @@ class FedRD(Method):
             return super().loss(C, x, y)
         if C.new_epoch or self.hp.lambda_from == "step":
             lam = self._lambda(C)
-            C.record("lambda", lam)
+            C.log("lambda", lam)
             C.tmp.alpha = class_weights(C.tmp.mask, lam)
         return debiased_cross_entropy(C.model(x).logits.float(), y, C.tmp.alpha, self.hp.ce_norm)
 
@@ -176,9 +174,9 @@ class FedRD(Method):
             at = S.indicator.at
             d = discrepancy(rows[:, at], S.row[at])
             weights = guided_weights(d, up["gap"], int(self.hp.official_bug_n4))
-            S.record("gap", up["gap"])
-            S.record("distance", d)
-        S.record("weights", weights)
+            S.log("gap", up["gap"])
+            S.log("distance", d)
+        S.log("weights", weights)
         S.row.copy_(mean(rows, weights.to(rows)))
 
     def _lambda(self, C: Client) -> Tensor:

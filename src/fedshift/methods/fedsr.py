@@ -11,7 +11,6 @@ average are the protocol's. Its "5 local epochs" are 5 iterations; local epochs 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated
 
 import torch
@@ -109,7 +108,7 @@ class FedSR(Method):
 
     name = "fedsr"
     Params = Params
-    own = MappingProxyType({"momentum": 0.9, "clip": None})
+    param_groups = {"own": {"momentum": 0.9, "clip": None}}
     evaluates = "shared"
 
     def model(self, model: Model) -> Model:

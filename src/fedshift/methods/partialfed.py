@@ -67,12 +67,12 @@ class Parts:
     """
 
     def __init__(self, L: Layout, device: torch.device) -> None:
-        units = L.units(L.everything)
+        layers = list(L.layers(L.everything).values())
         gate = torch.zeros(L.size, dtype=torch.int64)
-        for number, unit in enumerate(units):
-            gate[unit.at] = number
+        for number, layer in enumerate(layers):
+            gate[layer.at] = number
         self.gate = gate.to(device)
-        self.trained = [(unit & L.trainable).to(device).at for unit in units]
+        self.trained = [(layer & L.trainable).to(device).at for layer in layers]
 
     def choose(self, C: Client, row: Tensor, from_global: Tensor) -> None:
         """Fill `row` [P + Q] with what the client received where from_global [gates] is true, with its own
@@ -91,7 +91,7 @@ class PartialFed(Method):
         super().__init__(hp)
         self._parts: Parts | None = None
         if self.hp.rule == "adaptive":
-            gates = Slot("gates", lambda L, N: (len(L.units(L.everything)), 2), "client")
+            gates = Slot("gates", lambda L, N: (len(L.layers(L.everything)), 2), "client")
             self.slots = (Slot("last", "model", "client", init="received"), gates)
             self.evaluates = "last"
 
@@ -100,8 +100,8 @@ class PartialFed(Method):
             return L.kind("bn_affine", "bn_statistic") | L.under("head")
         if self.hp.rule == "fix_top":
             index = L.nothing
-            for unit in L.units(L.everything)[-self.hp.top :]:
-                index = index | unit
+            for layer in list(L.layers(L.everything).values())[-self.hp.top :]:
+                index = index | layer
             return index
         return L.nothing
 

@@ -10,7 +10,7 @@ client's by 1 / N.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -43,7 +43,10 @@ class PFedHN(Generated):
 
     name = "pfedhn"
     Params = Params
-    sequential = True
+
+    def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
+        for k in S.shuffled():
+            train([k])
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         hp, B = self.hp, S.layout.B

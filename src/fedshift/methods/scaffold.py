@@ -21,7 +21,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,25 @@ class Scaffold(Method):
     version = 2
     Params = Params
     slots = (Slot("c", "w", "server", travels="down"), Slot("ck", "w", "client"))
-    messages = (Message("dc"),)
     clip_first = True
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
         self.weights = self.hp.weights
 
+    def begin(self, C: Client) -> None:
+        C.tmp.lr_sum = 0.0
+
     def grad(self, C: Client, g: Tensor) -> None:
         corrected(g, C.down.c, C.slot.ck)
 
+    def step(self, C: Client, x: Tensor, y: Tensor) -> None:
+        C.tmp.lr_sum += C.lr
+
     def end(self, C: Client) -> Mapping[str, Tensor]:
-        if C.lr_sum == 0:
+        if C.tmp.lr_sum == 0:
             return {"dc": C.w.new_zeros(C.w.shape)}
-        divisor = C.lr_sum if self.hp.control == "rates" else float(C.steps)
+        divisor = C.tmp.lr_sum if self.hp.control == "rates" else float(C.steps)
         dc = control_change(C.w0 - C.w, divisor, C.down.c)
         C.slot.ck.add_(dc)
         return {"dc": dc}
@@ -101,4 +106,4 @@ class Scaffold(Method):
         average, W = mean(rows, p), S.layout.W
         average[W] = next_model(S.row[W], average[W], self.hp.eta_g)
         S.row.copy_(average)
-        next_control(S.slot.c, up["dc"], S.share)
+        next_control(S.slot.c, up["dc"], S.weights[S.active] / S.weights.sum())

@@ -18,6 +18,7 @@ from fedshift.common.registry import get
 from fedshift.common.shapes import shapes_only
 from fedshift.data.verify import manifest
 from fedshift.federation.layout import Layout
+from fedshift.federation.method import Method
 from fedshift.planning.rates import factor, speed
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import params
@@ -112,7 +113,8 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
     )
     own = layout.size if several else (method.personal(layout) | method.local(layout)).size
-    slots = layout.size * (1 if method.averages or method.sequential else clients)  # what arrived
+    one = method.averages or type(method).round is not Method.round  # client's weights at a time
+    slots = layout.size * (1 if one else clients)
     for slot in (slot for slot in method.slots if slot.name != method.evaluates):
         named = {"model": layout.size, "w": layout.P}
         size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]

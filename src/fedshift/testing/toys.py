@@ -184,7 +184,7 @@ def tensors(federation: Federation) -> dict[str, Tensor]:
 def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:
     """What a federation has recorded and not yet written: (name, round, client) -> numbers by index."""
     numbers: dict[tuple[str, int, int], dict[int, float]] = {}
-    for table in federation.diagnostics.table.rows:
+    for table in federation.log.table.rows:
         for row in table.to_pylist():
             place = numbers.setdefault((row["name"], row["round"], row["client"]), {})
             assert row["index"] not in place

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from fedshift.federation.loop import Federation
 
 
-def rounds(federation: Federation) -> Iterator[str]:
+def rounds(federation: Federation) -> Iterator[int]:
     """What `Federation.run` yields, to the last round or to the one that `federation.patience` ends."""
     events = federation.run()
-    while not stalled(federation) and (event := next(events, None)):
-        yield event
+    while not stalled(federation) and (finished := next(events, None)):
+        yield finished
 
 
 def stalled(federation: Federation) -> bool:

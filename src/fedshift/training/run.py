@@ -4,14 +4,13 @@ summary.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from fedshift.storage.rundir import RunDirectory, Summary
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
-from fedshift.training.bar import accuracies
+from fedshift.training.bar import accuracies, progress
 from fedshift.training.device import require
 from fedshift.training.environment import environment
 from fedshift.training.patience import rounds
@@ -48,13 +47,8 @@ from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
 
 log = logging.getLogger(__name__)
-Watch = Callable[[Federation, Iterator[str]], Generator[str, None, None]]
-GROUP = 1 << 20  # rows of a Parquet file's group
 
-
-def unwatched(federation: Federation, events: Iterator[str]) -> Generator[str, None, None]:
-    """`events`, as they come."""
-    yield from events
+GROUP = 1 << 20  # rows of a Parquet file's row group
 
 
 @dataclass(frozen=True)
@@ -66,11 +60,11 @@ class Machine:
     checkpoint_seconds: float = 30.0
 
 
-def train(workspace: Workspace, spec: RunSpec, machine: Machine, watch: Watch = unwatched) -> Summary:
+def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
     """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A
     finished run is only read.
 
-    watch: passes on what `Federation.run` yields, and may show it.
+    show: a progress bar on the terminal.
     Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
     the run's directory.
     """
@@ -81,13 +75,13 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine, watch: Watch = 
         if summary := run.summary():  # by the process that held the lock until now
             return summary
         try:
-            return _train(workspace, spec, run, machine, watch)
+            return _train(workspace, spec, run, machine, show)
         except Exception as error:
             run.fail(failure_of(error))
             raise
 
 
-def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Machine, watch: Watch) -> Summary:
+def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Machine, show: bool) -> Summary:
     """Train in a directory that this process has locked."""
     began = time.monotonic()
     require(machine.device)
@@ -107,11 +101,11 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{digest(spec)} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    spent = _rounds(federation, run, name, machine, watch, began)
+    spent = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)
     _merge(run.segments, run.metrics, reproducible)
     _merge(run.statistics_segments, run.statistics)
-    if federation.method.diagnostics:
+    if federation.method.logs:
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
     metrics = read_parquet(run.metrics)
@@ -134,7 +128,7 @@ def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
 
 
 def _rounds(
-    federation: Federation, run: RunDirectory, name: str, machine: Machine, watch: Watch, began: float
+    federation: Federation, run: RunDirectory, name: str, machine: Machine, show: bool, began: float
 ) -> Callable[[], float]:
     """Train the rounds that are left; return what tells the seconds that the run has taken, in this process
     and, until their checkpoints, in earlier ones. After SIGTERM the process ends with the round under way
@@ -152,10 +146,8 @@ def _rounds(
 
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
-    with stoppable() as stop, contextlib.closing(watch(federation, rounds(federation))) as events:
-        for event in events:
-            if event != "round":
-                continue
+    with stoppable() as stop, progress(federation, show):
+        for _ in rounds(federation):
             _log_round(federation, run.name)
             stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
             if stops or time.monotonic() - saved >= machine.checkpoint_seconds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +20,9 @@ from fedshift.federation.evaluate import Set
 from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
-from fedshift.federation.records import GLOBAL, LOCAL, PERSONALISED
 from fedshift.federation.state import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
-SPLITS = ("val", "test")  # of clients, on which models are tested
 METADATA = "fedshift"  # the one key of a file's metadata: of several, safetensors draws the order
 
 
@@ -123,14 +120,6 @@ def round_of(summary: dict[str, Any], selection: str) -> int:
     return int(best)
 
 
-def unseen(federation: Federation, restored: dict[str, Tensor]) -> Tensor:
-    """The models [M, P + Q] that a run's method makes for an unseen domain, from restored weights."""
-    if "generated" in restored:
-        return restored["generated"].clone()
-    with torch.no_grad():
-        return federation.method.unseen(federation.server).clone()
-
-
 def models(federation: Federation, restored: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
     """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
 
@@ -141,31 +130,22 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     clients` keeps models that no record is of.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
-    held: list[list[Set]] = [
-        [(k, split, client.split(split).to(home)) for split in SPLITS]
-        for k, client in enumerate(federation.evaluated_clients)
-    ]
-    unheld: list[Set] = [(TARGET - place, "target", index.to(home)) for place, index in enumerate(targets)]
-    differ = method.generates or (state.private.size > 0 and method.evaluates != "shared")
     untrained = not any(state.visits)  # round 0: what every client has is the start
-    for k in range(state.clients):
+
+    def own(k: int) -> Tensor | None:
         if method.evaluates not in ("model", "shared"):
-            if state.visits[k] or untrained:
-                own = state.row if untrained else restored[method.evaluates][k]
-                yield Kept(*LOCAL, 0, own.clone(), held[k])
-        elif TRAINED.name in restored:
-            if state.visits[k] and method.clients != "pooled":
-                yield Kept(*LOCAL, 0, restored[TRAINED.name][k].clone(), held[k])
-        elif differ and not method.generates and not state.shared.size:
-            yield Kept(*LOCAL, 0, state.private_row(k), held[k])
-        if method.generates:
-            yield Kept(*PERSONALISED, 0, restored["generated"][k].clone(), held[k])
-        elif differ and state.shared.size:
-            yield Kept(*PERSONALISED, 0, state.private_row(k), held[k])
-    sets = unheld if differ else [*itertools.chain(*held), *unheld]
-    members = unseen(federation, restored) if any(len(index) for *_, index in sets) else ()
-    for member, row in enumerate(members):
-        yield Kept(*(GLOBAL if len(members) == 1 else PERSONALISED), member, row, sets)
+            if untrained:
+                return state.row
+            return restored[method.evaluates][k] if state.visits[k] else None
+        if TRAINED.name in restored:
+            return restored[TRAINED.name][k] if state.visits[k] and method.clients != "pooled" else None
+        alone = federation.evaluator.keeps_own and not (state.shared.size or method.generates)
+        return state.private_row(k) if alone else None
+
+    held_out: list[Set] = [(TARGET - place, "target", index.to(home)) for place, index in enumerate(targets)]
+    found = federation.evaluator.models(own, restored.get("generated"), held_out)
+    for tested, member, row, sets in found:
+        yield Kept(*tested, member, row.clone(), sets)
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:

@@ -160,7 +160,7 @@ def test_every_tensor_is_said_to_be_shared_or_personal() -> None:
     for owner in ("shared", "personal", "none"):
         made = block(4, Decomposition(concat_bias=owner))
         assert {name.split(".")[0] for name in made.state_dict()} == {"dfe", "dse"}
-        assert (made.dfe.role, made.dse.role, made.unit) == ("dfe", "dse", True)
+        assert (made.dfe.role, made.dse.role, made.layer) == ("dfe", "dse", True)
         biases = [name for name in made.state_dict() if name.endswith("bias.bias")]
         assert biases == {"shared": ["dfe.bias.bias"], "personal": ["dse.bias.bias"], "none": []}[owner]
 

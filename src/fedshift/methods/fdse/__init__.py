@@ -18,25 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server, mean
+from fedshift.methods.fdse import gradients
 from fedshift.methods.fdse.block import Decomposition, decompose
-from fedshift.methods.fdse.consensus import all_finite, consensus, consensus_factors, similarity
+from fedshift.methods.fdse.consensus import consensus, consensus_factors, inner_products, similarity
 from fedshift.methods.fdse.consistency import Alignment
+from fedshift.methods.fdse.released import FirstRelease, SecondRelease
 from fedshift.models.base import Model
 from fedshift.models.layers.insert import channels
 
-# Rounds at the start that record the gradients' norms, for a backward pass more; later every tenth does.
-MEASURED_ROUNDS = 20
+FORMS = {"code_v1": FirstRelease, "code_head": SecondRelease}  # of Eq. 6, in released code
 
 
 @dataclass(frozen=True)
@@ -64,28 +64,6 @@ class Params(Decomposition):
             raise ValueError(f"tau must be positive and lam not negative, not {self.tau} and {self.lam}")
 
 
-class Parts:
-    """Where the units of Eq. 8 and Eq. 9 and the shared statistics lie in a row: computed once, since a
-    search reads every position.
-    """
-
-    def __init__(self, S: Server, hp: Params) -> None:
-        L, device = S.layout, S.row.device
-
-        def cut(index: Index, unit: str) -> list[slice | Tensor]:
-            if unit == "tensor":
-                inside = index.mask
-                return [entry.slice for entry in L.entries if inside[entry.offset]]
-            return [part.to(device).at for part in L.units(index)]
-
-        self.shared = cut(S.shared & L.trainable, hp.consensus)
-        firsts = [at.start if isinstance(at, slice) else int(at[0]) for at in self.shared]
-        entries = [next(entry for entry in L.entries if entry.slice.stop > first) for first in firsts]
-        self.names = [entry.name if hp.consensus == "tensor" else entry.unit for entry in entries]
-        self.personal = cut(S.personal, hp.similarity)
-        self.statistics = (S.shared & ~L.trainable).to(device).at
-
-
 class FDSE(Method):
     """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of
     BN_DSE: local.
@@ -95,19 +73,12 @@ class FDSE(Method):
     version = 2
     weighs = True
     Params = Params
-    diagnostics = (
-        Diagnostic("task_gradient", "norm of the task's gradient at the client's first step"),
-        Diagnostic("consistency_gradient", "the same of lambda L_con (Eq. 4-7)"),
-        Diagnostic("consensus", "factors of the clients' updates, by unit (Eq. 8)", ("K", "units"), "server"),
-        Diagnostic(
-            "similarity", "of each client: weights of all, by unit (Eq. 9)", ("K", "units", "K"), "server"
-        ),
-    )
-    waits = 1  # Eq. 8 is solved on the host
-
-    def __init__(self, hp: Any = None) -> None:
-        super().__init__(hp)
-        self._parts: Parts | None = None
+    logs = {
+        "task_gradient": "norm of the task's gradient at the client's first step",
+        "consistency_gradient": "the same of lambda L_con (Eq. 4-7)",
+        "consensus": "factors of the clients' updates, by layer (Eq. 8)",
+        "similarity": "of each client: weights of all, by layer (Eq. 9)",
+    }
 
     def model(self, model: Model) -> Model:
         if not decompose(model, self.hp):
@@ -124,63 +95,42 @@ class FDSE(Method):
         return L.role("dse") & ~L.trainable
 
     def begin(self, C: Client) -> None:
-        C.tmp.alignment = Alignment(C.model, self.hp.beta)
+        C.tmp.alignment = FORMS.get(self.hp.consistency, Alignment)(C.model, self.hp.beta)
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
-        task = super().loss(C, x, y)
-        hp, alignment = self.hp, C.tmp.alignment
+        """The task's loss, plus lambda L_con (Eq. 4-7)."""
+        task, hp = super().loss(C, x, y), self.hp
         if hp.lam == 0 or hp.consistency == "none" or C.t + 1 < hp.consistency_from_round:
             return task
-        forms = {
-            "paper": alignment.term,
-            "code_v1": alignment.first_release,
-            "code_head": alignment.second_release,
-        }
-        term = hp.lam * forms[hp.consistency]()
-        if C.steps == 0 and (C.t < MEASURED_ROUNDS or C.t % 10 == 0):
-            C.tmp.term_gradient = C.gradient(term)
+        term = hp.lam * C.tmp.alignment.term()
+        gradients.begin(C, term)
         return task + term
 
     def grad(self, C: Client, g: Tensor) -> None:
-        """Record the norms of the two gradients that `g` is the sum of, each over all trainable entries, at
-        the client's first step.
-        """
-        term = C.tmp.__dict__.pop("term_gradient", None)
-        if term is not None:
-            C.record("consistency_gradient", term.norm())
-            C.record("task_gradient", (g - term).norm())
+        gradients.log(C, g)
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        self._parts = parts = self._parts or Parts(S, self.hp)
-        equal = torch.full_like(p, 1 / len(p))
-        factors = [] if self.hp.consensus == "none" else self._factors(S, rows, parts)
-        for place, at in enumerate(parts.shared):  # S.row is still what was broadcast
-            if factors:
-                S.row[at] += consensus(rows[:, at] - S.row[at], factors[place])
-            else:
+        """Eq. 8 on every shared layer, Eq. 9 on every personal one; statistics are averaged uniformly."""
+        hp, equal, factors, mixing = self.hp, torch.full_like(p, 1 / len(p)), [], []
+        for name, at in S.layers(S.shared, hp.consensus).items():
+            if hp.consensus == "none":
                 S.row[at] = mean(rows[:, at], p)
-        mixing = []
-        for at in parts.personal:
-            if self.hp.similarity == "mean":
+                continue
+            updates = rows[:, at] - S.row[at]
+            products = inner_products(updates, f"round {S.t + 1}, layer '{name}'", S.active)
+            factors.append(consensus_factors(products))
+            S.row[at] += consensus(updates, factors[-1])
+        for at in S.layers(S.personal, hp.similarity).values():
+            if hp.similarity == "mean":
                 rows[:, at] = mean(rows[:, at], equal)
-            elif self.hp.similarity != "none":
-                mixing.append(similarity(rows[:, at], self.hp.tau))
+            elif hp.similarity != "none":
+                mixing.append(similarity(rows[:, at], hp.tau))
                 rows[:, at] = mixing[-1] @ rows[:, at]
+        S.row[S.buffers] = mean(rows[:, S.buffers], equal)
+        if factors:
+            S.log("consensus", torch.stack(factors, 1), "K layer")
         if mixing:
-            S.record("similarity", torch.stack(mixing, 1))
-        S.row[parts.statistics] = mean(rows[:, parts.statistics], equal)
-
-    def _factors(self, S: Server, rows: Tensor, parts: Parts) -> list[Tensor]:
-        """Of all updates of each unit, from their inner products, on the CPU: the one time that the server
-        waits for the device.
-        """
-        updates = (rows[:, at] - S.row[at] for at in parts.shared)
-        grams = list(torch.stack([update @ update.T for update in updates]).double().cpu())
-        for name, gram in zip(parts.names, grams, strict=True):
-            all_finite(gram, f"round {S.t + 1}, unit '{name}'", S.active)
-        factors = [consensus_factors(gram) for gram in grams]
-        S.record("consensus", torch.stack(factors, 1))
-        return factors
+            S.log("similarity", torch.stack(mixing, 1), "K layer K")
 
     def unseen(self, S: Server) -> Tensor:
         """Personal tensors and BN_DSE statistics averaged over the clients that have trained, or the start.

@@ -83,7 +83,7 @@ class DSEBlock(nn.Module):
     deskewed: the input of BN_DFE [B, T, ..] at the last call, if the DSE half was in training mode.
     """
 
-    unit = True
+    layer = True
 
     def __init__(self, dfe: Half, dse: Half, outputs: int, identity: bool, activation: nn.Module) -> None:
         super().__init__()

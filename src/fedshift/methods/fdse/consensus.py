@@ -14,15 +14,14 @@ from fedshift.common.errors import FedshiftError
 
 @equation("FDSE", "Eq. 8")
 def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
-    """The common update [n] of updates [K, n] of one unit: their mean norm times the shortest convex
+    """The common update [n] of updates [K, n] of one layer: their mean norm times the shortest convex
     combination of their directions.
 
     No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
-    updates' inner products, where they are computed already. Raises FedshiftError for an update that is not
-    finite.
+    `inner_products`, where they are computed already. Raises FedshiftError for an update that is not finite.
     """
     if factors is None:
-        factors = consensus_factors((updates @ updates.T).double().cpu())
+        factors = consensus_factors(inner_products(updates))
     return factors.to(updates, non_blocking=True) @ updates
 
 
@@ -32,9 +31,8 @@ def consensus_factors(gram: Tensor) -> Tensor:
     float64 on the CPU: mean norm u_k / norm_k.
 
     Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u: `min_norm` of
-    the directions' inner products. Raises FedshiftError for an update that is not finite.
+    the directions' inner products.
     """
-    all_finite(gram, "Eq. 8", range(len(gram)))
     norms = gram.diagonal().sqrt()
     moved = (norms > 1e-12).nonzero().flatten()
     weights = torch.zeros_like(norms)
@@ -44,20 +42,24 @@ def consensus_factors(gram: Tensor) -> Tensor:
     return weights
 
 
-def all_finite(gram: Tensor, place: str, clients: Sequence[int]) -> None:
-    """Raises FedshiftError that names those of K clients whose update has no finite norm: gram [K, K], the
-    updates' inner products.
+def inner_products(updates: Tensor, place: str = "Eq. 8", clients: Sequence[int] | None = None) -> Tensor:
+    """Inner products [K, K] of updates [K, n] in float64 on the CPU.
+
+    Raises FedshiftError naming place and client (default: 0 .. K - 1) for an update that is not finite.
     """
-    lost = [k for k, norm in zip(clients, gram.diagonal().tolist(), strict=True) if not math.isfinite(norm)]
+    gram = (updates @ updates.T).double().cpu()
+    numbered = zip(clients or range(len(gram)), gram.diagonal().tolist(), strict=True)
+    lost = [k for k, norm in numbered if not math.isfinite(norm)]
     if lost:
         who = f"client{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
         cure = "Training has diverged there: lower local.lr, or set local.clip."
         raise FedshiftError(f"method fdse, {place}", f"the update of {who} is infinite or NaN", cure)
+    return gram
 
 
 @equation("FDSE", "Eq. 9")
 def similarity(values: Tensor, tau: float) -> Tensor:
-    """Weights [K, K] of values [K, n] (one unit's parameters, not updates): softmax over each row of their
+    """Weights [K, K] of values [K, n] (one layer's parameters, not updates): softmax over each row of their
     cosines / tau.
 
     The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.equations import equation
+from fedshift.methods.fdse.consistency import Alignment
 
 KEEP = 0.9
 EPSILON = 1e-8
@@ -63,3 +64,30 @@ def consistency_head(
         memory = m, v
     assert memory is not None
     return total, memory
+
+
+class FirstRelease(Alignment):
+    """L_con of the first release."""
+
+    def term(self) -> Tensor:
+        averages, variances = (vector.split(self.sizes) for vector in self.goal)
+        layers = [
+            consistency_v1(batch, bn.running_mean, bn.running_var, average, variance)
+            for (batch, _), bn, average, variance in zip(
+                self._moments(), self.bns, averages, variances, strict=True
+            )
+        ]
+        return (self.weights * torch.stack(layers)).sum()
+
+
+class SecondRelease(Alignment):
+    """L_con of the second release, which remembers two numbers from batch to batch."""
+
+    memory: tuple[Tensor, Tensor] | None = None
+
+    def term(self) -> Tensor:
+        averages, variances = (vector.split(self.sizes) for vector in self.goal)
+        batches = [batch for batch, _ in self._moments()]
+        term, memory = consistency_head(batches, averages, variances, self.weights, self.memory)
+        self.memory = memory[0].detach(), memory[1].detach()
+        return term

@@ -31,11 +31,11 @@ from torch import Tensor
 from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
 from fedshift.federation.layout import Layout
+from fedshift.federation.method import Visit
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Message, Slot
+from fedshift.federation.state import Slot
 from fedshift.methods.hfedf.autoencoder import Autoencoder, unit_range
 from fedshift.methods.hfedf.hypernet import Generated
 
@@ -101,12 +101,11 @@ class HFedF(Generated):
 
     name = "hfedf"
     Params = Params
-    messages = (Message("latent"),)
-    diagnostics = (
-        Diagnostic("alignment", "gamma_i, cosine with the mean gradient (Eq. 8)", ("K",), "server"),
-        Diagnostic("gradalign", "the clients' weights in the server's step (Eq. 9)", ("K",), "server"),
-        Diagnostic("embeddings", "nu after the server's step (Sec. 4.1)", ("N", "dimension"), "server"),
-    )
+    logs = {
+        "alignment": "gamma_i, cosine with the mean gradient (Eq. 8)",
+        "gradalign": "the clients' weights in the server's step (Eq. 9)",
+        "embeddings": "nu after the server's step (Sec. 4.1)",
+    }
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)
@@ -122,15 +121,20 @@ class HFedF(Generated):
     def _autoencoders(self, L: Layout, N: int, rng: torch.Generator) -> Tensor:
         return Autoencoder.draw(self.net(L, N).dim, rng).repeat(N, 1)
 
-    def exchanges(self, t: int) -> bool:
-        return t == 0 and self.hp.embedding == "pre_learned"
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        """A.1.3: before the first round, embeddings become latents of the clients' autoencoders."""
+        if S.t == 0 and self.hp.embedding == "pre_learned":
+            if len(S.active) < S.N:
+                problem = "pre-learned embeddings need every client in the first round"
+                raise FedshiftError("method hfedf", problem, "Set federation.participation to 1.")
+            latents = torch.stack(visit(S.active, self._latent)["latent"])
+            self.net(S.layout, S.N).embeddings(S.slot.h)[S.active] = latents
+        return {}
 
-    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """A.1.3: the mean latent of the validation images, by an autoencoder of the client's own from a
-        common start.
+    def _latent(self, C: Client) -> Mapping[str, Tensor]:
+        """The mean latent of the validation images, by an autoencoder of the client's own from a common
+        start.
         """
-        if not self.exchanges(C.t):
-            return None
         if not (batches := [x for x, _ in C.batches()]):
             problem = f"client {C.k} has too few training images for an autoencoder"
             raise FedshiftError("method hfedf", problem, "Give it two or more, or learn the embeddings.")
@@ -142,13 +146,6 @@ class HFedF(Generated):
         net.fit(to_unit(images))
         return {"latent": C.mean("val", lambda x, y: net.encode(to_unit(x)).mean(0))}
 
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        if len(S.active) < S.N:
-            problem = "pre-learned embeddings need every client in the first round"
-            raise FedshiftError("method hfedf", problem, "Set federation.participation to 1.")
-        self.net(S.layout, S.N).embeddings(S.slot.h)[S.active] = up["latent"]
-        return {}
-
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         hp, B, nu = self.hp, S.layout.B, self.net(S.layout, S.N).embeddings(S.slot.h)
         pulled, before = self.pulled(S, rows), nu.clone()
@@ -158,8 +155,8 @@ class HFedF(Generated):
         if hp.gradalign:
             gamma = alignment(pulled.gram())
             weights = gradalign(gamma, hp.gradalign_sign)
-            S.record("alignment", gamma)
-        S.record("gradalign", weights)
+            S.log("alignment", gamma)
+        S.log("gradalign", weights)
         g = pulled.combined(-weights if hp.literal_sign else weights)
         lr = hp.lr * ema_step(S.t, hp.warmup, hp.ema)
         S.descend("h", g, Rule("adam", lr, weight_decay=hp.weight_decay))
@@ -167,5 +164,5 @@ class HFedF(Generated):
             nu.copy_(torch.randn(nu.shape, generator=S.rng).mul_(hp.embedding_std))
         if hp.embedding == "pre_learned":
             nu.copy_(before)
-        S.record("embeddings", nu)
+        S.log("embeddings", nu, "N dimension")
         S.row[B] = mean(rows[:, B], p)

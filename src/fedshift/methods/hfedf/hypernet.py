@@ -169,7 +169,6 @@ class Generated(Method):
     row.
     """
 
-    generates = True
     weighs = True
 
     def __init__(self, hp: Any = None) -> None:

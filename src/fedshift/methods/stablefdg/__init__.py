@@ -40,9 +40,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic
+from fedshift.federation.method import Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message
 from fedshift.methods._centralizable import Centralizable
 from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
 from fedshift.methods.stablefdg.styles import (
@@ -101,12 +100,7 @@ class StableFDG(Centralizable):
     name = "stablefdg"
     version = 2
     Params = Params
-    messages = (Message("style"), Message("style", "down"))
-    diagnostics = (
-        Diagnostic(
-            "style", "Phi_n: mu_n, sigma_n and their variances (Eq. 2-3)", ("K", 4, "channels"), "server"
-        ),
-    )
+    logs = {"style": "Phi_n: mu_n, sigma_n and their variances (Eq. 2-3)"}
     weights = "uniform"
 
     def model(self, model: Model) -> Model:
@@ -124,29 +118,26 @@ class StableFDG(Centralizable):
         model.head = nn.Linear(model.feature_dim, model.classes)
         return model
 
-    def exchanges(self, t: int) -> bool:
+    def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+        """Step 1: each of K >= 2 participants sends its Phi and gets m others', [K, m, 4, c]."""
         hp = self.hp
-        return bool(hp.p and hp.styles and t >= hp.share_from_round and not hp.centralized)
+        if not (hp.p and hp.styles) or S.t < hp.share_from_round or hp.centralized:
+            return {}
+        phi = torch.stack(visit(S.active, self._phi)["style"])
+        S.log("style", phi, "K 4 channels")
+        if len(phi) < 2:
+            return {}
+        senders = ring(len(phi), hp.styles, S.rng) if hp.sharing == "random" else farthest(phi, hp.styles)
+        return {"style": phi[senders.to(phi.device)]}
 
     @torch.no_grad()
-    def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """Step 1: Phi [4, c] of the client's samples at stage 1."""
-        if not self.exchanges(C.t):
-            return None
+    def _phi(self, C: Client) -> Mapping[str, Tensor]:
+        """Phi [4, c] of the client's samples at stage 1."""
         form = self.hp.sigma
         styles = [style(C.model.body(x, stop="stage1"), form) for x, _ in C.batches()]
         if not styles:  # batches of one image are left out
-            styles = [style(C.model.body(C.one_per_class()[0], stop="stage1"), form)]
+            styles = [style(C.model.body(one_per_class(C)[0], stop="stage1"), form)]
         return {"style": information(Style(*map(torch.cat, zip(*styles, strict=True))), form)}
-
-    def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Step 1: each of K >= 2 participants gets m others' Phi, [K, m, 4, c]."""
-        phi, m = up["style"], self.hp.styles
-        S.record("style", phi)
-        if len(phi) < 2:
-            return {}
-        senders = ring(len(phi), m, S.rng) if self.hp.sharing == "random" else farthest(phi, m)
-        return {"style": phi[senders.to(phi.device)]}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         steps = Steps(self.hp, C, y)
@@ -165,7 +156,7 @@ class StableFDG(Centralizable):
         share = 0.0 if self.hp.attention == "cross" else 0.5
         if not alone.any():
             return theirs.lerp(own, share)
-        images, held = C.one_per_class()
+        images, held = one_per_class(C)
         auxiliary = C.model.neck.queries(C.model.body(images))  # type: ignore[operator]
         single = alone.to(own.device, non_blocking=True)[:, None]
         theirs = torch.where(single, auxiliary[torch.searchsorted(held, steps.y)], theirs)
@@ -256,3 +247,15 @@ class Steps:
 def _race(k: int, batch: int, like: Tensor) -> Tensor:
     """Standard exponential draws [k, batch]."""
     return torch.empty(k, batch, device=like.device).exponential_()
+
+
+def one_per_class(C: Client) -> tuple[Tensor, Tensor]:
+    """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
+    ascending (App. G).
+    """
+    samples, labels = C.samples, C.samples.host_labels[C.data.train]
+    classes = [C.data.train[labels == label] for label in labels.unique()]
+    drawn = torch.stack([members[torch.randint(len(members), (), generator=C.rng)] for members in classes])
+    pixels, y = samples.take(drawn.to(samples.home, non_blocking=True))
+    draws = samples.augment.draw(len(drawn), C.rng).to(samples.device, non_blocking=True)
+    return samples.augment(pixels, draws), y

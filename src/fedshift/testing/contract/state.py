@@ -33,7 +33,7 @@ def everything(federation: Federation) -> dict[str, object]:
     state = federation.state
     held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
-    held |= {"records": reproducible(federation.records), "diagnostics": packed(federation.diagnostics.table)}
+    held |= {"records": reproducible(federation.records), "diagnostics": packed(federation.log.table)}
     held |= {"round": federation.round, "visits": state.visits, "peeked": federation.server.peeked}
     held |= {f"selection.{name}": value for name, value in vars(federation.evaluator.selection).items()}
     return {name: plain(value) for name, value in held.items()}

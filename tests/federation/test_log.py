@@ -1,9 +1,9 @@
-"""Diagnostics: what is declared is recorded where it belongs, of those who took part, and nothing else is."""
+"""What methods log arrives where it belongs, of those who took part."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +15,41 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
-from fedshift.federation.diagnostics import Diagnostic, Owner
-from fedshift.federation.method import Method
+from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.federation.state import Message
 from fedshift.testing.toys import diagnosed, finish, method, quadratics
 
 LAYERS = 1  # of the toy network
 
 
 class Recorder(Method):
-    """FedAvg that records numbers which tell client and round."""
+    """FedAvg that logs numbers which tell client and round."""
 
     name = "recorder"
-    diagnostics = (
-        Diagnostic("scalar", "ten times the client, and the round"),
-        Diagnostic("pair", "the client and itself", (2,)),
-        Diagnostic("all", "a number for each client", ("N",)),
-        Diagnostic("layers", "a number for each layer", ("L",)),
-        Diagnostic("weights", "a number for each client of the round", ("K",), "server"),
-        Diagnostic("pairs", "for each two of them", ("K", "units", "K"), "server"),
-        Diagnostic("states", "for each client", ("N", 2), "server"),
-        Diagnostic("free", "of any length", ("length",), "server"),
+    logs = dict.fromkeys(
+        ("scalar", "pair", "all", "layers", "weights", "pairs", "states", "free"), "a number"
     )
 
     def end(self, C: Client) -> None:
         wrong = torch.zeros((), dtype=torch.float64)
-        C.record("scalar", wrong)
+        C.log("scalar", wrong)
         wrong += 10 * C.k + C.t
-        C.record("scalar", wrong)  # the last one counts
-        C.record("pair", torch.tensor([1.0, -1.0]) * C.k)
-        C.record("all", torch.arange(3.0))
+        C.log("scalar", wrong)  # the last one counts
+        C.log("pair", torch.tensor([1.0, -1.0]) * C.k)
+        C.log("all", torch.arange(3.0))
         if C.k != 1:
-            C.record("layers", torch.full((LAYERS,), 7.0 * C.k))
+            C.log("layers", torch.full((LAYERS,), 7.0 * C.k))
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         super().aggregate(S, rows, p, up)
         clients = torch.tensor(S.active, dtype=torch.float64)
-        S.record("weights", clients)
-        S.record("pairs", 100 * clients[:, None, None] + torch.tensor([0, 10])[None, :, None] + clients)
+        S.log("weights", clients)
+        pairs = 100 * clients[:, None, None] + torch.tensor([0, 10])[None, :, None] + clients
+        S.log("pairs", pairs, "K layer K")
         states = torch.arange(6.0).view(3, 2)
-        S.record("states", states)
-        states.zero_()  # what was recorded stays
-        S.record("free", torch.full((S.t + 1,), 0.5))
+        S.log("states", states, "N dimension")
+        states.zero_()  # what was logged stays
+        S.log("free", torch.full((S.t + 1,), 0.5), "length")
 
 
 def played(chosen: Method, participation: float = 1.0, rounds: int = 2, **options: Any) -> Any:
@@ -88,19 +80,19 @@ def test_every_number_has_its_place() -> None:
     assert found == expected
 
 
-def test_what_is_recorded_of_a_graph_leaves_the_graph() -> None:
+def test_what_is_logged_of_a_graph_leaves_the_graph() -> None:
     """A number with a derivative is kept without it: the graph of the step is freed."""
-    records: list[Tensor] = []
+    kept: list[Tensor] = []
 
     class Watched(Recorder):
         def end(self, C: Client) -> None:
             with torch.enable_grad():
-                C.record("pair", torch.ones(2, requires_grad=True) * (C.k + 1))
-            records.append(C._recorded)
+                C.log("pair", torch.ones(2, requires_grad=True) * (C.k + 1))
+            kept.extend(C.worker.log._pending.values())
 
     found = diagnosed(finish(played(Watched(), rounds=1)))
     assert [found["pair", 1, k] for k in range(3)] == [{0: k + 1, 1: k + 1} for k in range(3)]
-    assert len(records) == 3 and not any(kept.requires_grad for kept in records)
+    assert kept and not any(value.requires_grad for value in kept)
 
 
 def test_scalars_of_clients_are_metrics_too() -> None:
@@ -112,7 +104,9 @@ def test_scalars_of_clients_are_metrics_too() -> None:
 
 def test_where_clients_come_one_after_the_other_each_has_its_row() -> None:
     class Sequential(Recorder):
-        sequential = True
+        def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
+            for k in S.shuffled():
+                train([k])
 
     found = diagnosed(finish(played(Sequential(), rounds=1)))
     assert {client: values for (name, _, client), values in found.items() if name == "weights"} == {
@@ -124,97 +118,42 @@ def test_where_clients_come_one_after_the_other_each_has_its_row() -> None:
     assert [values for (name, _, _), values in found.items() if name == "free"] == [{0: 0.5}]  # the last
 
 
-@pytest.mark.parametrize("begins", ["active", "all"])
-def test_what_is_recorded_before_an_exchange_is_kept(begins: Any) -> None:
-    """Of those who take part."""
-
+@pytest.mark.parametrize("everybody", [False, True])
+def test_what_is_logged_before_training_is_kept(everybody: bool) -> None:
     class Early(Method):
         name = "early"
-        messages = (Message("k"),)
-        diagnostics = (
-            Diagnostic("first", "the client, in `begin`"),
-            Diagnostic("together", "all of them", ("beginners",), "server"),
-        )
+        logs = {"first": "the client, where it is visited", "together": "all of them"}
 
-        def begin(self, C: Client) -> Mapping[str, Tensor]:
-            C.record("first", torch.tensor(float(C.k)))
-            return {"k": torch.tensor(float(C.k))}
-
-        def exchanges(self, t: int) -> bool:
-            return True
-
-        def exchange(self, S: Server, up: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-            S.record("together", up["k"])
+        def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+            sent = visit(range(S.N) if everybody else S.active, self.number)
+            S.log("together", torch.stack(sent["k"]), "visited")
             return {}
 
-    Early.begins = begins
+        def number(self, C: Client) -> Mapping[str, Tensor]:
+            C.log("first", torch.tensor(float(C.k)))
+            return {"k": torch.tensor(float(C.k))}
+
     whole = diagnosed(finish(played(Early(), participation=0.67, rounds=1)))
-    clients = {client for name, _, client in whole if name == "first"}
-    assert len(clients) == 2
+    clients = sorted(client for name, _, client in whole if name == "first")
+    assert len(clients) == 3 if everybody else 2
     assert all(whole["first", 1, k] == {0: k} for k in clients)
-    beginners = range(3) if begins == "all" else sorted(clients)
-    assert whole["together", 1, -1] == dict(enumerate(beginners))
-
-
-def at_client(C: Client) -> None:
-    """Records what is no client's."""
-    C.record("weights", torch.zeros(3))
-
-
-def misspelt(S: Server) -> None:
-    S.record("weight", torch.zeros(3))
-
-
-def too_long(S: Server) -> None:
-    S.record("weights", torch.zeros(4))
-
-
-def too_flat(S: Server) -> None:
-    S.record("pairs", torch.zeros(3, 3))
-
-
-def not_all(C: Client) -> None:
-    C.record("all", torch.zeros(2))
+    assert whole["together", 1, -1] == dict(enumerate(clients))
 
 
 @pytest.mark.parametrize(
     ("hook", "told"),
     [
-        (
-            at_client,
-            "records 'weights', which it does not declare for the client\n  Valid: all, layers, pair, scalar.",
-        ),
-        (misspelt, "records 'weight', which it does not declare for the server\n  Did you mean 'weights'?"),
-        (too_long, r"records 'weights' of shape \(4,\), declared as \('K',\)\n  .*'K': 3"),
-        (too_flat, r"records 'pairs' of shape \(3, 3\), declared as \('K', 'units', 'K'\)"),
-        (not_all, r"records 'all' of shape \(2,\), declared as \('N',\)\n  .*'N': 3"),
+        (lambda S: S.log("weight", torch.zeros(3)), "logs 'weight', .*\n.*'weights'"),
+        (lambda S: S.log("weights", torch.zeros(4)), r"logs 'weights' of shape \(4,\)"),
+        (lambda S: S.log("pairs", torch.zeros(3, 3), "K"), r"logs 'pairs' of shape \(3, 3\)"),
     ],
 )
-def test_what_is_not_declared_is_refused_by_name(
+def test_a_name_or_shape_that_does_not_fit_is_refused(
     hook: Any, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "C" in hook.__annotations__:
-        monkeypatch.setattr(Recorder, "end", lambda self, C: hook(C))
-    else:
-        monkeypatch.setattr(Recorder, "aggregate", lambda self, S, rows, p, up: hook(S))
+    monkeypatch.setattr(Recorder, "aggregate", lambda self, S, rows, p, up: hook(S))
     with pytest.raises(FedshiftError, match=f"method recorder: {told}"):
         finish(played(Recorder(), rounds=1))
-
-
-@pytest.mark.parametrize("axis", ["K", "units"])
-def test_a_clients_diagnostic_of_unknown_size_is_refused(axis: str) -> None:
-    chosen = Recorder()
-    chosen.diagnostics = (Diagnostic("odd", "of unknown size", (2, axis)),)
-    with pytest.raises(FedshiftError, match=rf"declares 'odd' for the client with shape \(2, '{axis}'\)"):
-        played(chosen)
-
-
-@pytest.mark.parametrize("owner", ["client", "server"])
-def test_two_of_one_name_are_refused(owner: Owner) -> None:
-    chosen = Recorder()
-    chosen.diagnostics = (Diagnostic("twice", "one"), Diagnostic("twice", "another", (), owner))
-    with pytest.raises(FedshiftError, match="declares the diagnostic 'twice' twice"):
-        played(chosen)
 
 
 def test_what_diverged_is_recorded_of_the_server_alone() -> None:
@@ -222,11 +161,11 @@ def test_what_diverged_is_recorded_of_the_server_alone() -> None:
 
     class Diverged(Recorder):
         def end(self, C: Client) -> None:
-            C.record("pair", torch.full((2,), math.nan))
-            C.record("all", torch.tensor([math.nan, 1.0, math.inf]))
+            C.log("pair", torch.full((2,), math.nan))
+            C.log("all", torch.tensor([math.nan, 1.0, math.inf]))
 
         def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-            S.record("weights", torch.full((3,), math.nan))
+            S.log("weights", torch.full((3,), math.nan))
 
     found = diagnosed(finish(played(Diverged(), rounds=1)))
     assert {name for name, _, _ in found} == {"all", "weights"}
@@ -238,7 +177,6 @@ def test_what_diverged_is_recorded_of_the_server_alone() -> None:
 def test_who_records_nothing_pays_nothing(tmp_path: Path) -> None:
     """No number beside the two of every client, no tensor in the checkpoint, no file."""
     federation = played(method("fedavg"))
-    assert federation.diagnostics.width == 0
     checkpoint.save(finish(federation), tmp_path / "c.safetensors", tmp_path / "segments", "run")
     tensors, _ = read_tensors(tmp_path / "c.safetensors", "")
     assert not [name for name in tensors if "diagnostic" in name]

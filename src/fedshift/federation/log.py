@@ -1,0 +1,90 @@
+"""What methods log: small tensors of a round, which stay on the device until the round ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from fedshift.common.errors import FedshiftError, nearest
+from fedshift.federation.records import DiagnosticsTable
+
+CLIENT = ("client",)
+
+
+class Log:
+    """The logged tensors of a run.
+
+    table: rows of finished rounds since they were last written.
+    """
+
+    def __init__(self, method: str, logs: Mapping[str, str], clients: int) -> None:
+        """logs: name -> meaning, of all that the method logs."""
+        self._method, self._names, self.table = f"method {method}", logs, DiagnosticsTable(clients)
+        self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
+
+    def of_client(self, name: str, value: Tensor, client: int) -> None:
+        """Keep a copy of a client's tensor; the last one of the round counts.
+
+        Raises FedshiftError for a name that is not among the method's `logs`.
+        """
+        self._pending[self._known(name), CLIENT, (client,)] = value.detach().clone()
+
+    def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
+        """The same of the server's tensor with these `axes`, of a round with these clients."""
+        named = tuple(axes.split())
+        counted = zip(named, value.shape, strict=False)
+        if value.dim() != len(named) or any(axis == "K" and n != len(active) for axis, n in counted):
+            what = (
+                f"logs '{name}' of shape {tuple(value.shape)} as [{', '.join(named)}], with K = {len(active)}"
+            )
+            raise FedshiftError(self._method, what, "Name every axis of the tensor.")
+        clients = tuple(active) if "K" in named else ()
+        self._pending[self._known(name), named, clients] = value.detach().clone()
+
+    def close(self, finished: int, losses: Tensor) -> tuple[list[list[float]], dict[int, dict[str, float]]]:
+        """End the round: bring everything to the host by one transfer, and put it into the table.
+
+        Returns losses [N, 2] as numbers, and the clients' single numbers: client -> name -> value.
+        """
+        numbers, *values = _on_host([losses, *self._pending.values()])
+        clients: dict[str, dict[int, Tensor]] = defaultdict(dict)
+        server = []
+        for (name, axes, who), value in zip(self._pending, values, strict=True):
+            if axes != CLIENT:
+                server.append((name, axes, who, value))
+            elif not value.isnan().all():
+                clients[name][who[0]] = value
+        scalars: dict[int, dict[str, float]] = defaultdict(dict)
+        for name, by_client in clients.items():
+            trained = sorted(by_client)
+            stacked = torch.stack([by_client[k] for k in trained])
+            self.table.add(finished, name, ("K", *stacked.shape[1:]), trained, stacked.numpy())
+            if stacked.dim() == 1:
+                for k, value in zip(trained, stacked.tolist(), strict=True):
+                    scalars[k][name] = value
+        for name, axes, active, value in server:
+            self.table.add(finished, name, axes, active, value.numpy())
+        self._pending.clear()
+        return numbers.tolist(), scalars
+
+    def _known(self, name: str) -> str:
+        if name not in self._names:
+            what = f"logs '{name}', which is not among its `logs`"
+            raise FedshiftError(self._method, what, nearest(name, self._names))
+        return name
+
+
+def _on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same in fp64 on the host, by one transfer of all that are on the device."""
+    away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
+    parts = iter(())
+    if away:
+        flat = torch.cat([tensor.flatten().double() for tensor in away]).cpu()
+        parts = iter(flat.split([tensor.numel() for tensor in away]))
+    return [
+        tensor.double() if tensor.device.type == "cpu" else next(parts).view(tensor.shape)
+        for tensor in tensors
+    ]
