@@ -22,8 +22,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image
 from fedshift.spec.resolve import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 

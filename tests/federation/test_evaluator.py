@@ -15,8 +15,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import reported
-from fedshift.testing.spies import recorded
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, recorded, small, spec
 from fedshift.tracking.points import points
 
 LOCAL, PERSONALISED, GLOBAL = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")

@@ -7,7 +7,7 @@ import torch
 
 from fedshift.common.registry import get, names
 from fedshift.federation.layout import Layout, Network, initial
-from fedshift.testing.spies import aliased
+from fedshift.testing.toys import aliased
 from tests.federation.test_layout import build
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.precision import arithmetic
 from fedshift.testing.toys import finish, small, spec
-from fedshift.training.environment import environment
+from fedshift.training.device import environment
 
 CPU = torch.device("cpu")
 Switches = tuple[bool, bool]

@@ -19,8 +19,7 @@ from fedshift.federation.server import Server
 from fedshift.federation.state import Slot
 from fedshift.methods.stablefdg import one_per_class
 from fedshift.models.base import Model
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, images, method, quadratics, small, spec
+from fedshift.testing.toys import finish, images, method, quadratics, small, spec, trained
 
 BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())
 

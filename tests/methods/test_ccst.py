@@ -26,7 +26,7 @@ from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.weights import FOLDER
 from fedshift.storage.workspace import Workspace
-from fedshift.testing import spies, toys
+from fedshift.testing import toys
 from fedshift.training.assemble import assemble
 from tests.reference import Reference
 
@@ -147,7 +147,7 @@ def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
 def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, run = Workspace(project), spec(styles=1)
     partition(workspace, run)
-    calls = spies.recorded(CCST, "render", monkeypatch)
+    calls = toys.recorded(CCST, "render", monkeypatch)
     with ThreadPoolExecutor(2) as both:
         folders = set(both.map(lambda one: render(workspace, one), [run, run]))
     assert folders == {workspace.rendered(rendered_name(run))}

@@ -16,8 +16,7 @@ from fedshift.methods.fedrd import FedRD
 from fedshift.methods.hfedf import HFedF
 from fedshift.methods.hfedf.hypernet import generate
 from fedshift.methods.stablefdg import styles
-from fedshift.testing.spies import recorded, trained
-from fedshift.testing.toys import diagnosed, finish, method, small, spec
+from fedshift.testing.toys import diagnosed, finish, method, recorded, small, spec, trained
 from tests.methods.test_fedrd_round import validation_loss
 
 RUN = spec(local={"epochs": 2, "lr": 0.05}, federation={"rounds": 3, "participation": 0.67})

@@ -9,8 +9,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData
 from fedshift.federation.server import mean
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import Point, finish, method, quadratic, quadratics, small, spec
+from fedshift.testing.toys import Point, finish, method, quadratic, quadratics, small, spec, trained
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -11,8 +11,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import Normed, Untouched, finish, method, quadratics, small, spec
+from fedshift.testing.toys import Normed, Untouched, finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

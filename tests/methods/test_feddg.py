@@ -12,8 +12,7 @@ from fedshift.common.yaml_file import read
 from fedshift.federation.client import Client
 from fedshift.methods import feddg
 from fedshift.methods.feddg import draw_amplitudes, half_width, inner_step, low_amplitudes, mix_amplitudes
-from fedshift.testing.spies import recorded
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, recorded, small, spec
 from tests.conftest import ROOT
 
 

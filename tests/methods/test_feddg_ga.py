@@ -12,8 +12,7 @@ from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.methods import feddg_ga
 from fedshift.methods.feddg_ga import adjusted, step_size
-from fedshift.testing.spies import recorded, trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, recorded, small, spec, trained
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

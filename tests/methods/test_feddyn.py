@@ -7,8 +7,7 @@ import torch
 
 from fedshift.common.errors import FedshiftError
 from fedshift.methods.feddyn import next_model
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

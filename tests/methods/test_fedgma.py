@@ -10,8 +10,7 @@ from fedshift.experiments.load import preset
 from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec, trained
 from tests.conftest import ROOT
 from tests.reference import Reference
 from tests.tolerance import assert_rounded

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.methods.fedheal import aggregated, consistent, distance, history, momentum
-from fedshift.testing.spies import turns
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec, turns
 
 
 def test_who_counts_by_hand() -> None:

@@ -7,8 +7,7 @@ import torch
 
 from fedshift.federation.batches import participants
 from fedshift.methods.fedprox import proximal
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
 
 # Three steps of rate .1 with mu 1 from x: client 0 (h 1, c 0) goes x -> .9 x -> .82 x -> .756 x, client 1 (h 2, c 3) has its distance

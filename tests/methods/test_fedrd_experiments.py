@@ -16,8 +16,7 @@ from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.spies import recorded
-from fedshift.testing.toys import finish
+from fedshift.testing.toys import finish, recorded
 from fedshift.training.assemble import assemble
 from tests.conftest import ROOT
 

@@ -16,8 +16,7 @@ from fedshift.federation.evaluate import evaluate
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
-from fedshift.testing.spies import recorded, trained
-from fedshift.testing.toys import FEW_SHOT, finish, images, method, small, spec
+from fedshift.testing.toys import FEW_SHOT, finish, images, method, recorded, small, spec, trained
 from tests.tolerance import assert_rounded
 
 OTHERS = ((0,), (1,), (1,))

@@ -13,8 +13,7 @@ from fedshift.federation.optimizer import Rule
 from fedshift.methods import hfedf
 from fedshift.methods.hfedf import alignment, ema_step, gradalign, hypernet
 from fedshift.methods.hfedf.hypernet import Pullback, embedding_dim
-from fedshift.testing.spies import recorded, turns
-from fedshift.testing.toys import finish, method, quadratics
+from fedshift.testing.toys import finish, method, quadratics, recorded, turns
 from tests.reference import Reference
 
 

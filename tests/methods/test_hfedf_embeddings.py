@@ -18,8 +18,7 @@ from fedshift.methods import hfedf
 from fedshift.methods.hfedf import HFedF, hypernet
 from fedshift.methods.hfedf.hypernet import generate, own_deviation
 from fedshift.spec.resolve import params
-from fedshift.testing.spies import recorded, turns
-from fedshift.testing.toys import finish, method, small, spec, to_float
+from fedshift.testing.toys import finish, method, recorded, small, spec, to_float, turns
 from tests.models.plain import autoencoder
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})

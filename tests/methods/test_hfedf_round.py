@@ -12,8 +12,7 @@ from fedshift.federation.server import Server
 from fedshift.methods import hfedf
 from fedshift.methods.hfedf import hypernet
 from fedshift.methods.hfedf.hypernet import Pullback, generate
-from fedshift.testing.spies import recorded, turns
-from fedshift.testing.toys import finish, method, small, spec, tensors
+from fedshift.testing.toys import finish, method, recorded, small, spec, tensors, turns
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 

@@ -16,8 +16,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.methods.hfedf import hypernet
 from fedshift.methods.hfedf.hypernet import Pullback, generate
-from fedshift.testing.spies import recorded, trained
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, recorded, small, spec, trained
 
 RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 

@@ -16,8 +16,7 @@ from fedshift.federation.loop import Federation
 from fedshift.methods.scaffold import control_change, corrected, next_control, next_model
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.spies import trained
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 

@@ -15,8 +15,7 @@ from fedshift.federation.layout import initial
 from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.methods import stablefdg
 from fedshift.methods.stablefdg.attention import attention, highlighted, partners
-from fedshift.testing.spies import recorded
-from fedshift.testing.toys import finish, images, method, spec
+from fedshift.testing.toys import finish, images, method, recorded, spec
 from tests.methods.stablefdg_toys import rng
 
 

@@ -11,7 +11,7 @@ from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.layout import Network, initial
 from fedshift.models.base import Model
-from fedshift.testing.spies import aliased
+from fedshift.testing.toys import aliased
 from fedshift.testing.toys import method as make
 
 INPUT = {"alexnet_bn": 64, "vit_small": 64}

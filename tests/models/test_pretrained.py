@@ -22,8 +22,7 @@ from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.weights import of_model
 from fedshift.storage.workspace import Workspace
-from fedshift.training.assemble import assemble
-from fedshift.training.pretrained import read
+from fedshift.training.assemble import assemble, read
 
 PUBLISHED = [name for name in registry.names("models") if registry.get("models", name).weights]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedshift.archive.machine import MachineClass
-from fedshift.training import environment as noting
+from fedshift.training import device as noting
 
 X86 = """processor	: 0
 vendor_id	: GenuineIntel

@@ -28,7 +28,7 @@ class MachineClass(NamedTuple):
 
     @classmethod
     def of(cls, environment: dict[str, Any]) -> MachineClass:
-        """That of a run's environment (`fedshift.training.environment`)."""
+        """That of a run's environment (`fedshift.training.device`)."""
         return cls(
             environment["device"],
             environment.get("cpu", ""),

@@ -154,7 +154,7 @@ def _divide(run: RunDirectory, workspace: Workspace) -> None:
     """Make the partition that a finished run lacks, where its images are here."""
     from fedshift.identity import partition_name, prepared_name
     from fedshift.spec import parse
-    from fedshift.training.divide import divide
+    from fedshift.training.provide import divide
 
     if (summary := run.summary()) is None:
         return

@@ -36,7 +36,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     """
     from fedshift.common.errors import FedshiftError
     from fedshift.data.partition import sizes, twins
-    from fedshift.training.divide import divide
+    from fedshift.training.provide import divide
 
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")

@@ -1,5 +1,5 @@
 """Published weights: which files there are, where they lie, how they are got. What is in them
-`fedshift.training.pretrained` reads.
+`fedshift.training.assemble` reads.
 
 The name of a file of torchvision's ends with the first eight hexadecimals of its SHA-256. The whole hash is
 in WHOLE where two public projects or more print the same one; of the others (vgg11_bn) these eight are

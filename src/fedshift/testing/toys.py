@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from fedshift.common.registry import get
+from fedshift.data.augment import Augment, Evaluate
+from fedshift.federation import loop
 from fedshift.federation.checkpoint import flat
+from fedshift.federation.client import Client
+from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
@@ -198,3 +204,79 @@ def finish(federation: Federation, rounds: int | None = None) -> Federation:
         if federation.round == rounds:
             break
     return federation
+
+
+PX = 32
+COLOURS = ((1.0, 0.8, 0.4), (0.5, 1.0, 0.9), (0.9, 0.3, 1.0), (0.6, 0.6, 0.6))  # the last one is held out
+
+
+def digits(
+    augmentation: str, train: Sequence[int], val: int, test: int
+) -> tuple[Samples, list[ClientData], Tensor]:
+    """Images [n, 32, 32, 3], three clients, and the places of `test` images of the held-out domain.
+
+    train: training images of each client; val, test: validation and test images of each.
+    """
+    sizes = [*(size + val + test for size in train), test]
+    count = sum(sizes)
+    grey = torch.from_numpy(load_digits().images[:count]).mul(15.9)
+    labels = torch.from_numpy(load_digits().target[:count]).long()
+    pixels = grey.repeat_interleave(4, 1).repeat_interleave(4, 2)[..., None].repeat(1, 1, 1, 3)
+    *own, held_out = torch.arange(count).split(sizes)
+    for part, colour in zip([*own, held_out], COLOURS, strict=True):
+        pixels[part] *= torch.tensor(colour, dtype=pixels.dtype)
+    clients = [
+        ClientData(part[:size], part[size : size + val], part[size + val :], (f"domain{k}",), (1, 2))
+        for k, (part, size) in enumerate(zip(own, train, strict=True))
+    ]
+    augment, evaluate = Augment(augmentation, PX, PX, "half"), Evaluate(PX, PX, "half")
+    samples = Samples(pixels.to(torch.uint8), labels, augment, evaluate, evaluate.mean, evaluate.deviation)
+    return samples, clients, held_out
+
+
+def aliased(network: Network) -> bool:
+    """Whether every tensor and gradient of a network still shares memory with its flat vectors."""
+    return all(
+        tensor.data_ptr() == entry.view(network.row).data_ptr()
+        and (
+            not tensor.requires_grad
+            or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(network.g).data_ptr())
+        )
+        for tensor, entry in network._pairs
+    )
+
+
+def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments and the result of every later call of a function of a module or class."""
+    calls: list[tuple[Any, ...]] = []
+    function: Callable[..., Any] = getattr(owner, name)
+
+    def spy(*args: Any, **options: Any) -> Any:
+        before = [arg.clone() if isinstance(arg, Tensor) else arg for arg in args]
+        calls.append((*before, function(*args, **options)))
+        return calls[-1][-1]
+
+    monkeypatch.setattr(owner, name, spy)
+    return calls
+
+
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
+    """(received, trained) rows of every later turn of a client."""
+    seen: list[tuple[Tensor, Tensor]] = []
+    train: Callable[[Client, Method], Tensor] = vars(loop)["train"]
+
+    def spy(self: Client, hooks: Method) -> Tensor:
+        result = train(self, hooks)
+        seen.append((self.received.clone(), self.row.clone()))
+        return result
+
+    monkeypatch.setattr(loop, "train", spy)
+    return seen
+
+
+def trained(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor]]:
+    """Run to the end; (received, trained) rows of every turn."""
+    with monkeypatch.context() as patch:
+        seen = turns(patch)
+        finish(federation)
+    return seen

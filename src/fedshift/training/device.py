@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import platform
 import socket
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.version import __version__
+from fedshift.federation.precision import has_bf16
 
 PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster that has no GPU
 
@@ -35,3 +43,80 @@ def require(wanted: torch.device) -> None:
         what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
         cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
         raise FedshiftError("device: cuda", what, cure, retry=True)
+
+
+CPUINFO = Path("/proc/cpuinfo")
+MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")  # of x86, and of ARM
+PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
+
+
+def environment(device: torch.device, threads: int, commit: str) -> dict[str, Any]:
+    """Versions, the sources' `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
+    multiplied, and whether the same machine would give the same bits again.
+    """
+    cuda = device.type == "cuda"
+    return {
+        "commit": commit,
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "versions": {"fedshift": __version__} | {package: version(package) for package in PACKAGES},
+        "device": torch.cuda.get_device_name(device) if cuda else "cpu",
+        "cpu": platform.processor() or platform.machine(),
+        "cpu_model": _cpu_model(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": threads,
+        "tf32": {
+            "convolutions": torch.backends.cudnn.allow_tf32,
+            "matrices": torch.backends.cuda.matmul.allow_tf32,
+        },
+        "bf16": "instructions" if has_bf16(device) else "products in fp32, rounded",
+        "exact_resume": "asked for deterministic kernels"
+        if cuda
+        else "bit for bit with these threads and instruction set",
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+    }
+
+
+def _cpu_model() -> str:
+    """Maker, family and model of the processor ("GenuineIntel 6 207"), by which libraries choose an order of
+    sums; "" where the system does not tell (macOS, whose name for it `cpu` has).
+    """
+    if not CPUINFO.is_file():
+        return ""
+    first = CPUINFO.read_text(encoding="utf-8").partition("\n\n")[0]  # core
+    known = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
+    return " ".join(known[key] for key in MODEL if key in known)
+
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_held: list[int] = []  # file descriptors: a lock ends with its process, however it ends
+
+
+def claim(device: str, count: int, folder: Path | None = None) -> int | None:
+    """Take a GPU that no other job of this user holds, and let this process and its children see no other.
+
+    count: GPUs of the machine. Returns the GPU's number; None where there is nothing to choose: a computation
+    on the CPU, one GPU or none, or CUDA_VISIBLE_DEVICES set by a scheduler or by hand. With more jobs than
+    GPUs, one is shared.
+    """
+    if device == "cpu" or count < 2 or VISIBLE in os.environ:
+        return None
+    folder = folder or Path(tempfile.gettempdir())
+    number = next((gpu for gpu in range(count) if _lock(folder, gpu)), os.getpid() % count)
+    os.environ[VISIBLE] = str(number)
+    return number
+
+
+def _lock(folder: Path, gpu: int) -> bool:
+    """Whether this process now holds the GPU's lock."""
+    path = folder / f"fedshift-{os.getuid()}-gpu{gpu}.lock"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return False
+    _held.append(file)
+    return True

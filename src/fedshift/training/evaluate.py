@@ -27,7 +27,7 @@ from fedshift.storage.rundir import RunDirectory, Summary
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
-from fedshift.training.environment import environment
+from fedshift.training.device import environment
 
 
 def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: torch.device) -> list[Path]:

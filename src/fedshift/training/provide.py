@@ -10,18 +10,18 @@ from pathlib import Path
 
 from fedshift.build import rendering_of
 from fedshift.common.errors import Damaged, FedshiftError
+from fedshift.common.files import locked
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
-from fedshift.data.partition import load_partition
+from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, load_prepared, prepare, prepared_facts, prepared_hash
 from fedshift.data.verify import as_listed
 from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.planning.lacking import needed_weights
-from fedshift.spec import RunSpec
+from fedshift.spec import Division, RunSpec
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.weights import fetch_weights
 from fedshift.storage.workspace import Workspace
-from fedshift.training.divide import divide
 
 
 def provide(
@@ -117,3 +117,21 @@ def images(
     if raw.exists():
         as_listed(workspace, data.dataset, data.release)
     return prepare(workspace, data.dataset, data.release, data.prepare)
+
+
+def divide(workspace: Workspace, spec: Division) -> Path:
+    """The partition of a resolved spec, made where it is absent; of packs that begin at the same time, on
+    several machines, one makes it, and the others wait.
+
+    Raises FedshiftError as `partition` does, and where the one that is there is damaged.
+    """
+    path = workspace.partition(partition_name(spec))
+    if path.is_file():
+        return partition(workspace, spec)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_suffix(".lock")
+    with locked(lock):
+        try:
+            return partition(workspace, spec)
+        finally:
+            lock.unlink(missing_ok=True)

@@ -40,8 +40,7 @@ from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.bar import accuracies, progress
-from fedshift.training.device import require
-from fedshift.training.environment import environment
+from fedshift.training.device import environment, require
 from fedshift.training.patience import rounds
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize

@@ -16,10 +16,8 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 from fedshift.federation.transfer import Transfer
-from fedshift.testing.contract.base import Contract
-from fedshift.testing.contract.state import everything, packed, read, reproducible, same, state_of
-from fedshift.testing.spies import aliased
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.contract.state import Contract, everything, packed, read, reproducible, same, state_of
+from fedshift.testing.toys import aliased, finish, method, small, spec
 from fedshift.tracking.points import points
 
 RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})

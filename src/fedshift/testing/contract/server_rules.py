@@ -14,7 +14,7 @@ from fedshift.federation import loop
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.testing.contract.base import Contract
+from fedshift.testing.contract.state import Contract
 from fedshift.testing.toys import finish, method, small, spec
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import torch
 from torch import Tensor
 
@@ -66,3 +69,20 @@ def read(segment: Path) -> list[tuple[object, ...]]:
     records = Records()
     records.rows = pq.read_table(segment).to_pylist()
     return reproducible(records)
+
+
+class Contract:
+    """A class of tests, each run for every method named.
+
+    names: the methods
+    exempt: test -> method -> why it cannot hold there by the method's nature
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    exempt: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test that takes `name` once for each method that is not exempt from it."""
+        if "name" in metafunc.fixturenames:
+            without = self.exempt.get(metafunc.function.__name__, {})
+            metafunc.parametrize("name", [name for name in self.names if name not in without])
