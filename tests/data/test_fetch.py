@@ -27,7 +27,6 @@ def test_fetch_downloads_unpacks_and_verifies(
     server.content = zipped(
         {f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")}
     )
-    server.breaks = [5000]
     facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),), manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
     said: list[str] = []

@@ -267,7 +267,7 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
         try:
-            download(archive.url, file, archive.sha256)
+            download(archive.url, file, archive.sha256 or "")
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
