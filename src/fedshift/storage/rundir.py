@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.files import is_whole, read_whole, write_json
-from fedshift.common.lock import Holder, alive, holder
+from fedshift.common.lock import Holder, holder
 from fedshift.storage.failure import Failure
 
 PARQUET_END = b"PAR1"
@@ -163,13 +163,12 @@ class RunDirectory:
             self.fail({**(self.failure() or {}), "retry": True})
 
     def writer(self) -> Holder | None:
-        """The process that trains the run now: its host, pid, birth and Slurm job; None where none lives."""
-        process = holder(self.lock)
-        return process if process and alive(process) else None
+        """The process that trains the run now; None where none does."""
+        return holder(self.lock)
 
     def locked_since(self) -> float | None:
-        """When the process that holds the lock took it, in seconds since the epoch, whether or not it lives;
-        None where there is no lock.
+        """When the lock was taken, in seconds since the epoch, even if its holder was killed; None where
+        there is none.
         """
         try:
             return self.lock.stat().st_mtime
@@ -177,7 +176,7 @@ class RunDirectory:
             return None
 
     def state(self) -> State:
-        """How far the run is. May ask Slurm whether the process that holds the lock lives."""
+        """How far the run is."""
         outcome = self.outcome()
         if outcome is not State.FINISHED and self.writer():
             return State.RUNNING
