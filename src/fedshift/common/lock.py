@@ -1,7 +1,7 @@
 """One writer a run: a lock file that names its holder and ends with it. Standard library only.
 
-The lock is the kernel's (flock), which file servers share between nodes. A process that was killed holds none.
-The file's content only serves messages.
+The lock is the kernel's (flock), which file servers share between nodes. A killed process holds none. The
+file's content only serves messages.
 """
 
 from __future__ import annotations
