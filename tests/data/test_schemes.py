@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.columns import columns_hash
+from fedshift.common.parquet import columns_hash
 from fedshift.data.plots import plot_partition
-from fedshift.data.scheme import generator, uniform
 from tests.data.divisions import SCHEMES, SMALL, division, held
 from tests.data.test_partition import PACS, make_index
 
@@ -111,14 +110,6 @@ def test_a_minimum_that_cannot_be_met_is_refused(params: dict[str, Any], message
         division(PACS, "dirichlet", params, target="photo")
 
 
-def test_a_thousand_clients_and_their_picture(tmp_path: Path) -> None:
-    table = division({"A": 6000, "B": 6000}, "clients_per_domain", {"clients": 1000})
-    assert held(table).tolist() == [12] * 1000
-    plot_partition(table, tmp_path / "plot.png")
-    with Image.open(tmp_path / "plot.png") as picture:
-        assert picture.size == (14 * 120, 792)
-
-
 def test_official_lists_and_the_targets_test_list() -> None:
     index = make_index({"A": 40, "B": 30})
     index["split"] = ["train", "train", "crossval", "test"] * 17 + ["train", "test"]
@@ -133,13 +124,6 @@ def test_official_lists_and_the_targets_test_list() -> None:
     index["split"] = ""
     with pytest.raises(FedshiftError, match="no official split"):
         division({}, "domain_per_client", {}, index=index, split="official")
-
-
-def test_uniform_numbers() -> None:
-    drawn = uniform(generator(0, "test"), 10_000)
-    assert 0 < drawn.min() < 0.001
-    assert 0.999 < drawn.max() < 1
-    assert drawn.mean() == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fedshift.build import method_of, model_of
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.load import RunData
 from fedshift.federation.loop import Federation
