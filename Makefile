@@ -71,7 +71,7 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 faults: $(INSTALLED) ## play 130 faults over a running experiment, here and on a Slurm of its own (SEED=0 LOCAL=100 SLURM=30); an hour
 	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --local $${LOCAL:-100} --slurm $${SLURM:-30}
 
-fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives, answers and partitions (SEED=0): none may end in a traceback
+fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives and partitions (SEED=0): none may end in a traceback
 	@PYTHONPATH=src $(PYTHON) -m tests.fuzz.campaign --count $${COUNT:-10000} --seed $${SEED:-0}
 
 gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps beside a bare loop, runs at once; some 40 minutes

@@ -47,7 +47,7 @@ def changed(before: tuple[str, ...], after: tuple[str, ...]) -> list[bool]:
     ("module", "old", "new", "others"),
     [
         (DIGITS, ".astype(np.uint8)", ".astype(np.uint8) ^ 255", [False, False, False]),
-        ("fedshift.data.decode", "reducing_gap=None", "reducing_gap=2.0", [False, False, False]),
+        ("fedshift.data.prepare", "reducing_gap=None", "reducing_gap=2.0", [False, False, False]),
         (
             "fedshift.data.scheme",
             "rng.random_raw(n), kind",

@@ -180,8 +180,8 @@ def _travels(played: Played) -> Iterator[str]:
     for slot in method.slots:
         shape = tuple(state.slots[slot.name].shape)
         yield f"- slot `{slot.name}` of the {slot.owner}, {shape}{how[slot.travels]}"
-    for (name, way), floats in played.floats.items():
-        yield f"- message `{name}`, {way}, {_sent(floats)}"
+    for (name, way), by_round in played.floats.items():
+        yield f"- message `{name}`, {way}, {_sent(by_round)}"
     yield ""
 
 

@@ -1,5 +1,5 @@
 """What a rendering is: images that a method makes from the clients' training images before training
-(fedshift.data.rendered makes and reads them).
+(fedshift.data.load makes and reads them).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from fedshift.analysis.check import check, write
 from fedshift.cli.check import command
-from fedshift.storage.failure import Failure
+from fedshift.storage.rundir import Failure
 
 from .conftest import Project, accuracy
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import report
-from fedshift.data.columns import write_columns
+from fedshift.common.parquet import write_columns
 from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse

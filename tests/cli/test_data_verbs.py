@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from fedshift.cli import main
-from fedshift.data.columns import read_columns
+from fedshift.common.parquet import read_columns
 from fedshift.identity import partition_name
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.home import spare
+from fedshift.common.processes import spare_home
 
 VARIABLES = ("HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR")
 
@@ -29,7 +29,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
 def test_a_home_that_cannot_be_written_stays_and_caches_move(
     environment: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    spare(tmp_path)
+    spare_home(tmp_path)
     caches = str(tmp_path / ".cache")
     assert [os.environ.get(name) for name in VARIABLES] == [
         str(tmp_path / "home"), caches, f"{caches}/matplotlib",
@@ -41,7 +41,7 @@ def test_a_home_that_is_no_folder_is_replaced(
     environment: pytest.MonkeyPatch, tmp_path: Path, home: str
 ) -> None:
     environment.setenv("HOME", home)
-    spare(tmp_path)
+    spare_home(tmp_path)
     caches = tmp_path / ".cache"
     assert os.environ["HOME"] == os.environ["XDG_CACHE_HOME"] == str(caches) and caches.is_dir()
     assert not Path("/nowhere").exists()
@@ -50,7 +50,7 @@ def test_a_home_that_is_no_folder_is_replaced(
 def test_what_can_be_written_stays(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     environment.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    spare(tmp_path)
+    spare_home(tmp_path)
     assert os.environ["XDG_CACHE_HOME"] == str(tmp_path / "mine") and "MPLCONFIGDIR" not in os.environ
     assert not (tmp_path / ".cache").exists()
 
@@ -58,7 +58,7 @@ def test_what_can_be_written_stays(environment: pytest.MonkeyPatch, tmp_path: Pa
 def test_dvc_and_matplotlib_work_without_a_home(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("dvc")
     environment.setenv("HOME", "/dev/null")
-    spare(tmp_path)
+    spare_home(tmp_path)
     for words in (
         ["-m", "dvc", "init", "--no-scm", "-q"],
         ["-m", "dvc", "status"],

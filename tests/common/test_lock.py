@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,22 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common import lock
-from fedshift.common.lock import Locked, alive, holder, locked
+from fedshift.common.lock import Locked, holder, locked, this_process
 from tests.conftest import ROOT
 
-HOLD = "import sys, time; from pathlib import Path; from fedshift.common.lock import locked\nwith locked(Path(sys.argv[1], 'lock.json')): print('held', flush=True); time.sleep(30)"
-WRITE = """import itertools, sys; from pathlib import Path; from fedshift.common.lock import locked; from fedshift.common.files import write_text
-with locked(Path(sys.argv[1], 'lock.json')):
-    print('held', flush=True)
-    for count in itertools.count():
-        write_text(Path(sys.argv[1], 'count'), str(count))
-"""
+HOLD = "import sys, time; from pathlib import Path; from fedshift.common.lock import locked\nwith locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 
-def start(run: Path, program: str = HOLD) -> subprocess.Popen[str]:
+def start(path: Path) -> subprocess.Popen[str]:
+    """A process that takes a lock and keeps it; tests of other modules use it, too."""
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(run)],
+        [sys.executable, "-c", HOLD, str(path)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         text=True,
         stdout=subprocess.PIPE,
@@ -35,49 +27,80 @@ def start(run: Path, program: str = HOLD) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("before", ["free", "dead"])
+def held(path: Path) -> subprocess.Popen[str]:
+    """The same, once it has the lock."""
+    process = start(path)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("before", ["free", "killed", "torn"])
 def test_of_eight_processes_one_wins(before: str, tmp_path: Path) -> None:
-    if before == "dead":
-        first = start(tmp_path)
-        assert first.stdout is not None and first.stdout.readline() == "held\n"
-        first.kill()
-        first.wait()
-        assert (tmp_path / "lock.json").exists()
-    every = [start(tmp_path) for _ in range(8)]
-    for _ in range(200):
+    path = tmp_path / "lock.json"
+    if before == "killed":
+        end(held(path))
+        assert path.exists() and holder(path) is None
+    elif before == "torn":
+        path.write_bytes(b'{"host')
+    every = [start(path) for _ in range(8)]
+    for _ in range(300):
         if sum(one.poll() is not None for one in every) == 7:
             break
         time.sleep(0.1)
     (winner,) = [one for one in every if one.poll() is None]
-    assert holder(tmp_path / "lock.json") == {
-        "host": socket.gethostname(), "pid": winner.pid, "born": lock._born(winner.pid), "job": os.environ.get("SLURM_JOB_ID"),
-    }  # fmt: skip
+    assert (who := holder(path)) is not None and who.pid == winner.pid and who.host == this_process().host
     winner.kill()
     for one in every:
         _, told = one.communicate()
-        assert one is winner or "Locked" in told
+        assert one is winner or f"is being trained by {who.host}:{winner.pid}" in told
+    assert holder(path) is None
 
 
-def test_a_process_id_that_is_used_again_is_another_process() -> None:
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": lock._born(os.getpid()), "job": None}
-    assert alive(mine)
-    assert not alive({**mine, "born": "1"})
-    assert alive({**mine, "host": "elsewhere"})  # nobody here can know
+def test_one_after_the_other_each_alone(tmp_path: Path) -> None:
+    """As fast as they can, while others look who holds the lock."""
+    program = """import sys; from pathlib import Path; from fedshift.common.lock import Locked, holder, locked
+path, turns = Path(sys.argv[1]), 0
+while turns < 20:
+    holder(path)
+    try:
+        with locked(path):
+            (path.parent / "alone").touch(exist_ok=False)
+            (path.parent / "alone").unlink()
+            turns += 1
+    except Locked:
+        pass
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", program, str(tmp_path / "run" / "lock.json")]
+    every = [subprocess.Popen(command, env=environment) for _ in range(4)]
+    assert [one.wait(timeout=60) for one in every] == [0] * 4
+    assert not list((tmp_path / "run").iterdir())
 
 
-def test_process_that_lost_its_lock_writes_no_more(tmp_path: Path) -> None:
-    """A requeued job took over from a lost node, on which its first life still writes."""
-    old = start(tmp_path, WRITE)
-    assert old.stdout is not None and old.stdout.readline() == "held\n"
-    while not (tmp_path / "count").exists():
-        time.sleep(0.01)
-    new = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
-    (tmp_path / "taken").write_text(json.dumps(new))
-    os.replace(tmp_path / "taken", tmp_path / "lock.json")
-    _, told = old.communicate(timeout=10)
-    assert "Locked" in told and "elsewhere" in told
-    assert holder(tmp_path / "lock.json") == new
-    assert {path.name for path in tmp_path.iterdir()} == {"lock.json", "count"}
+def test_the_holder_is_named_with_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with locked(tmp_path / "lock.json"):
+        assert holder(tmp_path / "lock.json") == this_process()
+        with pytest.raises(Locked) as error, locked(tmp_path / "lock.json"):
+            pass
+    assert error.value.where == str(tmp_path) and error.value.retry and "lock.json" in error.value.cure
+    assert f"{os.getpid()}, Slurm job 7" in error.value.what
+    assert holder(tmp_path / "lock.json") is None and not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_was_removed_is_free_and_its_holder_removes_no_other(tmp_path: Path) -> None:
+    """What the message says to do where a machine is gone and its file server does not know."""
+    path = tmp_path / "lock.json"
+    with locked(path):
+        path.unlink()
+        other = held(path)
+    assert (who := holder(path)) is not None and who.pid == other.pid
+    end(other)
 
 
 def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
@@ -86,54 +109,3 @@ def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
     half.write_text("half")
     with locked(tmp_path / "lock.json"):
         assert not half.exists()
-
-
-def test_what_was_killed_while_it_asked_for_the_lock_leaves_nothing(tmp_path: Path) -> None:
-    """Between the link that makes the lock and the removal of the file behind it, or of a dead lock."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    dead, living = (
-        lock.this_process() | {"pid": pid, "born": lock._born(pid)} for pid in (ended.pid, os.getppid())
-    )
-    for name, asked in (("vm.1", dead), ("dead.vm.1", dead), ("vm.2", living)):
-        (tmp_path / f".lock.{name}").write_text(json.dumps(asked))
-    with locked(tmp_path / "lock.json"):
-        assert {path.name for path in tmp_path.iterdir()} == {"lock.json", ".lock.vm.2"}
-
-
-def test_same_job_on_another_host_is_a_requeued_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = {"host": "elsewhere", "pid": 1, "born": "1", "job": "7"}
-    (tmp_path / "lock.json").write_text(json.dumps(old))
-    monkeypatch.setenv("PATH", "/nowhere")  # no squeue: a job of another host may be alive
-    monkeypatch.setenv("SLURM_JOB_ID", "8")
-    with pytest.raises(Locked, match="elsewhere"), locked(tmp_path / "lock.json"):
-        pass
-    assert alive(old)
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert not alive(old)  # or the job would wait for itself
-    with locked(tmp_path / "lock.json"):
-        assert (holder(tmp_path / "lock.json") or {})["pid"] == os.getpid()
-    assert not (tmp_path / "lock.json").exists()
-
-
-def test_a_torn_lock_is_waited_for_and_then_taken_over(tmp_path: Path) -> None:
-    """As a crash of the machine leaves it; a whole one appears by a link, at once."""
-    path = tmp_path / "lock.json"
-    path.write_bytes(b"")
-    with pytest.raises(Locked, match=r"is being trained by .*unreadable"), locked(path):
-        pass
-    long_ago = time.time() - lock.PAUSE - 1
-    os.utime(path, (long_ago, long_ago))
-    with locked(path):
-        assert (holder(path) or {})["pid"] == os.getpid()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_slurm_that_hangs_leaves_a_lock_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "squeue").write_text("#!/bin/sh\nexec sleep 30\n")
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(lock, "PATIENCE", 0.5)
-    began = time.monotonic()
-    assert alive({"host": "another", "pid": 1, "born": None, "job": "7"})
-    assert time.monotonic() - began < 20

@@ -71,7 +71,7 @@ def test_an_error_is_raised_whole_at_its_item(cores: int) -> None:
 
 
 def test_errors_with_arguments_of_their_own_travel() -> None:
-    error = Locked(Path("run"), {"pid": 1})
+    error = Locked(Path("run/lock.json"), None)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (Locked, str(error), vars(error))
 

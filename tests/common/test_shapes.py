@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedshift.common.registry import get, names
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 
 
 @pytest.mark.parametrize("name", names("models"))

@@ -15,7 +15,6 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "domains_per_client": {"d": 2},
     "clients_per_domain": {"clients": 6},
     "dirichlet": {"clients": 5, "min_size": 6},
-    "heterogeneous": {"clients": 5, "lam": 0.3},
 }
 
 

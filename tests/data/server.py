@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import tarfile
 import threading
 import zipfile
@@ -19,17 +18,15 @@ FILE = bytes(range(256)) * 4096  # 1 MiB
 class Server:
     """Serves `content`, or `files` by path; each entry of `breaks` cuts one answer off after so many bytes, each of `refusals` is a status first.
 
-    `headers` are sent with every answer, in place of those that would be (None: not at all); `status` in place of 200 and 206.
+    `headers` are sent with every file, in place of those that would be (None: not at all); `asked`: the paths of all requests.
     """
 
     content: bytes
     files: dict[str, bytes] = field(default_factory=dict)
     breaks: list[int] = field(default_factory=list)
     refusals: list[int] = field(default_factory=list)
-    ranges: bool = True
     headers: dict[str, str | None] = field(default_factory=dict)
-    status: int | None = None
-    asked: list[str | None] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     url: str = ""
 
 
@@ -40,29 +37,17 @@ def serving() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = self.headers["Range"]
-            state.asked.append(asked)
+            state.asked.append(self.path)
             if state.refusals:
                 self.send_error(state.refusals.pop(0))
                 return
             content = state.files.get(self.path, state.content)
-            fresh = self.headers["If-Range"] in (None, state.headers.get("ETag"))
-            start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1]) if asked and state.ranges and fresh else 0  # type: ignore[index]
-            body = content[start:]
-            if start and not body:
-                self.send_response(416)
-                self._head({"Content-Range": f"bytes */{len(content)}"})
-                return
-            self.send_response(state.status or (206 if start else 200))
-            part = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if start else {}
-            self._head({"Content-Length": str(len(body)), **part})
-            self.wfile.write(body[: state.breaks.pop(0)] if state.breaks else body)
-
-        def _head(self, headers: dict[str, str]) -> None:
-            for name, value in (headers | state.headers).items():
+            self.send_response(200)
+            for name, value in ({"Content-Length": str(len(content))} | state.headers).items():
                 if value is not None:
                     self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(content[: state.breaks.pop(0)] if state.breaks else content)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.address import Address, address
+from fedshift.data.dataset import Address, address
 
 
 def test_a_data_set_and_its_release() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedshift.data.partition import random_split
 from fedshift.data.scheme import generator, permutation
-from fedshift.data.split import random_split
 from tests.data.divisions import SCHEMES, SMALL, division
 from tests.data.test_partition import OFFICE, make_index
 

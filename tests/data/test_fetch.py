@@ -13,7 +13,7 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
-from fedshift.data.left_out import LeftOut, left_out
+from fedshift.data.tree import LeftOut, left_out
 from fedshift.data.verify import verify
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
@@ -27,7 +27,6 @@ def test_fetch_downloads_unpacks_and_verifies(
     server.content = zipped(
         {f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")}
     )
-    server.breaks = [5000]
     facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),), manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
     said: list[str] = []
@@ -90,11 +89,6 @@ def test_without_an_address_the_user_is_told_what_to_put_where(
     assert "Domains: art_painting, cartoon, photo, sketch." in error.value.cure
     assert "Classes (7): dog, elephant, giraffe, guitar, horse, house, person." in error.value.cure
     assert "fedshift fetch pacs --release original --from PATH\n" in error.value.cure
-
-
-def test_unknown_release_names_the_nearest(workspace: Workspace) -> None:
-    with pytest.raises(FedshiftError, match="Did you mean 'original'"):
-        fetch(workspace, "pacs", "orginal", say=lambda _: None)
 
 
 def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspace, tmp_path: Path) -> None:
@@ -231,8 +225,16 @@ def test_labels_that_contradict_the_folders_are_named(
     assert not workspace.raw("folder", "mine").exists()
 
 
-@pytest.mark.parametrize("labels", [("", ""), (" 7", " 3"), (" x", " y"), (" n01", " n02"), (",1", ",2")])
-@pytest.mark.parametrize(("encoding", "end"), [("utf-8", "\n"), ("utf-8-sig", "  \r\n"), ("utf-16", "\r")])
+@pytest.mark.parametrize(
+    ("labels", "encoding", "end"),
+    [
+        (("", ""), "utf-8", "\n"),
+        ((" 7", " 3"), "utf-8-sig", "  \r\n"),
+        ((" x", " y"), "utf-16", "\r"),
+        ((" n01", " n02"), "utf-8", "\r\n"),
+        ((",1", ",2"), "utf-8", "\n"),
+    ],
+)
 def test_lists_of_any_system(
     workspace: Workspace, tmp_path: Path, labels: tuple[str, str], encoding: str, end: str
 ) -> None:

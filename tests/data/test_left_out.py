@@ -73,13 +73,6 @@ def test_broken_images_are_left_out_and_named(tree: Path, root: Path) -> None:
     assert load_prepared(folder).pixels.shape == (9, 8, 8, 3)
 
 
-def test_an_image_of_too_many_pixels_stops_prepare(tree: Path, root: Path) -> None:
-    (tree / "night" / "cat" / "0.png").write_bytes(flat(10_000, 10_000))
-    done(fedshift(root, *FETCH, "--from", str(tree)))
-    told = fedshift(root, "prepare", "folder", "--release", "mine", "--px", "8")
-    refused(told, "night/cat/0.png: 10000 x 10000 pixels", "--skip-broken")
-
-
 def test_what_is_left_out_is_said_anew(tree: Path, root: Path) -> None:
     (tree / "day" / "cat" / "1.png").write_bytes(b"no image")
     done(fedshift(root, *FETCH, "--from", str(tree), "--skip-broken"))

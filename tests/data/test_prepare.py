@@ -19,10 +19,10 @@ import torch
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.parquet import write_columns
 from fedshift.common.registry import get
-from fedshift.data import decode
+from fedshift.data import prepare as module
 from fedshift.data.augment import Augment, Evaluate
-from fedshift.data.columns import write_columns
 from fedshift.data.fetch import fetch
 from fedshift.data.load import mapped
 from fedshift.data.plots import plot_counts, plot_domains, plot_partition
@@ -61,7 +61,7 @@ def test_pixels_and_index_agree_with_the_files(workspace: Workspace, tree: Path)
 
 def test_shrinking_is_antialiased() -> None:
     checks = Image.fromarray(np.kron(np.ones((32, 32)), np.diag([255, 255])[::-1]).astype(np.uint8))
-    shrunk = np.asarray(checks.resize((8, 8), decode.RESAMPLING["bilinear"]), dtype=float)
+    shrunk = np.asarray(checks.resize((8, 8), module.RESAMPLING["bilinear"]), dtype=float)
     assert abs(shrunk - 127.5).max() < 2
 
 
@@ -75,11 +75,11 @@ def test_second_call_keeps_the_folder(workspace: Workspace, tree: Path) -> None:
 
 
 def test_processes_change_nothing(workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "CHUNK", 3)
+    monkeypatch.setattr(module, "CHUNK", 3)
     folder = prepare(workspace, "folder", "mine", PX, jobs=1)
     alone = json.loads((folder / "prepared.json").read_text())
     shutil.rmtree(folder)
-    monkeypatch.setattr(decode, "IMAGES_PER_PROCESS", 4)
+    monkeypatch.setattr(module, "IMAGES_PER_PROCESS", 4)
     prepare(workspace, "folder", "mine", PX, jobs=2)
     assert json.loads((folder / "prepared.json").read_text()) == alone
 
@@ -180,12 +180,12 @@ def test_large_maps_stay_on_the_host() -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from fedshift.data import decode, prepare
+from fedshift.data import prepare
 from fedshift.spec import Prepare
 from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 
-decode.CHUNK, decode.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0
+prepare.CHUNK, prepare.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0
 after_calls(prepare.Progress, "reached", 3)
 prepare.prepare(Workspace(Path(sys.argv[1])), "folder", "mine", Prepare(px=8), jobs=int(sys.argv[2]))
 """
@@ -289,20 +289,6 @@ def test_a_picture_shows_a_row_for_each_domain(tmp_path: Path) -> None:
     plot_domains(np.zeros((3, 8, 8, 3), np.uint8), index, tmp_path / "domains.png")
     with Image.open(tmp_path / "domains.png") as picture:
         assert picture.size == (360, 252)  # 1.4 + .8 x 2 classes and .5 + .8 x 2 domains inches, at 120 dpi
-
-
-def test_images_that_are_all_equal_or_of_one_colour_are_named(
-    workspace: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    root = plant(tmp_path / "tree", ["good", "one"], "xy", each=2)
-    for number in range(2):  # bytes that differ, pixels that do not
-        Image.new("RGB", (12, 10), "red").save(root / "one" / "x" / f"{number}.png", compress_level=number)
-        Image.new("RGB", (12, 10), (0, 0, 50 * number)).save(root / "one" / "y" / f"{number}.png")
-    Image.new("RGB", (12, 10), "red").save(root / "good" / "x" / "0.png")
-    fetch(workspace, "folder", "mine", root, say=lambda _: None)
-    prepare(workspace, "folder", "mine", PX, jobs=1)
-    (told,) = (record.getMessage() for record in caplog.records)
-    assert told.endswith("all equal, or each of one colour: one, one/x, one/y")
 
 
 def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:

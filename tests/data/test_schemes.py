@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.columns import columns_hash
-from fedshift.data.partitions.heterogeneous import owners
+from fedshift.common.parquet import columns_hash
 from fedshift.data.plots import plot_partition
-from fedshift.data.scheme import generator, uniform
 from tests.data.divisions import SCHEMES, SMALL, division, held
 from tests.data.test_partition import PACS, make_index
 
@@ -64,19 +62,11 @@ def test_dirichlet_by_vanishing_proportions_is_refused(alpha: float) -> None:
         division(SMALL, "dirichlet", {"clients": 5, "alpha": alpha, "min_size": 2}, target="D")
 
 
-@pytest.mark.parametrize("clients", [4, 5, 7])
-def test_heterogeneous_without_mixing_gives_a_client_one_domain(clients: int) -> None:
-    """What rounding leaves over went to client 0, whatever its domain."""
-    table = division(PACS, "heterogeneous", {"clients": clients, "lam": 0.0})
-    assert (table[table["client"] >= 0].groupby("client")["domain"].nunique() == 1).all()
-
-
 @pytest.mark.parametrize(
     ("scheme", "params"),
     [
         ("clients_per_domain", {"clients": 10_002}),
         ("domains_per_client", {"clients": 10_000, "d": 2}),
-        ("heterogeneous", {"clients": 10_000, "lam": 0.3}),
     ],
 )
 def test_ten_thousand_clients_take_seconds(scheme: str, params: dict[str, Any], tmp_path: Path) -> None:
@@ -120,33 +110,6 @@ def test_a_minimum_that_cannot_be_met_is_refused(params: dict[str, Any], message
         division(PACS, "dirichlet", params, target="photo")
 
 
-def test_owners_of_domains() -> None:
-    """Algorithm 1: fewer clients than domains, as many, more."""
-    assert owners([10, 40, 20, 30], 2) == [[0], [0], [1], [1]]
-    assert owners([10, 40, 20], 3) == [[0], [1], [2]]
-    assert owners([10, 40, 25], 5) == [[0], [1, 2], [3, 4]]
-
-
-@pytest.mark.parametrize("clients", [2, 3, 7])
-def test_heterogeneity_between_its_limits(clients: int) -> None:
-    sizes = {"A": 210, "B": 420, "C": 630}
-    even = division(sizes, "heterogeneous", {"clients": clients, "lam": 1.0}, target=None)
-    cells = pd.crosstab(even["client"], even["domain"])
-    assert (cells.max() - cells.min()).max() <= 1
-    apart = division(sizes, "heterogeneous", {"clients": clients, "lam": 0.0}, target=None)
-    assert (apart.groupby("client")["domain"].nunique() == 1).all() == (clients >= 3)
-    half = division(sizes, "heterogeneous", {"clients": 3, "lam": 0.5}, target=None)
-    assert pd.crosstab(half["client"], half["domain"]).loc[2, "C"] == 315 + 105
-
-
-def test_a_thousand_clients_and_their_picture(tmp_path: Path) -> None:
-    table = division({"A": 6000, "B": 6000}, "clients_per_domain", {"clients": 1000})
-    assert held(table).tolist() == [12] * 1000
-    plot_partition(table, tmp_path / "plot.png")
-    with Image.open(tmp_path / "plot.png") as picture:
-        assert picture.size == (14 * 120, 792)
-
-
 def test_official_lists_and_the_targets_test_list() -> None:
     index = make_index({"A": 40, "B": 30})
     index["split"] = ["train", "train", "crossval", "test"] * 17 + ["train", "test"]
@@ -163,19 +126,11 @@ def test_official_lists_and_the_targets_test_list() -> None:
         division({}, "domain_per_client", {}, index=index, split="official")
 
 
-def test_uniform_numbers() -> None:
-    drawn = uniform(generator(0, "test"), 10_000)
-    assert 0 < drawn.min() < 0.001
-    assert 0.999 < drawn.max() < 1
-    assert drawn.mean() == pytest.approx(0.5, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("scheme", "expected"),
     [
         ("clients_per_domain", "8f67e3ca0e140fb4"),
         ("dirichlet", "fd4deb23d73ac5c6"),
-        ("heterogeneous", "9c72a53257298401"),
     ],
 )
 def test_same_seed_same_columns_on_every_machine(scheme: str, expected: str) -> None:

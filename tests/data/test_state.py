@@ -48,19 +48,3 @@ def test_list_shows_every_data_set_and_release(workspace: Workspace, tmp_path: P
     assert stripped.count("cleaned: absent") == 1 and stripped.count("fedbn: absent") == 1
     titles = [line for line in lines if line.startswith("  ") and not line.startswith("   ")]
     assert len(titles) == 10
-
-
-def test_verify_tells_what_it_found(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.root.mkdir()
-    tree = plant(tmp_path / "tree", "AB", "xy")
-    (tree / "A" / "x" / "copy.png").write_bytes((tree / "A" / "x" / "0.png").read_bytes())
-    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
-    told = call(workspace.root, "verify", "folder", "--release", "mine").output
-    assert (
-        "9 files" in told
-        and "A: 5" in told
-        and "1 groups, 1 surplus" in told
-        and "A/x/0.png = A/x/copy.png" in told
-    )
-    write_manifest(workspace, "folder", "mine", accept=True)
-    assert "taken as it is" not in told

@@ -114,12 +114,6 @@ def test_identical_files_share_a_group(tmp_path: Path) -> None:
         (lambda root: (root / "photo" / "dog" / "0.png").unlink(), "no images in photo/dog"),
         (lambda root: draw(root / "photo" / "zebra" / "0.png"), "unexpected folder: photo/zebra"),
         (lambda root: draw(root / "clipart" / "dog" / "0.png"), "unexpected folder: clipart"),
-        (lambda root: draw(root / "photo" / "dog" / "more" / "0.png"), "unexpected folder: photo/dog/more"),
-        (lambda root: draw(root / "photo" / "0.png"), "image outside a class folder: photo/0.png"),
-        (
-            lambda root: (root / "photo" / "dog" / "notes.txt").write_text(""),
-            "not an image: photo/dog/notes.txt",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, spoil: object, reason: str) -> None:
@@ -155,15 +149,6 @@ def test_own_folder_takes_spaces_upper_case_litter_and_unequal_classes(tmp_path:
     ]
 
 
-def test_own_folder_refuses_an_empty_domain_and_an_unusable_name(tmp_path: Path) -> None:
-    plant(tmp_path, "A", "xy", each=1)
-    (tmp_path / "B" / "x").mkdir(parents=True)
-    with pytest.raises(FedshiftError, match="no images in B"):
-        Folder().index(tmp_path)
-    with pytest.raises(FedshiftError, match="cannot name a folder"):
-        Folder().release("../up")
-
-
 def test_modes_become_rgb_and_rotation_is_undone(tmp_path: Path) -> None:
     folder = tmp_path / "A" / "x"
     folder.mkdir(parents=True)
@@ -196,13 +181,6 @@ def test_no_other_decoder_of_pillow_is_asked(tmp_path: Path, kind: str) -> None:
         Folder().image(tmp_path, "A/x/0.jpg")
 
 
-def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "A" / "x").mkdir(parents=True)
-    Image.fromarray(np.full((4, 4), 40000, dtype=np.uint16)).save(tmp_path / "A" / "x" / "deep.png")
-    with pytest.raises(ValueError, match="more than 8 bits"):
-        Folder().image(tmp_path, "A/x/deep.png")
-
-
 def drawing(mode: str, ink: int, fill: int | None = None) -> Image.Image:
     """A square of one shade, on a ground that is wholly transparent, as image editors save it."""
     image = Image.new("LA", (16, 16), (ink if fill is None else fill, 0))
@@ -210,8 +188,10 @@ def drawing(mode: str, ink: int, fill: int | None = None) -> Image.Image:
     return image.convert(mode)
 
 
-@pytest.mark.parametrize("suffix", ["png", "webp", "tiff"])
-@pytest.mark.parametrize(("ink", "ground"), [(0, 255), (100, 255), (255, 0), (250, 0)])
+@pytest.mark.parametrize(
+    ("suffix", "ink", "ground"),
+    [("png", 0, 255), ("webp", 100, 255), ("tiff", 255, 0), ("png", 250, 0)],
+)
 def test_a_drawing_on_a_transparent_ground_can_be_seen(
     tmp_path: Path, suffix: str, ink: int, ground: int
 ) -> None:

@@ -16,7 +16,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
-from fedshift.data.verify import count_lines, manifest, stamp_path, stamped, verified, verify, write_manifest
+from fedshift.data.verify import count_lines, stamp_path, stamped, verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
 from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
@@ -111,12 +111,6 @@ def test_damaged_list_is_told_apart_from_damaged_images(workspace: Workspace, tr
         verify(workspace, "folder", "mine")
 
 
-def test_absent_manifest_says_what_to_run(workspace: Workspace) -> None:
-    with pytest.raises(FedshiftError, match="fedshift fetch folder --release mine") as error:
-        manifest(workspace, "folder", "mine")
-    assert error.value.where == str(workspace.raw("folder", "mine").with_name("mine.manifest.json"))
-
-
 def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tree: Path) -> None:
     for copy in ("A/y/copy.png", "A/x/copy.png"):
         shutil.copy(tree / "A" / "x" / "0.png", tree / copy)
@@ -128,23 +122,6 @@ def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tre
     }  # fmt: skip
     with Image.open(stamp.with_suffix(".png")) as picture:
         assert picture.format == "PNG" and min(picture.size) > 100
-
-
-def test_names_that_look_alike_are_told_by_fetch_and_verify(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.root.mkdir()
-    names = ["Dog", "dog", "caf\u00e9", "cafe\u0301", "cat ", "cat", "bird"]
-    root = plant(tmp_path / "tree", ["A", "B"], names, each=1)
-    line = (
-        "warning: classes that differ by case, blanks or Unicode form alone: "
-        r"'Dog' and 'dog'; 'cafe\u0301' and 'caf\xe9'; 'cat' and 'cat '"
-    )
-    for arguments in (("fetch", "folder", "--from", str(root)), ("verify", "folder")):
-        told = call(workspace.root, *arguments, "--release", "mine")
-        assert told.exit_code == 0 and line in told.output.splitlines()
-        assert "warning: domains" not in told.output
-    plain = plant(tmp_path / "plain", ["A", "B"], ["dog", "cat"], each=1)
-    told = call(workspace.root, "fetch", "folder", "--from", str(plain), "--release", "plain")
-    assert told.exit_code == 0 and "warning" not in told.output
 
 
 def test_other_counts_than_published_need_a_word_of_the_user(workspace: Workspace, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import names
-from fedshift.data.address import Address, address
+from fedshift.data.dataset import Address, address
 from fedshift.data.fetch import fetch
 from fedshift.experiments.compare import declaration, rows, write
 from fedshift.experiments.expand import expand

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.address import Address
+from fedshift.data.dataset import Address
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.single import Single, spec_of

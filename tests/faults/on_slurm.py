@@ -7,7 +7,6 @@ import os
 import signal
 import time
 
-from fedshift.common.lock import holder
 from tests.faults.processes import stewards, until
 from tests.faults.scene import Missed, Scene
 from tests.faults.strikes import kill
@@ -56,8 +55,8 @@ def node_down(scene: Scene) -> None:
 
 
 def lose_node(scene: Scene) -> None:
-    """The controller loses a node and starts its jobs elsewhere; one that stood still there trains on once its run has another holder; later
-    the node comes back."""
+    """The controller loses a node and starts its jobs elsewhere, where one waits for the process that stood still there; that trains on, and
+    later the node comes back."""
     assert scene.cluster is not None
     job = scene.job()
     victim, node = scene.victim(job), _node(scene, job)
@@ -69,7 +68,8 @@ def lose_node(scene: Scene) -> None:
             kill(pid, signal.SIGSTOP)
         scene.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=fault")
         _start_again(scene, job)
-        scene.until(lambda: (holder(victim.path) or victim.holder)["host"] != victim.holder["host"], 90)
+        scene.until(lambda: scene.state(job) == "RUNNING", 90)
+        time.sleep(5)
     finally:
         for pid in deaf:
             with contextlib.suppress(ProcessLookupError):

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from fedshift.common.lock import alive, holder
+from fedshift.common.lock import Holder, holder
 from fedshift.planning import planfile
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until
@@ -54,15 +53,15 @@ class Victim:
     """A living process that trains a run."""
 
     path: Path
-    holder: dict[str, Any]
+    holder: Holder
 
     @property
     def pid(self) -> int:
-        return int(self.holder["pid"])
+        return self.holder.pid
 
     @property
     def job(self) -> str:
-        return str(self.holder["job"])
+        return str(self.holder.job)
 
 
 def experiment(rounds: int, acts: int) -> str:
@@ -166,9 +165,7 @@ class Scene:
     def victims(self) -> list[Victim]:
         """All, in the order of their runs' names."""
         paths = sorted((self.checkout.root / "results" / "runs").rglob("lock.json"))
-        holders = [(path, holder(path)) for path in paths]
-        here = {"host": socket.gethostname()}  # a pretended node's processes are this machine's
-        return [Victim(path, who) for path, who in holders if who and alive(who | here)]
+        return [Victim(path, who) for path in paths if (who := holder(path)) and who.pid]
 
     def victim(self, job: str = "") -> Victim:
         """One of them; one of this job's."""

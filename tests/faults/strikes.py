@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from fedshift.common.lock import alive
 from tests.faults.processes import until
 from tests.faults.scene import Missed, Scene, Victim
 
@@ -46,7 +44,14 @@ def stop_pack(victim: Victim) -> None:
     for pid in pids:
         with contextlib.suppress(Missed):
             kill(pid)
-    assert until(lambda: not any(alive({"host": socket.gethostname(), "pid": pid}) for pid in pids), 60)
+    assert until(lambda: all(map(_ended, pids)), 60)
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def _children(pid: int) -> list[int]:

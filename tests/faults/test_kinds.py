@@ -15,6 +15,7 @@ import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import is_whole, write_text
+from fedshift.common.lock import Holder
 from tests.faults import people, strikes, torn
 from tests.faults.disk import mounted, why_none
 from tests.faults.processes import until
@@ -84,7 +85,7 @@ def test_a_pack_is_stopped_with_all_its_runs(tmp_path: Path) -> None:
         int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
     ]
     assert len(children) == 2 and strikes.pack_of(children[0]) == parent.pid
-    strikes.stop_pack(Victim(tmp_path / "lock.json", {"pid": children[0]}))
+    strikes.stop_pack(Victim(tmp_path / "lock.json", Holder("here", children[0])))
     assert parent.wait() == -9
     for pid in children:
         with contextlib.suppress(ProcessLookupError):  # an orphan that nobody reaps is a zombie

@@ -15,8 +15,6 @@ import pandas as pd
 from PIL import Image
 
 from fedshift.cli.plan import read_request
-from fedshift.common.download import download
-from fedshift.common.files import sha256
 from fedshift.data.archive import unpack
 from fedshift.data.dataset import rows
 from fedshift.data.fetch import fetch
@@ -29,14 +27,13 @@ from fedshift.planning.cluster import PATH, Cluster
 from fedshift.spec import Division, Prepare, closed
 from fedshift.spec.resolve import resolve_division
 from fedshift.storage.workspace import Workspace
-from tests.data.server import Server, serving
 from tests.fuzz.strategies import EXPERIMENT, PARAMS, REPOSITORY
 
 PIXELS = 8
 
 
 class Ground:
-    """A folder deep enough for a path that climbs out to be seen, with a project in it; a server, once asked for."""
+    """A folder deep enough for a path that climbs out to be seen, with a project in it."""
 
     def __init__(self, top: Path) -> None:
         self.top, self.inner = top, top / "1" / "2" / "3" / "4"
@@ -48,16 +45,9 @@ class Ground:
             (self.project / folder).mkdir()
         self.write("experiments/fuzz.yaml", EXPERIMENT)
         self.write("params.yaml", PARAMS)
-        self._stack = contextlib.ExitStack()
-        self._server: Server | None = None
 
     def write(self, name: str, text: str) -> None:
         (self.project / name).write_bytes(text.encode(errors="surrogateescape"))
-
-    @property
-    def server(self) -> Server:
-        self._server = self._server or self._stack.enter_context(serving())
-        return self._server
 
     @contextlib.contextmanager
     def empty(self) -> Iterator[Path]:
@@ -77,9 +67,6 @@ class Ground:
             names[:] = [name for name in names if Path(folder, name) not in skipped]
             found |= {str(Path(folder, name)) for name in files + names}
         return found
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 def experiment(ground: Ground, case: str) -> None:
@@ -161,20 +148,6 @@ def archive(ground: Ground, case: str) -> None:
             assert not path.is_symlink() and (path.is_file() or path.is_dir()), path
 
 
-def answer(ground: Ground, case: dict[str, Any]) -> None:
-    with ground.empty() as place:
-        server, content = ground.server, bytes(range(256)) * (case["size"] // 256 + 1)
-        server.content = content[: case["size"]]
-        for name in ("breaks", "refusals", "headers"):
-            setattr(server, name, type(case[name])(case[name]))
-        server.ranges, server.status = case["ranges"], case["status"]
-        digest = sha256(server.content) if case["hashed"] else None
-        download(server.url, place / "file", digest, pause=0)
-        arrived = (place / "file").read_bytes()
-        assert server.content.startswith(arrived) and (not digest or arrived == server.content)
-        assert sorted(path.name for path in place.iterdir()) == ["file"]
-
-
 def partition(ground: Ground, case: dict[str, Any]) -> None:
     value = {
         "data": {"dataset": "folder", "target": case["target"]},
@@ -208,5 +181,5 @@ def _check(table: pd.DataFrame, index: pd.DataFrame, spec: Division) -> None:
 
 
 PLAYS: dict[str, Callable[[Ground, Any], None]] = {
-    play.__name__: play for play in (experiment, protocol, params, cluster, tree, archive, answer, partition)
+    play.__name__: play for play in (experiment, protocol, params, cluster, tree, archive, partition)
 }

@@ -16,9 +16,8 @@ from fedshift import identity
 from fedshift.build import rendering_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file
-from fedshift.data.load import load
+from fedshift.data.load import load, load_rendered
 from fedshift.data.partition import partition
-from fedshift.data.rendered import load_rendered
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
 from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants import covering, forks
-from tests.mutants.draw import Drawn, of_method, sample
-from tests.mutants.equivalents import LIST, equivalents
+from tests.mutants.draw import LIST, Drawn, equivalents, of_method, sample
 from tests.mutants.judge import Verdict, judge
 from tests.mutants.score import commit, summary, survivors, write
 from tests.mutants.sites import Key, files

@@ -1,4 +1,4 @@
-"""Which mutants are played: a seed decides."""
+"""Which mutants are played: a seed decides, but those that change no number that a run gives are listed, each with its reason."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from tests.mutants.sites import Key, Mutant, difference, files, sites
 
 SOURCE = "src/fedshift"
 OWN = ("fedshift.methods.", "fedshift.models.layers.")
 HEADLINES = ("fdse", "fedrd", "hfedf", "stablefdg")
+LIST = Path(__file__).parent / "equivalent.yaml"
 AT_LEAST = 30  # mutants of each headline method, where a campaign draws from everything
 
 
@@ -74,3 +77,24 @@ def of_method(root: Path, method: str) -> list[str]:
     if not mine:
         raise SystemExit(f"no method '{method}' in {root / SOURCE / 'methods'}")
     return sorted(mine)
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """Named by the code and not by its place: file below src/fedshift, function, operator, changed lines before and after."""
+
+    file: str
+    within: str
+    operator: str
+    code: str
+    becomes: str
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        return (f"{SOURCE}/{self.file}", self.within, self.operator, self.code, self.becomes)
+
+
+def equivalents(path: Path = LIST) -> list[Equivalent]:
+    """All that are named."""
+    return [Equivalent(**entry) for entry in yaml.safe_load(path.read_text()) or []]

@@ -14,9 +14,7 @@ import parso
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
-from tests.mutants.aside import aside
-from tests.mutants.code_operators import CODE
-from tests.mutants.tensor_operators import TENSOR
+from tests.mutants.operators import CODE, TENSOR, aside
 
 SCOPE = (
     "methods",

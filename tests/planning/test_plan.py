@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from fedshift.cli import main
 from fedshift.cli.status import describe
 from fedshift.common.files import sha256, write_bytes, write_json
+from fedshift.common.lock import hold
 from fedshift.planning import planfile
 from fedshift.planning.hashes import sources_key
 from fedshift.planning.plan import NEWEST, plan
@@ -184,11 +185,8 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
     runs = planfile.runs(plan(workspace, Request(("one",))))
     finished, running, failed, dead, missing, begun = runs[:6]
     finish(workspace, finished)
-    writer = {"host": socket.gethostname(), "pid": os.getpid(), "job": None}
-    write_json(workspace.root / running.directory / "lock.json", writer)
-    write_json(
-        workspace.root / dead.directory / "lock.json", writer | {"pid": 2**22 + 1}
-    )  # above the kernel's largest
+    assert hold(workspace.run_at(running.directory).lock)
+    write_json(workspace.run_at(dead.directory).lock, {"host": "here", "pid": 1, "job": None})  # was killed
     write_json(
         workspace.root / failed.directory / "failure.json",
         {"kind": "diverged", "text": "loss is NaN", "retry": False},

@@ -76,8 +76,8 @@ def frozen(root: Path, count: int) -> dict[str, int]:
     def all_stopped() -> bool:
         for job, run in training(root).items():
             if len(stopped) < count and job not in stopped and (who := holder(run / "lock.json")):
-                os.kill(who["pid"], signal.SIGSTOP)
-                stopped[job] = who["pid"]
+                os.kill(who.pid, signal.SIGSTOP)
+                stopped[job] = who.pid
         return len(stopped) == count
 
     assert until(all_stopped, 400)

@@ -56,7 +56,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def training(root: Path) -> dict[str, Path]:
     """Slurm's job -> the run that it trains, of those that have a checkpoint."""
     locks = [lock for lock in (root / "results" / "runs").rglob("lock.json") if lock.parent.is_dir()]
-    found = {str(who["job"]): lock.parent for lock in locks if (who := holder(lock))}
+    found = {str(who.job): lock.parent for lock in locks if (who := holder(lock))}
     return {job: run for job, run in found.items() if (run / "checkpoint.safetensors").exists()}
 
 

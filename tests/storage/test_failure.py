@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedshift.common.errors import Damaged, FedshiftError
-from fedshift.storage.failure import failure_of
+from fedshift.storage.rundir import failure_of
 
 SHAPES = "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"
 NO_CUDA = FedshiftError("device: cuda", "no working CUDA on n0, where a GPU was asked for", "", retry=True)

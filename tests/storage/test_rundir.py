@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_bytes, write_json
-from fedshift.common.lock import _born, locked
+from fedshift.common.files import write_bytes
+from fedshift.common.lock import locked, this_process
 from fedshift.storage.rundir import RunDirectory, State
 from tests.conftest import ROOT
 
@@ -25,11 +25,6 @@ def run(tmp_path: Path) -> RunDirectory:
 def finish(run: RunDirectory, summary: dict[str, object]) -> None:
     write_bytes(run.metrics, b"PAR1PAR1")
     run.finish(summary)
-
-
-def me(**other: object) -> dict[str, object]:
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "job": "12"}
-    return {**mine, **other}
 
 
 def test_the_names_of_its_files_stand_in_one_module() -> None:
@@ -75,12 +70,10 @@ def test_a_run_is_running_while_the_process_that_holds_its_lock_lives(run: RunDi
     run.fail(FAILURE)  # an earlier failure; it is being tried again
     with locked(run.lock):
         assert run.state() is State.RUNNING and run.outcome() is State.FAILED
-        assert (run.writer() or {})["pid"] == os.getpid()
+        assert run.writer() == this_process()
     assert run.state() is State.FAILED
-    write_json(run.lock, me(born="1"))  # of a process that is gone
+    run.lock.write_text(json.dumps(asdict(this_process())))  # left by a process that was killed
     assert run.writer() is None and run.state() is State.FAILED
-    write_json(run.lock, me())
-    assert run.writer() == me() and run.state() is State.RUNNING
     finish(run, {})
     assert run.state() is State.FINISHED
 

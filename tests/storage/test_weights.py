@@ -1,4 +1,4 @@
-"""Published weights: got from a real server, resumed, refused, brought by hand; and what runs without them are told."""
+"""Published weights: got from a real server, refused, brought by hand; and what runs without them are told."""
 
 from __future__ import annotations
 
@@ -86,21 +86,6 @@ def test_fetched_whole_and_a_second_time_nothing_is_downloaded(server: Server, t
     again = fetch(tmp_path, "mobilenet")
     assert again.exit_code == 0 and "present" in again.output
     assert len(server.asked) == 1
-
-
-def test_a_broken_download_goes_on_where_it_stopped(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fedshift.common.download.RETRIES", 0)
-    server.breaks = [600_000, 0]
-    broken = fetch(tmp_path, "mobilenet")
-    assert broken.exit_code == 2 and "Run the same command again" in broken.output
-    left = kept(tmp_path)
-    have = len(left[f"{NAME}.part"])
-    assert set(left) == {f"{NAME}.part", f"{NAME}.part.json"} and 0 < have <= 600_000
-    assert fetch(tmp_path, "mobilenet").exit_code == 0
-    assert kept(tmp_path) == {NAME: FILE}
-    assert server.asked[-1] == f"bytes={have}-"
 
 
 @pytest.mark.parametrize("known", [HASH, HASH[:8]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -90,9 +89,7 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     with locked(directory / "lock.json"):
         assert json.loads((directory / "lock.json").read_text())["pid"] == os.getpid()
         assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
-    write_json(
-        directory / "lock.json", {"host": socket.gethostname(), "pid": 2**22 + 1, "born": "1", "job": None}
-    )
+    (directory / "lock.json").touch()  # of a process that was killed
     assert directory.name in done(fedshift(project, "gc"))
 
 

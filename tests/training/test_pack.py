@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -14,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common import lock
 from fedshift.planning.planfile import Run
 from fedshift.storage.workspace import Workspace
 from fedshift.training import pack
+from tests.common.test_lock import end, held
 
 
 def run_of(name: str) -> Run:
@@ -73,21 +70,15 @@ def test_a_run_that_another_process_trains_comes_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pack, "BUSY_SECONDS", 0.1)
-    other = subprocess.Popen(["sleep", "60"])
     path = tmp_path / RUNS[0].directory / "lock.json"
     path.parent.mkdir(parents=True)
-    path.write_text(
-        json.dumps(
-            {"host": socket.gethostname(), "pid": other.pid, "born": lock._born(other.pid), "job": None}
-        )
-    )
+    other = held(path)
     order: list[str] = []
 
     def train(run: Run) -> None:
         order.append(run.digest)
         if len(order) == 3:
-            other.kill()
-            other.wait()
+            end(other)
 
     pack.in_turn(Workspace(tmp_path), RUNS, train)
     assert order == ["b", "c", "d", "a"]

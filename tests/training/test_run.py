@@ -6,9 +6,7 @@ import contextlib
 import json
 import logging
 import multiprocessing
-import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +34,7 @@ from fedshift.testing import toys
 from fedshift.training import weights
 from fedshift.training.run import Machine, train
 from tests import killed
+from tests.common.test_lock import end, held
 from tests.conftest import ROOT, Edit
 
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
@@ -276,16 +275,13 @@ def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None
     spec = spec_of("fedavg")
     run = Workspace(project).run(run_name(spec, digest(spec))).path
     run.mkdir(parents=True)
-    sleeper = subprocess.Popen(["sleep", "60"])
-    claim = {"host": os.uname().nodename, "pid": sleeper.pid, "job": None}
-    (run / "lock.json").write_text(json.dumps(claim))
+    other = held(run / "lock.json")
     partition(Workspace(project), spec)
     try:
-        with pytest.raises(FedshiftError, match=f"is being trained by .*{sleeper.pid}"):
+        with pytest.raises(FedshiftError, match=f"is being trained by .*{other.pid}"):
             train(Workspace(project), spec, MACHINE)
     finally:
-        sleeper.kill()
-        sleeper.wait()
+        end(other)
     assert train(Workspace(project), spec, MACHINE)["method"] == "fedavg"
 
 

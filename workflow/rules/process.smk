@@ -6,8 +6,7 @@ import signal
 import socket
 
 import psutil
-from fedshift.common.files import write_json
-from fedshift.common.lock import alive, holder, this_process
+from fedshift.common.lock import hold, holder
 
 HOLDERS = Path(".snakemake/fedshift").absolute()  # a file for each Snakemake that works in this folder
 STOPPED = []
@@ -36,14 +35,13 @@ def clear_locks():
     """Remove Snakemake's locks, which name no process, where every other Snakemake that worked here has ended; else say which one has
     not."""
     ours = HOLDERS / f"{socket.gethostname()}.{os.getpid()}.json"
-    HOLDERS.mkdir(parents=True, exist_ok=True)
-    write_json(ours, this_process())
+    hold(ours)  # until this process ends
     atexit.register(ours.unlink, missing_ok=True)
     locks, living = [*Path(".snakemake/locks").glob("*.lock")], []
     for path in {*HOLDERS.glob("*.json")} - {ours}:
         process = holder(path)
-        if process and alive(process):
-            living.append(f"process {process.get('pid')} on {process.get('host')}")
+        if process:
+            living.append(f"process {process.pid} on {process.host}")
         else:
             path.unlink(missing_ok=True)
     if locks and living:

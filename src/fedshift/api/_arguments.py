@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.address import Address, address
+from fedshift.data.dataset import Address, address
 from fedshift.storage.workspace import Workspace, project_folder
 
 Root = str | os.PathLike[str] | None

@@ -99,7 +99,7 @@ class Verbs(click.Group):
 @click.pass_context
 def main(ctx: click.Context, root: Path | None) -> None:
     """Federated learning under domain shift: published experiments beside their printed numbers."""
-    from fedshift.common.home import spare
+    from fedshift.common.processes import spare_home
     from fedshift.storage.workspace import Workspace, project_folder
 
     _any_terminal()
@@ -107,7 +107,7 @@ def main(ctx: click.Context, root: Path | None) -> None:
         click.echo(f"project folder: {found.resolve()}", err=True)
         root = found
     root = root or Path()
-    spare(root)
+    spare_home(root)
     ctx.obj = Workspace(root)
 
 

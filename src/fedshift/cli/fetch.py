@@ -77,8 +77,6 @@ def command(
     fedshift fetch weights
     fedshift fetch weights resnet18 resnet50
     fedshift fetch weights --from resnet18-f37072fd.pth
-
-    A download that broke off goes on where it stopped when the same command is run again.
     """
     if name == "weights":
         if ignore or skip_broken or link:

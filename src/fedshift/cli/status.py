@@ -11,7 +11,6 @@ from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
-from fedshift.common.lock import holder
 from fedshift.experiments.choice import stage_of
 from fedshift.planning import nodes, planfile
 from fedshift.planning.changed import changed, warnings
@@ -95,11 +94,8 @@ def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
     state = directory.state()
     if state is State.FINISHED and changed(workspace, [run]):
         return state, CHANGED
-    if state is State.RUNNING and (writer := holder(directory.lock)):
-        if "unreadable" in writer:
-            return state, "its lock is torn; it counts as free within a minute"
-        job = f", Slurm job {writer['job']}" if writer["job"] else ""
-        return state, f"{writer['host']}:{writer['pid']}{job}"
+    if state is State.RUNNING:
+        return state, str(directory.writer() or "")
     if state is State.FAILED and (failure := directory.failure()):
         again = "the next start tries again" if failure["retry"] else "fix it, then plan --retry-failed"
         return state, f"{failure['kind']}: {failure['text']} ({again})"

@@ -28,7 +28,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     import json
 
     from fedshift.data import verify
-    from fedshift.data.duplicates import name_warnings
+    from fedshift.data.verify import split_names
 
     if write_manifest:
         click.echo(verify.write_manifest(workspace, name, release, accept=True))
@@ -37,7 +37,14 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     taken = ", taken as it is" if facts["accepted"] else ""
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
     click.echo("\n".join(verify.count_lines(facts["counts"])))
-    click.echo("\n".join([_identical(facts["duplicates"]), *name_warnings(facts["counts"])]))
+    click.echo(
+        "\n".join(
+            [
+                _identical(facts["duplicates"]),
+                *split_names(facts["counts"], next(iter(facts["counts"].values()), [])),
+            ]
+        )
+    )
     click.echo(f"{stamp}\npicture of the counts: {stamp.with_suffix('.png')}")
 
 

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ CURES = {
     errno.ENOTDIR: "Remove the file that is where a folder must be",
     errno.EEXIST: "Remove the file that is where a folder must be",
 }
-_fences: list[Callable[[], None]] = []
 
 
 def cure_of(error: OSError) -> str | None:
@@ -62,8 +61,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         temporary.chmod(MODE)
-        for check in _fences:
-            check()
         os.replace(temporary, path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
@@ -73,18 +70,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def fenced(check: Callable[[], None]) -> Iterator[None]:
-    """In the block, `check` is called before any file gets its name; an error that it raises stops that
-    write.
-    """
-    _fences.append(check)
-    try:
-        yield
-    finally:
-        _fences.remove(check)
 
 
 def remove_temporary(folder: Path) -> None:

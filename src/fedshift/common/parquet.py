@@ -1,12 +1,23 @@
-"""Parquet files, read so that a process may end right after."""
+"""Parquet files, read so that a process may end right after; and tables whose identity is the content of
+their columns and attributes (`attrs`), not their file's bytes.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from fedshift.common.errors import Damaged, FedshiftError
+from fedshift.common.files import atomic_path, canonical_json
+
+KEY = b"fedshift"
 
 
 def read_parquet(source: Path | bytes, columns: list[str] | None = None, **options: Any) -> pa.Table:
@@ -21,3 +32,50 @@ def read_parquet(source: Path | bytes, columns: list[str] | None = None, **optio
         with pq.ParquetFile(file) as opened:
             return opened.read(columns=columns, use_threads=False)
     return pq.read_table(file, columns=columns, use_threads=False, **options)  # noqa: TID251
+
+
+def columns_hash(frame: pd.DataFrame) -> str:
+    """SHA-256 over every column's name and values, and over the table's attributes if it has any.
+
+    Integers enter as little-endian int64, so that neither a Parquet version nor a column's width changes it.
+    """
+    total = hashlib.sha256()
+    for name in frame.columns:
+        column = frame[name]
+        if pd.api.types.is_integer_dtype(column.dtype):
+            values = column.to_numpy().astype(np.dtype("<i8")).tobytes()
+        else:
+            values = "\0".join(column).encode()
+        total.update(f"{name}:{len(values)}:".encode() + values)
+    if frame.attrs:
+        total.update(canonical_json(frame.attrs).encode())
+    return total.hexdigest()
+
+
+def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str:
+    """Write a Parquet file atomically, with its attributes, `facts` and the hash in it; returns the hash."""
+    digest = columns_hash(frame)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    metadata = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": digest}).encode()}
+    with atomic_path(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(metadata), temporary)
+    return digest
+
+
+def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and its facts (with `hash`).
+
+    Raises FedshiftError with `cure` where it is absent, Damaged where it does not match its hash.
+    """
+    if not path.is_file():
+        raise FedshiftError(path, "no such file", cure)
+    try:
+        table = read_parquet(path)
+        facts = json.loads((table.schema.metadata or {})[KEY])
+        frame = table.to_pandas()
+        sound = columns_hash(frame) == facts["hash"]
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise Damaged(path, "is damaged: its columns do not match their hash", f"Delete it. {cure}")
+    return frame, facts

@@ -1,29 +1,50 @@
-"""Work on several cores, where items are independent."""
+"""Other programs and processes: what they print, how many cores they may use, work spread over them, and
+their caches. Standard library only: the Snakefile needs it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 from typing import Any
 
-from fedshift.common.cores import usable_cores
-
+PATIENCE = 15.0  # seconds for an answer
 MOST = 4  # processes: each loads torch, half a gigabyte
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
+def answer_of(*command: str, cwd: Path | None = None, patience: float = PATIENCE) -> str | None:
+    """What a command prints; None where it fails, hangs or is not there."""
+    wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=wide, capture_output=True, text=True, timeout=patience, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def usable_cores() -> int:
+    """Those that its affinity allows; all of them where there is no affinity (macOS). At least 1."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextlib.contextmanager
-def spread(items: int) -> Iterator[Each]:
-    """In the block, a `map` that works in processes of their own, from the call on; with one core or item it
-    is Python's, which works when it is asked for a result. Work and items are pickled. An error of the work
-    is raised at its item, and what was not begun is left out; processes end with this one, even if it is
-    killed.
+def spread(items: int, most: int | None = None) -> Iterator[Each]:
+    """In the block, a `map` that works in at most `most` processes of their own (default: the usable cores,
+    up to MOST). For one process or item it is Python's, which works when it is asked for a result.
+
+    Work and items are pickled. An error of the work is raised at its item, and what was not begun is left
+    out. The processes end with this one, even if it is killed.
     """
-    workers = min(items, usable_cores(), MOST)
+    workers = min(items, most or min(usable_cores(), MOST))
     if workers < 2:
         yield map
         return
@@ -44,3 +65,26 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=leave, daemon=True).start()
+
+
+def spare_home(root: Path) -> None:
+    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where the home folder is missing or
+    read-only, as on compute nodes and in containers.
+    """
+    caches, home = root.absolute() / ".cache", Path(os.path.expanduser("~"))
+    own = os.environ.get("XDG_CACHE_HOME") or (home / ".cache" if home.is_dir() else "")
+    if not home.is_dir():
+        caches.mkdir(exist_ok=True)
+        os.environ["HOME"] = str(caches)
+    if not own or not _writable(Path(own)):
+        os.environ["XDG_CACHE_HOME"] = str(caches)
+        os.environ.setdefault("MPLCONFIGDIR", str(caches / "matplotlib"))
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, which is made if absent."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)

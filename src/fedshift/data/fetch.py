@@ -1,13 +1,12 @@
 """Fetch: bring a data set's raw tree to data/raw/<dataset>/<release>.
 
-By download, from archives or a tree on this machine, or made from another tree.
+By download, or from archives or a tree on this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import filecmp
-import functools
 import os
 import shutil
 import tempfile
@@ -22,19 +21,17 @@ from fedshift.common.download import download
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
-from fedshift.data.address import renamed
 from fedshift.data.archive import is_archive, unpack
-from fedshift.data.dataset import Dataset, Release
-from fedshift.data.duplicates import name_warnings
-from fedshift.data.left_out import LeftOut, left_out, unreadable
+from fedshift.data.dataset import Dataset, Release, renamed
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_lists
-from fedshift.data.tree import ImageTree, below
+from fedshift.data.tree import ImageTree, LeftOut, below, left_out
 from fedshift.data.verify import (
     NAMED,
     count_lines,
     entries,
     manifest,
     manifest_path,
+    split_names,
     stamp_path,
     write_manifest,
 )
@@ -82,7 +79,7 @@ def fetch(
         if other:
             _leave_out(facts, raw, ignore)
         if sources := [source] if isinstance(source, Path) else list(source):
-            _take(dataset, facts, sources, raw, skip_broken)
+            _take(dataset, sources, raw, skip_broken)
         elif present:
             say(f"present: {raw}")
             _openable(raw)
@@ -100,15 +97,15 @@ def fetch(
         keep = present and lists is None and not other and own.exists()
         say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
     if lists is not None:
-        listed, there = read_lists(own_lists(raw)), {path.removesuffix(".jpg") for path in dataset.paths(raw)}
-        absent = [path for path in listed if path.removesuffix(".jpg") not in there]
+        listed, there = read_lists(own_lists(raw)), {*dataset.paths(raw)}
+        absent = [path for path in listed if path not in there]
         say(f"lists: {len(listed):,} images; not in the tree: {len(absent):,} {_some(absent)}")
     if dataset.open_releases:
         if unread := _unread(raw):
             say(f"not read: {_some(unread)}. An image's class is its folder; --lists gives splits.")
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
-        for line in name_warnings({domain: dict.fromkeys(classes, 0) for domain in domains}):
+        for line in split_names(domains, classes):
             say(line)
     counts = manifest(workspace, name, release)["counts"]
     say("\n".join(["images by domain and class:", *count_lines(counts)]))
@@ -150,13 +147,18 @@ def _leave_out(facts: Release, raw: Path, ignore: Sequence[str]) -> None:
 
 
 def _skip_broken(dataset: Dataset, raw: Path) -> None:
-    """Read every image, and leave out those that cannot be."""
-    broken = unreadable(dataset.paths(raw), functools.partial(dataset.image, raw))
+    """Read every image, and leave out those that cannot be read."""
+    broken = {}
+    for path in tqdm(dataset.paths(raw), unit=" images", desc="read", disable=None):
+        try:
+            dataset.image(raw, path)
+        except Exception as error:  # a decoder may raise anything when a file is damaged
+            broken[path] = f"{type(error).__name__}: {error}"
     replace(left_out(raw), broken=broken).write(raw)
 
 
-def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
-    """Link a tree, or unpack archives, or make the release of them."""
+def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
+    """Link a tree, or unpack archives."""
     if len(sources) > 1 and any(source.is_dir() for source in sources):
         raise FedshiftError(
             dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
@@ -164,15 +166,13 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, 
     origin = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
         with _naming(origin):
-            tree = (folder if facts.make else dataset.root(folder)).resolve()
-        if raw.exists() and (facts.make or not _alike(raw.resolve(), tree)):
+            tree = dataset.root(folder).resolve()
+        if raw.exists() and not _same_files(raw.resolve(), tree):
             cure = renamed(dataset.name, sources[0]) if dataset.open_releases else "Remove it first."
             raise FedshiftError(raw, f"exists already and is not {origin}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
         made = not raw.exists()
-        if facts.make:
-            _make(dataset, facts.make, tree, raw)
-        elif made and sources[0].is_file():
+        if made and sources[0].is_file():
             tree.rename(raw)
         elif made:
             raw.symlink_to(tree, target_is_directory=True)
@@ -180,7 +180,7 @@ def _take(dataset: Dataset, facts: Release, sources: Sequence[Path], raw: Path, 
         _checked(dataset, raw, skip_broken, made)
 
 
-def _alike(tree: Path, other: Path) -> bool:
+def _same_files(tree: Path, other: Path) -> bool:
     """Whether two trees hold the same files; their bytes are compared where times of change differ."""
     names, others = ({path.relative_to(root) for path in _files(root)} for root in (tree, other))
     return tree == other or (
@@ -213,12 +213,6 @@ def _naming(place: object, cure: str | None = None) -> Iterator[None]:
         yield
     except FedshiftError as error:
         raise FedshiftError(place, error.what, cure or error.cure, retry=error.retry) from None
-
-
-def _make(dataset: Dataset, make: Callable[[Dataset, Path, Path], None], source: Path, raw: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".make-") as temporary:
-        make(dataset, source, Path(temporary) / raw.name)
-        (Path(temporary) / raw.name).rename(raw)
 
 
 def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) -> None:
@@ -257,8 +251,7 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken
     if facts.listed_only and lists_file(raw, facts.lists) is None:
         raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
     if not facts.archives:
-        what = "is made from another tree" if facts.make else "must be brought by hand"
-        raise FedshiftError(raw, what, instructions(dataset, facts, raw))
+        raise FedshiftError(raw, "must be brought by hand", instructions(dataset, facts, raw))
     archives = []
     for archive in facts.archives:
         file = raw.parent / f"{raw.name}.archives" / archive.url.rpartition("/")[2]
@@ -267,7 +260,7 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
         try:
-            download(archive.url, file, archive.sha256)
+            download(archive.url, file, archive.sha256 or "")
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
@@ -299,8 +292,6 @@ def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
     listed = facts.listed_only and not facts.lists
     command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
     lines = [f"Source: {facts.source}.", *(f"By hand (untested): {address}" for address in facts.by_hand)]
-    if facts.make:
-        return "\n  ".join([*lines, f"Then: {command}"])
     words = [level for level in getattr(dataset, "levels", ()) if level in WORDS]
     split = f" or domain/{{{','.join(words)}}}/class/image" if words else ""
     lines.append(f"It must hold domain/class/image{split}.")

@@ -16,6 +16,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 import pandas as pd
 import PIL
 from numpy.typing import NDArray
+from PIL import Image
 from tqdm import tqdm
 
 from fedshift.common.errors import Damaged, FedshiftError
@@ -37,10 +39,10 @@ from fedshift.common.files import (
     sha256_file,
     write_json,
 )
+from fedshift.common.parquet import read_columns, write_columns
+from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
-from fedshift.data.columns import read_columns, write_columns
 from fedshift.data.dataset import Dataset
-from fedshift.data.decode import Decoder, decode
 from fedshift.data.verify import manifest, verified
 from fedshift.identity import fingerprint, prepared_name
 from fedshift.spec import Prepare, Source
@@ -48,7 +50,9 @@ from fedshift.storage.workspace import Workspace
 
 log = logging.getLogger(__name__)
 SAVE_SECONDS = 2.0
-PROGRESS = "progress.json"
+CHUNK = 64
+IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
+RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
 
 
 def prepare(
@@ -169,33 +173,27 @@ def _write(
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    versions = {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images = part / "images.npy"
-    _pixels(images, Progress(part, {**facts, **versions}), dataset, raw, list(index["path"]), options, jobs)
+    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
+    images, progress = part / "images.npy", Progress(part / "progress.json", facts)
+    try:
+        broken = _decode(images, progress, dataset, raw, list(index["path"]), options, jobs)
+    except OSError as error:
+        cure = cure_of(error) or "Free space, then run it again."
+        raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
+    if broken:
+        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
+        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
+        cure = (
+            f"Replace them and verify, or fetch the data set again; leave them out of your own tree: {skip}"
+        )
+        raise FedshiftError(raw, what, cure)
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
-    write_json(
-        part / "prepared.json", {**facts, **hashes, **versions, "domains": domains, "classes": classes}
-    )
-    (part / PROGRESS).unlink()
-    if flat := _flat(map_pixels(part), index):
-        log.warning("warning: decoded images are all equal, or each of one colour: %s", ", ".join(flat))
+    write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
+    progress.path.unlink()
 
 
-def _flat(pixels: NDArray[np.uint8], index: pd.DataFrame) -> list[str]:
-    """The domains, and the classes of a domain, of which all images are equal or each of one colour: perhaps
-    they were not read as they are meant. One image is no group.
-    """
-    flat, parts = [], index["path"].str.split("/")
-    for level in (1, 2):
-        for name, rows in index.groupby(parts.str[:level].str.join("/")).groups.items():
-            equal = all((pixels[row] == pixels[rows[0]]).all() for row in rows)
-            if len(rows) > 1 and (equal or all((pixels[row] == pixels[row, 0, 0]).all() for row in rows)):
-                flat.append(str(name))
-    return flat
-
-
-def _pixels(
+def _decode(
     images: Path,
     progress: Progress,
     dataset: Dataset,
@@ -203,58 +201,84 @@ def _pixels(
     paths: list[str],
     options: Prepare,
     jobs: int | None,
-) -> None:
-    """Decode what is still to be done into `images`."""
+) -> list[str]:
+    """Decode the images that are not yet in `images`; returns a line for each that cannot be read."""
     row, broken, done = options.px * options.px * 3, list[str](), progress.done
+    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
     bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
-    try:
-        with bar, open(images, "r+b" if done else "wb") as file:
-            shape = (len(paths), options.px, options.px, 3)
-            header = {"shape": shape, "fortran_order": False, "descr": "|u1"}
-            np.lib.format.write_array_header_1_0(file, header)
-            file.flush()
-            start = file.tell()
-            _room(images, (len(paths) - done) * row)
-            file.truncate(start + len(paths) * row)
-            for count, failed in decode(Decoder(dataset, raw, options, images, start), paths, done, jobs):
+    with bar, open(images, "r+b" if done else "wb") as file:
+        shape = (len(paths), options.px, options.px, 3)
+        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
+        file.flush()
+        start = file.tell()
+        _check_room(images, (len(paths) - done) * row)
+        file.truncate(start + len(paths) * row)
+        decoder = Decoder(dataset, raw, options, images, start)
+        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
+            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
                 broken += failed
-                done += count
-                bar.update(count)
+                done = first + len(chunk)
+                bar.update(len(chunk))
                 if not broken:
                     progress.reached(done, file.fileno(), done == len(paths))
-    except OSError as error:
-        mend = cure_of(error) or "Free space, then run it again."
-        raise FedshiftError(images, f"cannot be written: {error}", mend, retry=True) from error
-    if broken:
-        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
-        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
-        cure = f"Replace them and verify, or fetch the data set anew; of your own tree leave them out: {skip}"
-        raise FedshiftError(raw, what, cure)
+    return broken
 
 
-def _room(images: Path, needed: int) -> None:
+def _check_room(images: Path, needed: int) -> None:
     free = shutil.disk_usage(images.parent).free
     if free < needed:
         what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
         raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
 
 
-class Progress:
-    """How many images of a piece of work have reached the disk; `done` is 0 where the folder holds another
-    work's.
+@dataclass(frozen=True)
+class Decoder:
+    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`; memory holds one
+    chunk a process.
     """
 
-    def __init__(self, part: Path, work: dict[str, Any]) -> None:
-        self._path, self._work = part / PROGRESS, sha256(canonical_json(work))
-        noted = read_whole(self._path) or {}
+    dataset: Dataset
+    raw: Path
+    options: Prepare
+    file: Path
+    offset: int
+
+    def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
+        """Write the images `task` = (first row, paths); returns a line for each that cannot be read. Raises
+        OSError on a full disk.
+        """
+        first, paths = task
+        px = self.options.px
+        pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
+        broken = []
+        for row, path in enumerate(paths):
+            try:
+                image = self.dataset.image(self.raw, path)
+            except Exception as error:  # a decoder may raise anything when a file is damaged
+                broken.append(f"{path}: {error}")
+            else:
+                resized = image.resize((px, px), RESAMPLING[self.options.resample], reducing_gap=None)
+                pixels[row] = np.asarray(resized)
+        with open(self.file, "r+b") as file:
+            file.seek(self.offset + first * px * px * 3)
+            file.write(pixels.data)
+        return broken
+
+
+class Progress:
+    """How many images of a piece of work have reached the disk; `done` is 0 where `path` is of other work."""
+
+    def __init__(self, path: Path, work: dict[str, Any]) -> None:
+        self.path, self._work = path, sha256(canonical_json(work))
+        noted = read_whole(path) or {}
         self.done: int = noted["done"] if noted.get("work") == self._work else 0
         self._saved = time.monotonic()
 
     def reached(self, done: int, file: int, now: bool) -> None:
-        """Write down that `done` images of the open file are decoded: `now`, or when some seconds have
-        passed. The pixels reach the disk before the number does.
+        """Note that `done` images of the open file are decoded: `now`, or when some seconds have passed. The
+        pixels reach the disk before the number does.
         """
         if now or time.monotonic() - self._saved >= SAVE_SECONDS:
             os.fsync(file)
-            write_json(self._path, {"work": self._work, "done": done})
+            write_json(self.path, {"work": self._work, "done": done})
             self._saved = time.monotonic()

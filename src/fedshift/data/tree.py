@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +19,8 @@ from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
 from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.common.errors import FedshiftError
-from fedshift.data.dataset import Dataset, missing_tree
-from fedshift.data.left_out import left_out
+from fedshift.common.files import read_json, write_json
+from fedshift.data.dataset import Dataset, missing_tree, rows
 from fedshift.data.lists import WORDS, lists_file, read_lists
 
 SUFFIXES = frozenset(
@@ -69,6 +72,10 @@ class ImageTree(Dataset):
         return "/".join([*(self._name(Path(folder)) for folder in folders), file])
 
     def paths(self, raw: Path) -> list[str]:
+        return self._paths(raw, self._look(raw)[0])
+
+    def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
+        """Those of `files` that belong to the release, in canonical order."""
         domains, classes = self.domains_and_classes(raw)
         places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
         listed = self._listed(raw) if self.facts(raw).listed_only else None
@@ -78,9 +85,7 @@ class ImageTree(Dataset):
             place = places[0].get(domain, len(domains)), places[1].get(label, len(classes))
             return place[0], domain, place[1], label, file
 
-        return sorted(
-            (path for path in self._files(raw) if listed is None or _on(listed, path) is not None), key=order
-        )
+        return sorted((path for path in files if listed is None or path in listed), key=order)
 
     def content(self, raw: Path, path: str) -> bytes:
         return self._locate(raw, path).read_bytes()
@@ -100,12 +105,16 @@ class ImageTree(Dataset):
         Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
         or no image, and for lists that are absent or name absent images.
         """
-        self._check(raw)
-        frame, listed = super().index(raw), self._listed(raw)
-        frame["split"] = [_level(path) or _on(listed, path) or "" for path in frame["path"]]
-        files = self._files(raw)
-        groups = _duplicates({path: files[path] for path in frame["path"]})
-        frame["group"] = pd.Series([groups.get(path, -1) for path in frame["path"]], dtype="int32")
+        files, problems = self._look(raw)
+        listed, paths = self._listed(raw), self._paths(raw, files)
+        if problems := problems + self._lacking(raw, paths) + self._unlisted(raw, files, listed):
+            more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+            what = "\n  ".join([f"is not a tree of {self.name}:", *problems[:SHOWN], *more])
+            raise FedshiftError(raw, what, "Fix these and run the same command again.")
+        frame = rows(paths, self.domains_and_classes(raw)[1])
+        frame["split"] = [_level(path) or listed.get(path, "") for path in paths]
+        groups = _duplicates({path: files[path] for path in paths})
+        frame["group"] = pd.Series([groups.get(path, -1) for path in paths], dtype="int32")
         return frame
 
     def _listed(self, raw: Path) -> dict[str, str]:
@@ -119,58 +128,74 @@ class ImageTree(Dataset):
             raise FedshiftError(raw, "its lists are not part of the project: they must be given", cure)
         return read_lists(path) if path else {}
 
-    def _check(self, raw: Path) -> None:
-        """Raise FedshiftError for classes, domains or listed files that are absent, or too many."""
+    def _lacking(self, raw: Path, paths: Iterable[str]) -> list[str]:
+        """Lines that name the domains and classes without an image."""
         domains, classes = self.domains_and_classes(raw)
-        cells = {(path.parts[0], path.parts[1]) for path in map(PurePosixPath, self.paths(raw))}
+        cells = {tuple(path.split("/")[:2]) for path in paths}
+        if not cells:
+            return ["no images: expected domain/class/image"]
         if self.every_class:
-            lacking = [
-                f"{domain}/{label}" for domain in domains for label in classes if (domain, label) not in cells
-            ]
+            lacking = ["/".join(cell) for cell in product(domains, classes) if cell not in cells]
         else:
             present = {part for cell in cells for part in enumerate(cell)}
             lacking = [name for name in domains if (0, name) not in present]
             lacking += [name for name in classes if (1, name) not in present]
-        problems = self._strangers(raw, domains, classes) + [f"no images in {name}" for name in lacking]
-        if self.facts(raw).listed_only:
-            stems = {path.removesuffix(".jpg") for path in self._files(raw)}
-            stems |= {path.removesuffix(".jpg") for path in left_out(raw).broken}
-            absent = [path for path in self._listed(raw) if path.removesuffix(".jpg") not in stems]
-            problems += [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
-        if not cells:
-            problems = ["no images: expected domain/class/image"]
-        if problems:
-            more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-            what = "\n  ".join([f"is not a tree of {self.name}:", *problems[:SHOWN], *more])
-            raise FedshiftError(raw, what, "Mend these and run the same command again.")
+        return [f"no images in {name}" for name in lacking]
 
-    def _strangers(self, raw: Path, domains: tuple[str, ...], classes: tuple[str, ...]) -> list[str]:
-        """Lines that name the folders and files that do not belong in the tree."""
-        known, apart = self._ignored(raw), left_out(raw)
+    def _unlisted(self, raw: Path, files: Mapping[str, Path], listed: Iterable[str]) -> list[str]:
+        """Lines that name the files which a release consists of and the tree lacks."""
+        if not self.facts(raw).listed_only:
+            return []
+        classes, broken = self.domains_and_classes(raw)[1], left_out(raw).broken
+        absent = [path for path in listed if path not in files and path not in broken]
+        return [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
 
-        def unexpected(path: Path, valid: tuple[str, ...]) -> str | None:
-            if path.is_dir():
-                return None if self._name(path) in known | set(valid) else "unexpected folder"
-            if apart.ignores(_relative(path, raw)):
-                return None
-            return "image outside a class folder" if path.suffix.lower() in SUFFIXES else None
+    def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
+        """The images of the tree, `domain/class/[split/]file` -> path; and a line for each folder and file
+        that does not belong in it.
+        """
+        if not raw.is_dir():
+            raise missing_tree(self, raw, raw.name)
+        domains, classes = self.domains_and_classes(raw)
+        ignored, apart = self.passed_over.difference(classes), left_out(raw)
+        files, folders, problems = dict[str, Path](), dict[str, Path](), list[str]()
 
-        def foreign(path: Path) -> str | None:
-            if self._cell(path, raw) in apart.broken or apart.ignores(_relative(path, raw)):
-                return None
-            if path.is_dir():
-                return "unexpected folder"
-            if path.suffix.lower() not in SUFFIXES:
-                return "not an image"
-            return None if path.stat().st_size else "empty file"
+        def strange(path: Path, what: str) -> None:
+            problems.append(f"{what}: {path.relative_to(raw).as_posix()}")
 
-        top = within(raw)
-        inner = [path for folder in top if self._name(folder) in domains for _, path in self._inside(folder)]
-        leaves = [path for folder in inner if self._name(folder) in classes for path in within(folder)]
-        verdicts = [(unexpected(path, domains), path) for path in top]
-        verdicts += [(unexpected(path, classes), path) for path in inner]
-        verdicts += [(foreign(path), path) for path in leaves]
-        return [f"{problem}: {path.relative_to(raw).as_posix()}" for problem, path in verdicts if problem]
+        def outside(path: Path) -> None:
+            if path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
+                strange(path, "image outside a class folder")
+
+        for domain in within(raw):
+            known = self._name(domain) in domains
+            if not domain.is_dir():
+                outside(domain)
+            elif not known and self._name(domain) not in ignored:
+                strange(domain, "unexpected folder")
+            for split, folder in self._inside(domain):
+                if ignored & {self._name(domain), self._name(folder)}:
+                    continue
+                named = known and self._name(folder) in classes
+                if known and not folder.is_dir():
+                    outside(folder)
+                elif known and not named:
+                    strange(folder, "unexpected folder")
+                cell = "/".join(filter(None, (self._name(domain), self._name(folder), split)))
+                if folder.is_dir() and folders.setdefault(cell, folder) != folder:
+                    what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
+                    raise FedshiftError(raw, what, "Keep one of the two folders.")
+                for path in within(folder):
+                    name = f"{cell}/{path.name}"
+                    if name in apart.broken or apart.ignores(path.relative_to(raw)):
+                        continue
+                    if path.suffix.lower() in SUFFIXES and path.is_file():
+                        files[name] = path
+                        if named and not path.stat().st_size:
+                            strange(path, "empty file")
+                    elif named:
+                        strange(path, "unexpected folder" if path.is_dir() else "not an image")
+        return files, problems
 
     def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
         """What should be a class folder of a domain, with its official split (or "") before it."""
@@ -179,37 +204,6 @@ class ImageTree(Dataset):
                 yield from ((path.name if path.name in WORDS else "", inner) for inner in within(path))
             else:
                 yield "", path
-
-    def _ignored(self, raw: Path) -> frozenset[str]:
-        return self.passed_over.difference(self.domains_and_classes(raw)[1])
-
-    def _files(self, raw: Path) -> dict[str, Path]:
-        """`domain/class/[split/]name` -> file, of all images of the tree."""
-        if not raw.is_dir():
-            raise missing_tree(self, raw, raw.name)
-        files: dict[str, Path] = {}
-        folders: dict[str, Path] = {}
-        ignored, apart = self._ignored(raw), left_out(raw)
-        for domain in within(raw):
-            for split, folder in self._inside(domain):
-                if ignored & {self._name(domain), self._name(folder)}:
-                    continue
-                cell = "/".join(filter(None, (self._name(domain), self._name(folder), split)))
-                if folder.is_dir() and folders.setdefault(cell, folder) != folder:
-                    what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
-                    raise FedshiftError(raw, what, "Keep one of the two folders.")
-                for path in within(folder):
-                    name = f"{cell}/{path.name}"
-                    image = path.suffix.lower() in SUFFIXES and path.is_file()
-                    if image and name not in apart.broken and not apart.ignores(_relative(path, raw)):
-                        files[name] = path
-        return files
-
-    def _cell(self, path: Path, raw: Path) -> str:
-        """The path `domain/class/[split/]file` of a file, as `_files` has it."""
-        *folders, file = _relative(path, raw).parts
-        names = [self._name(Path(folder)) for folder in folders if folder not in self.levels]
-        return "/".join([*names, *(folder for folder in folders if folder in WORDS), file])
 
     def _locate(self, raw: Path, path: str) -> Path:
         domain, label, *split, file = path.split("/")
@@ -253,10 +247,6 @@ def _contrast(image: Image.Image) -> int:
     return int(np.ptp(np.asarray(image), axis=(0, 1)).max())
 
 
-def _relative(path: Path, raw: Path) -> PurePosixPath:
-    return PurePosixPath(path.relative_to(raw).as_posix())
-
-
 def within(folder: Path) -> list[Path]:
     """What a user sees in `folder`, sorted; nothing if it is a file."""
     if not folder.is_dir():
@@ -282,13 +272,6 @@ def _level(path: str) -> str:
     return parts[2] if len(parts) == 4 else ""
 
 
-def _on(listed: Mapping[str, str], path: str) -> str | None:
-    """The listed split of `path`, or of the file that `path` was re-encoded from (see `convert`); None where
-    no list names it.
-    """
-    return listed.get(path, listed.get(path.removesuffix(".jpg")))
-
-
 def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:
     """Path -> number of its set of byte-identical files; only files of equal size are read."""
     by_size: dict[int, list[str]] = defaultdict(list)
@@ -302,3 +285,40 @@ def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:
         (names for names in by_content.values() if len(names) > 1), key=lambda names: order[names[0]]
     )
     return {name: number for number, names in enumerate(groups) for name in names}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """ignored: patterns of a path in the tree, or of a file's name (`*.txt`, `day/*/small_*`)
+    broken: path `domain/class/file` -> why it cannot be read
+    """
+
+    ignored: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    def ignores(self, path: PurePath) -> bool:
+        """Whether a pattern names the path, relative to the tree."""
+        return any(fnmatchcase(str(path), glob) or fnmatchcase(path.name, glob) for glob in self.ignored)
+
+    def write(self, raw: Path) -> None:
+        """Note it beside the tree; nothing left out is no file."""
+        if self.ignored or self.broken:
+            write_json(_file(raw), {"ignored": list(self.ignored), "broken": dict(self.broken)})
+        else:
+            _file(raw).unlink(missing_ok=True)
+
+
+def left_out(raw: Path) -> LeftOut:
+    """What is left out of the tree at `raw`. Raises FedshiftError where the file that says so is torn."""
+    path = _file(raw)
+    return _read(path, path.stat().st_mtime_ns) if path.exists() else LeftOut()
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, time: int) -> LeftOut:
+    known = read_json(path, "Give --ignore and --skip-broken again.") or {}
+    return LeftOut(tuple(known.get("ignored", ())), dict(known.get("broken", {})))
+
+
+def _file(raw: Path) -> Path:
+    return raw.with_name(f"{raw.name}.left_out.json")

@@ -1,22 +1,23 @@
-"""Verify: a raw tree against its manifest - counts, bytes and the SHA-256 of every file."""
+"""Verify: compare a raw tree with its manifest - counts, bytes and the SHA-256 of every file - and with what
+was published; count what it holds twice.
+"""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import read_json, read_whole, write_bytes, write_json
+from fedshift.common.files import read_json, read_whole, sha256, sha256_file, write_bytes, write_json
 from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
-from fedshift.data.differences import differences, unpublished
-from fedshift.data.duplicates import duplicates
-from fedshift.data.file_table import tabulate, tree_hash
+from fedshift.data.lists import REFERENCE, own_lists, read_lists
 from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
 from fedshift.storage.workspace import Workspace
@@ -24,6 +25,9 @@ from fedshift.storage.workspace import Workspace
 CHECKOUT = Path(__file__).parents[3]
 LEVELS = 4  # domain, split, class, image
 NAMED = 20  # names that a message lists one by one
+SPLITS = frozenset(
+    {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "crossval", "holdout"}
+)
 
 
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
@@ -212,3 +216,93 @@ def _listed(declared: dict[str, Any]) -> pd.DataFrame:
     except (EOFError, OSError, ValueError, zlib.error) as error:
         cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
         raise FedshiftError(path, f"is not whole: {error}", cure) from None
+
+
+def differences(wanted: pd.DataFrame, actual: pd.DataFrame) -> list[str]:
+    """Lines that name missing, surplus and corrupt files, and count them by domain and class."""
+    both = wanted.merge(actual, on="path", how="outer", suffixes=("", "_actual"), indicator="where")
+    kinds = {
+        "missing": both[both["where"] == "left_only"],
+        "surplus": both[both["where"] == "right_only"],
+        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_actual"])],
+    }
+    lines = []
+    for kind, rows in kinds.items():
+        if len(rows):
+            cells = rows["path"].str.rpartition("/")[0].value_counts(sort=False)
+            lines.append(
+                f"{len(rows):,} {kind}: " + ", ".join(f"{cell} {count}" for cell, count in cells.items())
+            )
+            lines += [f"  {path}" for path in rows["path"][:NAMED]]
+            lines += [f"  ... and {len(rows) - NAMED:,} more"] if len(rows) > NAMED else []
+    return lines
+
+
+def unpublished(dataset: Dataset, raw: Path, actual: pd.DataFrame) -> list[str]:
+    """Lines that tell how the tree differs from published names or, without such, from published counts per
+    domain.
+    """
+    facts = dataset.facts(raw)
+    if facts.complete and facts.lists and not own_lists(raw).exists():
+        names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})
+        return differences(names, actual[["path"]].assign(sha256=""))
+    counts = actual["path"].str.partition("/")[0].value_counts()
+    published = facts.counts or {}
+    return [
+        f"{domain}: {counts.get(domain, 0):,} images, {number:,} were published"
+        for domain, number in published.items()
+        if counts.get(domain, 0) != number
+    ]
+
+
+def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:
+    """One row per image: path, size in bytes, sha256; sorted by path."""
+    paths = sorted(dataset.paths(raw))
+
+    def facts(path: str) -> tuple[str, int, str]:
+        content = dataset.content(raw, path)
+        return path, len(content), sha256(content)
+
+    with ThreadPoolExecutor() as pool:
+        return pd.DataFrame(list(pool.map(facts, paths)), columns=["path", "size", "sha256"])
+
+
+def tree_hash(table: pd.DataFrame, raw: Path) -> str:
+    """What the manifest calls `hash`: the content, and the user's own lists where there are some."""
+    own = own_lists(raw)
+    return sha256(f"{content_hash(table)} {sha256_file(own)}") if own.exists() else content_hash(table)
+
+
+def content_hash(table: pd.DataFrame) -> str:
+    """SHA-256 over the lines `path sha256`, sorted by path: the identity of a tree."""
+    return sha256(
+        "".join(
+            f"{path} {content}\n"
+            for path, content in sorted(zip(table["path"], table["sha256"], strict=True))
+        )
+    )
+
+
+def duplicates(table: pd.DataFrame) -> dict[str, Any]:
+    """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
+
+    `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several
+    classes, so that their labels contradict each other.
+    """
+    groups = [sorted(paths) for _, paths in table.groupby("sha256", sort=False)["path"] if len(paths) > 1]
+    parts = [[{path.split("/")[level] for path in paths} for level in (0, 1)] for paths in groups]
+    across = (sum(len(names[level]) > 1 for names in parts) for level in (0, 1))
+    counts = {"groups": len(groups), "surplus": sum(map(len, groups)) - len(groups)}
+    return {**counts, **dict(zip(("domains", "classes"), across, strict=True)), "files": sorted(groups)}
+
+
+def split_names(domains: Iterable[str], classes: Iterable[str]) -> list[str]:
+    """A warning for domains, and one for classes, that are named like splits."""
+    kinds = {"domains": domains, "classes": classes}
+    found = {kind: [name for name in names if name.casefold() in SPLITS] for kind, names in kinds.items()}
+    return [
+        f"warning: {kind} that are named like splits: {', '.join(names)}. A tree is domain/class/image; "
+        "fedshift splits it itself"
+        for kind, names in found.items()
+        if names
+    ]

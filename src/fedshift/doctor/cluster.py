@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedshift.common.answer import answer_of
+from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
 from fedshift.doctor.finding import Finding
 from fedshift.planning import job, nodes, planfile

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from fedshift.common.cores import usable_cores
+from fedshift.common.processes import usable_cores
 from fedshift.doctor.finding import Finding, words
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import merge

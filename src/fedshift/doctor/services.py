@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import requests
 
-from fedshift.common.answer import answer_of
+from fedshift.common.processes import answer_of
 from fedshift.doctor.finding import Finding
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace

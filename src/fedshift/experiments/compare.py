@@ -12,7 +12,7 @@ from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import sha256, write_text
 from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
-from fedshift.data.address import Address
+from fedshift.data.dataset import Address
 from fedshift.experiments.load import load
 from fedshift.experiments.load import protocol as protocol_of
 from fedshift.experiments.protocols import Partial, merge

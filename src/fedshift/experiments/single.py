@@ -11,7 +11,7 @@ from typing import Any
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import module
-from fedshift.data.address import Address
+from fedshift.data.dataset import Address
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
 from fedshift.experiments.protocols import Partial, merge

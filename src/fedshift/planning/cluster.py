@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedshift.common.answer import answer_of
 from fedshift.common.errors import FedshiftError
+from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
 from fedshift.planning.keys import check, key
 

@@ -15,7 +15,7 @@ from fedshift.build import method_of, model_of, rendering_of
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.data.verify import manifest
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedshift.common.answer import answer_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_whole, write_json
+from fedshift.common.processes import answer_of
 from fedshift.planning.cluster import Cluster
-from fedshift.storage.failure import Failure, failure_of
+from fedshift.storage.rundir import Failure, failure_of
 from fedshift.storage.workspace import Workspace
 
 IN_A_ROW = 3

@@ -24,7 +24,7 @@ from typing import TypeVar
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_text
 from fedshift.common.registry import get
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image
 from fedshift.planning.hashes import COSTS, FACTORS
 from fedshift.spec import RunSpec

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.files import read_whole, write_json
-from fedshift.storage.failure import Failure
-from fedshift.storage.rundir import RunDirectory, State, Summary
+from fedshift.storage.rundir import Failure, RunDirectory, State, Summary
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,20 @@
-"""The directory of a run: which files there are, and what they say of how far it is.
+"""The directory of a run: which files there are, how far it is, and why it failed.
 
 Standard library only: the Snakefile needs it. docs/runs.md describes the files.
 """
 
 from __future__ import annotations
 
+import re
+import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.files import is_whole, read_whole, write_json
-from fedshift.common.lock import Holder, alive, holder
-from fedshift.storage.failure import Failure
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import CURES, is_whole, read_whole, write_json
+from fedshift.common.lock import Holder, holder
 
 PARQUET_END = b"PAR1"
 Summary = dict[str, Any]
@@ -35,6 +37,16 @@ class State(StrEnum):
     MISSING = "missing"
 
 
+class _At:
+    """A file or folder in a run's directory, as an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: RunDirectory, owner: type) -> Path:
+        return run.path / self.name
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """The directory of one run, whether or not it exists.
@@ -43,6 +55,25 @@ class RunDirectory:
     """
 
     path: Path
+
+    lock = _At("lock.json")  # who trains the run (`fedshift.common.lock`)
+    spec = _At("spec.json")  # the resolved RunSpec with all parameters
+    environment = _At("environment.json")  # versions and hardware that the run began on
+    checkpoint = _At("checkpoint.safetensors")  # from which an interrupted run resumes
+    # Records between two checkpoints, `<first round>-<last round>.parquet` each:
+    segments = _At("segments")
+    statistics_segments = _At("segments/statistics")
+    diagnostics_segments = _At("segments/diagnostics")
+    # Records of a finished run: what the same run would repeat, what it counted by class and confidence, what
+    # its method recorded (only of a method that declares diagnostics), and each round's time on its machine
+    metrics = _At("metrics.parquet")
+    statistics = _At("statistics.parquet")
+    diagnostics = _At("diagnostics.parquet")
+    timings = _At("timings.parquet")
+    weights = _At("weights")  # folder of a finished run's weights (`fedshift.training.weights`)
+    evaluated = _At("evaluated")  # folder of its evaluations (`fedshift.training.evaluate`), a file each
+    summary_file = _At("summary.json")  # result and costs of a finished run; written last
+    failure_file = _At("failure.json")  # why a run stopped: kind, text, trace, retry (whether it can help)
 
     @property
     def name(self) -> str:
@@ -53,81 +84,6 @@ class RunDirectory:
     def digest(self) -> str:
         """The run's id (`identity.digest`)."""
         return self.name.partition("-")[0]
-
-    @property
-    def lock(self) -> Path:
-        """Who trains the run (`fedshift.common.lock`)."""
-        return self.path / "lock.json"
-
-    @property
-    def spec(self) -> Path:
-        """The resolved RunSpec with all parameters, as JSON."""
-        return self.path / "spec.json"
-
-    @property
-    def environment(self) -> Path:
-        """Versions and hardware that the run began on, as JSON."""
-        return self.path / "environment.json"
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where an interrupted run goes on from."""
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def segments(self) -> Path:
-        """The folder of records between two checkpoints, `<first round>-<last round>.parquet` each."""
-        return self.path / "segments"
-
-    @property
-    def statistics(self) -> Path:
-        """What a finished run counted by class and confidence."""
-        return self.path / "statistics.parquet"
-
-    @property
-    def statistics_segments(self) -> Path:
-        """The same of a run under way, as it is written."""
-        return self.segments / "statistics"
-
-    @property
-    def diagnostics(self) -> Path:
-        """What the method of a finished run recorded; only of a method that declares diagnostics."""
-        return self.path / "diagnostics.parquet"
-
-    @property
-    def diagnostics_segments(self) -> Path:
-        """The same of a run under way, as it is written."""
-        return self.segments / "diagnostics"
-
-    @property
-    def metrics(self) -> Path:
-        """All records of a finished run that the same run would repeat, as Parquet."""
-        return self.path / "metrics.parquet"
-
-    @property
-    def timings(self) -> Path:
-        """What each round of a finished run took on its machine, and when it ended, as Parquet."""
-        return self.path / "timings.parquet"
-
-    @property
-    def weights(self) -> Path:
-        """The folder of the weights of a finished run (`fedshift.training.weights`)."""
-        return self.path / "weights"
-
-    @property
-    def evaluated(self) -> Path:
-        """The folder of what was computed of the finished run (`fedshift.training.evaluate`), a file each."""
-        return self.path / "evaluated"
-
-    @property
-    def summary_file(self) -> Path:
-        """Result and costs of a finished run, as JSON; the last file to be written."""
-        return self.path / "summary.json"
-
-    @property
-    def failure_file(self) -> Path:
-        """Why a run stopped, as JSON: kind, text, trace, and whether trying again can help (retry)."""
-        return self.path / "failure.json"
 
     def summary(self) -> Summary | None:
         """The summary of a finished run, else None."""
@@ -163,13 +119,12 @@ class RunDirectory:
             self.fail({**(self.failure() or {}), "retry": True})
 
     def writer(self) -> Holder | None:
-        """The process that trains the run now: its host, pid, birth and Slurm job; None where none lives."""
-        process = holder(self.lock)
-        return process if process and alive(process) else None
+        """The process that trains the run now; None where none does."""
+        return holder(self.lock)
 
     def locked_since(self) -> float | None:
-        """When the process that holds the lock took it, in seconds since the epoch, whether or not it lives;
-        None where there is no lock.
+        """When the lock was taken, in seconds since the epoch, even if its holder was killed; None where
+        there is none.
         """
         try:
             return self.lock.stat().st_mtime
@@ -177,7 +132,7 @@ class RunDirectory:
             return None
 
     def state(self) -> State:
-        """How far the run is. May ask Slurm whether the process that holds the lock lives."""
+        """How far the run is."""
         outcome = self.outcome()
         if outcome is not State.FINISHED and self.writer():
             return State.RUNNING
@@ -197,3 +152,48 @@ class RunDirectory:
         """Whether the run failed in a way that trying again does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
+
+
+Failure = dict[str, Any]
+# Mistakes in code or declarations: they come again on every machine. Any other error may be the machine's.
+FINAL = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+MEMORY = re.compile(r"out of memory|OutOfMemory|MemoryError|ALLOC", re.IGNORECASE)
+MACHINE = re.compile(
+    r"CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|start new thread", re.IGNORECASE
+)
+
+
+def failure_of(error: Exception) -> Failure:
+    """The record of an error in a run.
+
+    retry: whether trying again can help: where a FedshiftError allows it, and after any other error but those
+    of code and declarations. A plain RuntimeError is retried, too: torch raises it for a broken GPU as for
+    tensors that do not fit, and a useless retry costs minutes, a lost run its table.
+    machine: whether it speaks against the machine rather than the run: CUDA and its libraries, threads,
+    reading and loading; not a lack of memory, nor what the user must change, such as a full disk.
+    """
+    ours = isinstance(error, FedshiftError)
+    of_a_file = type(error).__module__.startswith("pyarrow")  # its errors for damaged files are ValueErrors
+    retry = error.retry if isinstance(error, FedshiftError) else of_a_file or not isinstance(error, FINAL)
+    words = f"{type(error).__name__}: {error}"
+    machine = MACHINE.search(words) is not None and not MEMORY.search(words)
+    if isinstance(error, OSError | ImportError) and not ours:
+        machine = getattr(error, "errno", None) not in CURES
+    return {
+        "kind": type(error).__name__,
+        "text": str(error),
+        "retry": retry,
+        "machine": retry and machine,
+        "trace": "".join(traceback.format_exception(error)),
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -103,64 +103,44 @@ def known() -> dict[str, list[WeightsFile]]:
 
 
 def fetch_weights(
-    owners: Iterable[str], sources: Sequence[Path] = (), say: Callable[[str], None] = print
+    owners: Collection[str], sources: Sequence[Path] = (), say: Callable[[str], None] = print
 ) -> None:
-    """Bring the published files of `owners` to their folder; a file that is present is checked and left
-    alone.
+    """Put the published files of `owners` into their folder; a file that is there is checked and left alone.
 
-    `sources`: files, known by their content, and folders, in which they are looked for by name; what is taken
-    is copied, and nothing is downloaded. Raises FedshiftError for what cannot be got or is another file by
-    its SHA-256; no wrong file is kept.
+    sources: files, recognised by their content, and folders, searched by name. They are copied, for all
+        owners where none is named, and nothing is downloaded.
+    Raises FedshiftError for an unknown owner, a file that cannot be found, and for another SHA-256; no wrong
+    file is saved.
     """
     published = known()
     for owner in owners:
         if owner not in published:
             raise unknown("fedshift fetch weights", "name", owner, published)
-    wanted = [file for owner in owners for file in published[owner]]
-    if sources:
-        _import(
-            wanted or [file for files in published.values() for file in files], sources, bool(wanted), say
-        )
-        return
-    for file in wanted:
+    chosen = owners or (published if sources else ())
+    wanted = [file for owner in chosen for file in published[owner]]
+    given = [path for path in sources if path.is_file()]
+    given += [path / file.name for path in sources for file in wanted if (path / file.name).is_file()]
+    hashes = {path: sha256_file(path) for path in given}
+    origins = {
+        file: path for path, content in hashes.items() for file in wanted if content.startswith(file.sha256)
+    }
+    absent = [file.name for file in wanted if file not in origins]
+    if sources and absent and (owners or not origins):
+        where = ", ".join(map(str, sources))
+        found = "".join(f"; its SHA-256 is {content}: {path}" for path, content in hashes.items())
+        cure = "Give the files, or folders in which they have these names."
+        raise FedshiftError(where, f"no {', '.join(absent)} there{found}", cure)
+    for file in origins if sources else wanted:
         if file.path.exists():
-            file.check()
             say(f"present: {file.path}")
-            continue
-        say(f"{file.address}\n  to {file.path}")
-        try:
-            download(file.address, file.path, file.sha256)
-        except FedshiftError as error:
-            by_hand = f"Or get the file by hand, then: {file.cure} --from FILE"
-            raise FedshiftError(
-                error.where, error.what, f"{error.cure} {by_hand}", retry=error.retry
-            ) from None
-        say(f"SHA-256 {file.check()}")
-
-
-def _import(
-    wanted: list[WeightsFile], sources: Sequence[Path], every: bool, say: Callable[[str], None]
-) -> None:
-    """Copy what of `wanted` the sources hold; `every`: all of it must be there."""
-    paths = [
-        path
-        for source in sources
-        for path in ([source / file.name for file in wanted] if source.is_dir() else [source])
-        if path.is_file()
-    ]
-    origins: dict[WeightsFile, Path] = {}
-    for path in paths:
-        content = sha256_file(path)
-        file = next((candidate for candidate in wanted if content.startswith(candidate.sha256)), None)
-        if file is None:
-            what = f"is none of {', '.join(candidate.name for candidate in wanted)}: its SHA-256 is {content}"
-            raise FedshiftError(path, what, "Get it again.")
-        origins.setdefault(file, path)
-    if absent := [file.name for file in wanted if file not in origins and (every or not origins)]:
-        cure = "Name files, or folders in which they have these names."
-        raise FedshiftError(", ".join(map(str, sources)), f"no {', '.join(absent)} there", cure)
-    for file, path in origins.items():
-        if not file.path.exists():
+        elif sources:
             with atomic_path(file.path) as temporary:
-                shutil.copyfile(path, temporary)
+                shutil.copyfile(origins[file], temporary)
+        else:
+            say(file.address)
+            try:
+                download(file.address, file.path, file.sha256)
+            except FedshiftError as error:
+                cure = f"{error.cure} Or get the file by hand, then: {file.cure} --from FILE"
+                raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
         say(f"{file.path}: SHA-256 {file.check()}")

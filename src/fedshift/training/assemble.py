@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedshift.build import method_of, model_of
 from fedshift.common.errors import FedshiftError
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.load import RunData
 from fedshift.federation.layout import Layout

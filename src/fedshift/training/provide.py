@@ -70,7 +70,7 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
     """Remove decoded images, rendered images and the partition of a spec where their content does not match
     their hashes; return what was removed. Images that cannot be decoded again here stay.
     """
-    from fedshift.data.rendered import load_rendered  # torch
+    from fedshift.data.load import load_rendered  # torch
 
     data = spec.data
     prepared = workspace.prepared(prepared_name(data))

@@ -34,8 +34,7 @@ from fedshift.identity import digest, method_code, partition_name, run_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import complete
-from fedshift.storage.failure import failure_of
-from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.rundir import RunDirectory, Summary, failure_of
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.identity import digest, method_code

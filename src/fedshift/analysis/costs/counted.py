@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fedshift.analysis.costs import MEGA, Counts
 from fedshift.build import method_of, model_of
 from fedshift.common.registry import get
-from fedshift.common.shapes import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.spec import RunSpec
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedshift.data.convert import jpeg256
 from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
@@ -89,4 +88,3 @@ class DomainNet(ImageTree):
         ),
         "cleaned": CLEANED,
     }
-    releases["jpeg256"] = jpeg256(releases["original"])

@@ -51,4 +51,4 @@ class MiniDomainNet(ImageTree):
         if not self.facts(raw).listed_only:
             return listed
         with_list = {path.split("/")[0] for path in listed}
-        return listed | {path: "" for path in self._files(raw) if path.split("/")[0] not in with_list}
+        return listed | {path: "" for path in self._look(raw)[0] if path.split("/")[0] not in with_list}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
-from fedshift.data.convert import hdf5, jpeg256
 from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
@@ -15,9 +13,7 @@ REPOSITORY = "github.com/MachineLearning2020/Homework3-PACS"
 class PACS(ImageTree):
     """9,991 images of 227 x 227: art_painting 2,048, cartoon 2,344, photo 1,670, sketch 3,929.
 
-    Official split: the kfold lists, train 8,977 and crossval 1,014; their `test` is the whole domain. `hdf5`:
-    the authors' HDF5 files turned into PNG; they hold pixels and labels, no file names, so it is a release of
-    its own, with the same split.
+    Official split: the kfold lists, train 8,977 and crossval 1,014; their `test` is the whole domain.
     """
 
     name = "pacs"
@@ -48,17 +44,3 @@ class PACS(ImageTree):
             lists="pacs_kfold.csv.gz",
         )
     }
-    releases["jpeg256"] = jpeg256(releases["original"])
-    releases["hdf5"] = replace(
-        releases["original"],
-        source="the authors' HDF5 files <domain>_train.hdf5 and <domain>_val.hdf5: fetch --from their folder",
-        manifest=None,
-        archives=(),
-        by_hand=(
-            "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017 (facebookresearch/DomainBed, "
-            "domainbed/scripts/download.py)",
-        ),
-        lists=None,
-        counts={"art_painting": 2_048, "cartoon": 2_344, "photo": 1_670, "sketch": 3_929},
-        make=hdf5,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedshift.data.convert import jpeg256
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
@@ -57,4 +56,3 @@ class VLCS(ImageTree):
             counts=COUNTS,
         ),
     }
-    releases["jpeg256"] = jpeg256(releases["original"])

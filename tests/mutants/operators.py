@@ -1,11 +1,13 @@
-"""Mutation operators for tensor code, beside those of cosmic-ray: a wrong axis, weight, sign, reduction, gradient or round."""
+"""Our mutation operators beside those of cosmic-ray - a wrong axis, weight, sign, reduction, gradient or round, and something left out or
+exchanged - and what no mutant is drawn from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.mutants.rewrite import Rewrite, arguments, called, is_call, text
+from cosmic_ray.operators.operator import Example, Operator
+from parso.python.tree import Name
 
 AXIS_CALLS = {
     "all", "amax", "amin", "any", "argmax", "argmin", "cat", "chunk", "cumsum", "flatten", "gather", "index_select",
@@ -22,6 +24,57 @@ NEGATED_CALLS = {"exp", "softmax", "sigmoid", "log_softmax"}
 NEGATED_KEYWORDS = {"alpha", "value", "weight"}
 WEIGHTS = {"p", "weights", "sizes", "counts"}
 ROUNDS = {"t", "finished", "round"}
+UNSEEN_KEYWORDS = {
+    "strict",
+    "device",
+    "devices",
+    "non_blocking",
+}  # change no number on the machine that runs the tests
+AUGMENTED = ("+=", "-=", "*=", "/=")
+LABELS = {"name", "version", "title"}  # attributes of a class that name it
+
+
+class Rewrite(Operator):
+    """An operator given by `texts`: what may stand in the place of a node."""
+
+    shown: tuple[str, str]
+
+    def texts(self, node: Any) -> Iterable[str]:
+        raise NotImplementedError
+
+    def mutation_positions(self, node: Any) -> Iterator[Any]:
+        for _ in self.texts(node):
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: Any, index: int) -> Any:
+        text = list(self.texts(node))[index]
+        return Name(text, node.start_pos, node.get_first_leaf().prefix)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return (Example(*cls.shown),)
+
+
+def text(node: Any) -> str:
+    return str(node.get_code(include_prefix=False))
+
+
+def called(trailer: Any) -> str:
+    """The name of the function or method whose argument list this trailer is."""
+    before = trailer.get_previous_sibling()
+    leaf = before.get_last_leaf() if before is not None and trailer.type == "trailer" else None
+    return leaf.value if leaf is not None and leaf.type == "name" else ""
+
+
+def is_call(node: Any) -> bool:
+    return node is not None and node.type == "trailer" and node.children[0].value == "("
+
+
+def arguments(trailer: Any) -> list[Any]:
+    inside = trailer.children[1:-1]
+    if inside and inside[0].type == "arglist":
+        inside = inside[0].children
+    return [child for child in inside if child.type != "operator"]
 
 
 class SwappedAxis(Rewrite):
@@ -131,3 +184,87 @@ class OffByOneRound(Rewrite):
 
 
 TENSOR = (SwappedAxis, DroppedCall, WrongReduction, UniformForWeighted, SignFlip, OffByOneRound)
+
+
+class DroppedKeyword(Rewrite):
+    """The default of a function in the place of a keyword argument of a call."""
+
+    shown = ("f(x, dim=1)", "f(x)")
+
+    def texts(self, node: Any) -> Iterable[str]:
+        if not is_call(node) or called(node) == "super":
+            return
+        given = arguments(node)
+        for one in given:
+            keyword = one.type == "argument" and one.children[0].type == "name" and len(one.children) == 3
+            if (
+                keyword
+                and one.children[0].value not in UNSEEN_KEYWORDS
+                and one.children[1].type == "operator"
+            ):
+                yield f"({', '.join(text(other) for other in given if other is not one)})"
+
+
+class SwappedArguments(Rewrite):
+    """f(b, a) for f(a, b), where both are names, or both calls or attributes, or both sums.. (others are errors of type)."""
+
+    shown = ("f(a, b, c)", "f(b, a, c)")
+
+    def texts(self, node: Any) -> Iterable[str]:
+        if node.type == "arglist" and called(node.parent) not in ("isinstance", "getattr", "setattr"):
+            one, other, *rest = arguments(node.parent)
+            alike = one.type == other.type not in ("argument", "number", "string", "operator")
+            if alike and text(one) != text(other):
+                yield ", ".join(text(each) for each in (other, one, *rest))
+
+
+class DroppedStatement(Rewrite):
+    """pass for a call whose value is not used, for x += y, and for an assignment to x.y or x[y]."""
+
+    shown = ("x[0] = 1\n", "pass\n")
+
+    def texts(self, node: Any) -> Iterable[str]:
+        if node.parent is None or node.parent.type != "simple_stmt":
+            return
+        call = node.type == "atom_expr" and is_call(node.children[-1])
+        stored = (
+            node.type == "expr_stmt"
+            and node.children[0].type == "atom_expr"
+            and node.children[1].type != "annassign"
+        )
+        augmented = node.type == "expr_stmt" and text(node.children[1]) in AUGMENTED
+        if call or stored or augmented:
+            yield "pass"
+
+
+CODE = (DroppedKeyword, SwappedArguments, DroppedStatement)
+
+
+def aside(node: Any) -> bool:
+    """Whether the code below `node` says something to a reader, a type checker or an importer alone."""
+    return node.type in ("decorator", "import_name", "import_from", "raise_stmt") or any(
+        rule(node, node.parent) for rule in (_annotation, _type_checking, _keyword, _label) if node.parent
+    )
+
+
+def _annotation(node: Any, parent: Any) -> bool:
+    if parent.type == "funcdef":
+        return parent.annotation is node
+    return (parent.type == "annassign" and parent.children[1] is node) or (
+        parent.type == "tfpdef" and parent.children[-1] is node
+    )
+
+
+def _type_checking(node: Any, parent: Any) -> bool:
+    return node.type == "if_stmt" and node.children[1].get_code().strip() == "TYPE_CHECKING"
+
+
+def _keyword(node: Any, parent: Any) -> bool:
+    """strict=, device=: equal lengths and one device are all that a right run knows."""
+    return node.type == "argument" and node.get_first_leaf().value in UNSEEN_KEYWORDS
+
+
+def _label(node: Any, parent: Any) -> bool:
+    if node.type != "expr_stmt" or parent.parent is None or parent.parent.parent is None:
+        return False
+    return parent.parent.parent.type == "classdef" and node.get_first_leaf().value in LABELS
