@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docs.generate.sources import beside, headline, settings
 from fedshift.experiments import load
-from fedshift.experiments.sources import beside, headline, settings
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 

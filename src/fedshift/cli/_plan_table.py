@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from fedshift.analysis.quantities import uneven
 from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json
-from fedshift.experiments import uneven
 from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import unequal

@@ -17,6 +17,7 @@ from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.printed.spec import margin
+from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.experiments.claim import COST_MARGIN, SELECTED, Compared
 from fedshift.experiments.column import REACHED, column
@@ -24,7 +25,6 @@ from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.sides import Side, sides, table_of
-from fedshift.experiments.uneven import AVERAGE
 from fedshift.storage.workspace import Workspace
 
 

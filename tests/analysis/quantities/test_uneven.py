@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fedshift.experiments.uneven import AVERAGE, marked
+from fedshift.analysis.quantities.uneven import AVERAGE, marked
 from tests.verbs import done, fedshift
 
 USES = [
