@@ -31,10 +31,9 @@ from fedshift.common.errors import unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import column, measured_on_clients
+from fedshift.experiments.column import column, measured_on_clients, quantity
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.quantity import quantity
-from fedshift.experiments.table import METRIC, Table
+from fedshift.experiments.schema import METRIC, Table
 from fedshift.storage.workspace import Workspace
 
 EXACT = 12  # decimals, beyond which a difference is rounding

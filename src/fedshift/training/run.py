@@ -43,7 +43,6 @@ from fedshift.training.assemble import assemble
 from fedshift.training.bar import accuracies
 from fedshift.training.device import require
 from fedshift.training.environment import environment
-from fedshift.training.patience import rounds
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
 
@@ -152,7 +151,7 @@ def _rounds(
 
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
-    with stoppable() as stop, contextlib.closing(watch(federation, rounds(federation))) as events:
+    with stoppable() as stop, contextlib.closing(watch(federation, federation.run())) as events:
         for event in events:
             if event != "round":
                 continue

@@ -25,8 +25,7 @@ from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load, protocol
-from fedshift.experiments.schema import Experiment
-from fedshift.experiments.table import METRIC, Table
+from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
