@@ -19,9 +19,7 @@ include: "workflow/rules/process.smk"
 
 
 wildcard_constraints:
-    experiment="|".join(
-        map(re.escape, [*REQUEST.experiments, *(experiment + TUNING for experiment in TUNED)])
-    ),
+    experiment="|".join(map(re.escape, REQUEST.experiments)),
 
 
 localrules:
@@ -31,8 +29,6 @@ localrules:
     metrics,
     verify,
     collect,
-    choose,
-    searched,
     table,
     figure,
     check,
@@ -42,7 +38,6 @@ localrules:
 
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/tune.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"

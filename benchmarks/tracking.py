@@ -119,8 +119,8 @@ def planned(root: Path, options: argparse.Namespace) -> tuple[Path, list[Run]]:
         for k in range(options.writers)
     ]  # fmt: skip
     cells = [Cell("benchmark", "fedavg", json.dumps({"seed": run.seed}), run.digest) for run in runs]
-    planfile.write(root / "plan.db", {}, runs, cells, [])
-    return root / "plan.db", runs
+    planfile.write(root / "plan.json", planfile.Plan({}, runs, cells, []))
+    return root / "plan.json", runs
 
 
 def start_follower(root: Path, plan: Path, uri: str) -> subprocess.Popen[bytes]:

@@ -1,24 +1,87 @@
-"""Pages that are made from the code are up to date, and what they count is what a reader counts."""
+"""Pages name what is there, generated ones are up to date, and what they count is what a reader counts."""
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
 import torch
 import yaml
 
+from fedshift.cli import main
 from fedshift.common.registry import own
 from fedshift.experiments.figures import listed
 from tests.conftest import ROOT
-from tests.methods.files import vectors_of
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")])
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+VERB = re.compile(r"^(?:\$ )?fedshift ([a-z]+)([^\n#|]*)", re.MULTILINE)
+TARGET = re.compile(r"^(?:[A-Z]+=\S+ )*make ([a-z-]+)", re.MULTILINE)
+BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]+")
+FILE = re.compile(r"^[\w./-]+\.py(?=$|::)", re.MULTILINE)
+BELOW = [
+    ROOT / name for name in (".", "src", "src/fedshift", "tests", "benchmarks")
+]  # where names of files begin
+TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def links(page: Path, text: str) -> Iterator[str]:
+    """Relative links to files and sections that are not there."""
+    for file, section in LINK.findall(BLOCK.sub("", text)):
+        target = page.parent / file if file else page
+        if ":" in file or not file + section:
+            continue
+        if not target.exists() or (section and target.suffix == ".md" and section not in anchors(target)):
+            yield f"{file}#{section}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The sections of a page as its links name them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", title.lower()).strip() for title in titles)
+    return {re.sub(r"\s", "-", word) for word in words} | {*re.findall(r'id="([^"]+)"', page.read_text())}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Verbs and options of fedshift, targets of make and Python files that are not there."""
+    code = "\n".join([*SHELL.findall(text), *SPAN.findall(BLOCK.sub("", text))])
+    yield from (f"make {target}" for target in TARGET.findall(code) if target not in TARGETS)
+    for name in FILE.findall(code) if "/" in code else ():
+        if "/" in name and not any((folder / name).exists() for folder in BELOW):
+            yield name
+    for verb, words in VERB.findall(code):
+        command = main.get_command(click.Context(main), verb)
+        known = {"--help"} | {
+            one for of in (command.params if command else ()) for one in (*of.opts, *of.secondary_opts)
+        }
+        asked = OPTION.findall(words.partition(" -- ")[0])  # behind it are Snakemake's
+        yield from [f"fedshift {verb}"] * (command is None)
+        yield from (f"fedshift {verb} {option}" for option in asked if option not in known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_names_what_is_there(page: Path) -> None:
+    text = page.read_text()
+    assert [*links(page, text), *commands(text)] == []
+
+
+def test_what_is_not_there_is_noticed() -> None:
+    assert [*commands("`fedshift plann x`, `make demos`, `data/download.py` and `fedshift plan --prints`")] == [
+        "make demos", "data/download.py", "fedshift plann", "fedshift plan --prints"
+    ]  # fmt: skip
+    page = ROOT / "docs" / "tuning.md"
+    assert [*links(page, "[a](nowhere.md) [b](settings.md#nothing) [c](tuning.md#what-is-searched)")] == [
+        "nowhere.md#", "settings.md#nothing"
+    ]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -55,27 +118,6 @@ def test_every_kind_of_figure_has_a_picture_that_the_gallery_makes() -> None:
     }
 
 
-def of_the_gallery(name: str) -> Any:
-    return yaml.safe_load((ROOT / "docs" / "gallery" / f"{name}.yaml").read_text())
-
-
-def test_a_look_at_each_kind_of_figure_mended_three_weaknesses() -> None:
-    mended = of_the_gallery("mended")
-    assert {*mended} == {*own("figures")}
-    assert [kind for kind, weaknesses in mended.items() if len(weaknesses) < 3] == []
-
-
-def test_an_error_is_planted_in_each_analysis_and_its_test_is_there() -> None:
-    planted = of_the_gallery("planted")
-    assert {kind: {*analyses} for kind, analyses in planted.items()} == {
-        kind: {*own(kind)} for kind in ("figures", "evaluations")
-    }
-    named = [test for of in planted.values() for errors in of.values() for test in errors.values()]
-    for file, _, function in (test.partition("::") for test in named):
-        assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(), f"{file} has no {function}"
-    assert all(errors for of in planted.values() for errors in of.values())
-
-
 PAPERS = {"FDSE": "000", "FedRD": "002", "hFedF": "003", "StableFDG": "004"}  # -> how its text's file begins
 CAPTION = re.compile(r"(?:^[*\s]*|>)(?:Figure|Fig\.) (A?\d+)[.:]", re.MULTILINE)
 
@@ -91,19 +133,11 @@ def test_every_printed_figure_has_a_file_or_is_an_illustration(shared: Path, pap
     assert captions == results | {*ILLUSTRATIONS[paper]}
 
 
-def test_the_readme_names_every_method_once() -> None:
-    named = re.findall(r"\[(\w+)\]\(docs/methods\.md#(\w+)\)", (ROOT / "README.md").read_text())
-    assert all(name == anchor for name, anchor in named)
-    assert sorted(name for name, _ in named) == sorted(own("methods"))
-
-
 @pytest.mark.parametrize(
     ("method", "steps", "outside"),
     [
         ("fedavg", (1, 1), {}),
-        ("central", (1, 1), {}),
         ("ccst", (3, 3), {}),  # three rendered images for each
-        ("ditto", (2, 2), {}),  # both models on every batch
         ("moon", (3, 1), {}),  # and the global and the last model, without gradients
         ("feddg_ga", (1, 1), {"val": (2, 0)}),  # the received model and the trained one
         ("fediir", (1, 1), {"train": (1, 0)}),  # the mean gradient of the head
@@ -132,31 +166,6 @@ def test_what_travels_once_is_told_apart() -> None:
     assert played.floats == {("amplitudes", "up"): {1: largest}, ("size", "up"): {1: 1}}
 
 
-def test_a_partial_forward_counts_in_part() -> None:
-    from play import play
-
-    played = play("stablefdg")
-    assert played.outside == {"train": (0.25, 0)}  # one of four stages, for the styles
-    assert 1 < played.steps[0] == played.steps[1] <= 2  # samples that are added behind a stage
-
-
-def test_vectors_are_found_wherever_they_are_read() -> None:
-    assert "fdse_block.npz" in vectors_of("fdse")  # by tests/models/layers/test_dse.py
-    assert vectors_of("ditto") == ["fedavg_family_quadratic.json"]  # by its own test, under another name
-    assert not vectors_of("central")
-
-
-def test_hooks_are_told_beyond_the_spread() -> None:
-    from times import Round, round_line
-
-    base = Round(1.0, 0.05, {"loss": 0.4, "rest": 0.6})
-    assert round_line("ditto", {"fedavg": base, "ditto": Round(2.0, 0.2, {"loss": 0.3, "rest": 0.7})}) == (
-        "One round: 2.00 of FedAvg's (spread 20%): rest +0.80."
-    )  # loss +0.20 is less than 20% of two rounds
-    rounds = {"fedavg": base, "local": Round(0.9, None, {"loss": 0.5, "rest": 0.5})}
-    assert round_line("local", rounds) == "One round: 0.90 of FedAvg's: rest -0.15."  # loss +0.05 is not
-
-
 def test_rendered_images_are_trained_on_in_the_benchmark() -> None:
     import methods
 
@@ -166,18 +175,3 @@ def test_rendered_images_are_trained_on_in_the_benchmark() -> None:
         next(federation.run())
     # 18 training images a client, two epochs: one batch of 18, two times; three for each: 54 in one batch
     assert {name: methods.images_trained(one) for name, one in made.items()} == {"fedavg": 72, "ccst": 216}
-
-
-def test_measuring_one_method_leaves_the_others_rows(tmp_path: Path) -> None:
-    import methods
-
-    path = tmp_path / "methods.csv"
-    path.write_text("method,factor\nfedavg,1.0\nditto,2.0\nccst,1.0\n")
-    methods.write([{"method": "ccst", "factor": 1.1, "spread": 0.2}], path)
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [tuple(row.values()) for row in rows] == [
-        ("fedavg", "1.0", ""),
-        ("ccst", "1.1", "0.2"),
-        ("ditto", "2.0", ""),
-    ]

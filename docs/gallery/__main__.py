@@ -35,6 +35,10 @@ def main(chosen: Sequence[str]) -> None:
     begin, played_by = time.monotonic(), commit(REPOSITORY)
     names = [*chosen] or every
     checkout = _project(every, names)
+    for name in names:
+        if "tune" in yaml.safe_load((HERE / f"{name}.yaml").read_text()):
+            checkout.run("--config", f"experiments=[{name}.tuning]")
+            checkout.python("-m", "fedshift", "tune", name)
     played = checkout.snakemake(profile="profiles/local")
     if played.returncode:
         raise SystemExit(played.stdout)

@@ -16,9 +16,9 @@ from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
 from fedshift.analysis.layout.page import piped
-from fedshift.experiments.claim import SELECTED
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import paper_claims
+from fedshift.experiments.schema import SELECTED
 from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,10 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from sources import Beside, beside, headline, text
+
 from fedshift.experiments import load
 from fedshift.experiments.protocols import Protocol, merge
-from fedshift.experiments.sources import Beside, beside, headline, text
 from fedshift.spec import parse
 from fedshift.storage.workspace import Workspace
 

@@ -15,10 +15,9 @@ from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
 from fedshift.common.registry import get, names, own
-from fedshift.experiments.column import COSTS, NUMBERS, OF_NAME, PARTS, REACHED, RELATIVE
+from fedshift.experiments.column import AGGREGATIONS, COSTS, NUMBERS, OF_NAME, PARTS, REACHED, RELATIVE
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
-from fedshift.experiments.quantity import AGGREGATIONS
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request

@@ -4,7 +4,7 @@ A digest is known before any data exist. It covers the RunSpec (fields at their 
 the declared versions of engine, method, model, data set and partition scheme. So results keep their names
 when code is tidied; a change of what code computes needs a higher `version` (that of the engine is here, and
 the golden results in tests/golden guard it). A run's name has no fingerprint: a finished run notes that of
-its method and model, so that a change of their files is seen (`fedshift.planning.changed`). What is quickly
+its method and model, so that a change of their files is seen (`fedshift.planning.settle`). What is quickly
 made again - partitions, rendered images, evaluations - is named by the fingerprint of its plug-ins, too.
 """
 

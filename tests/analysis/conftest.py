@@ -166,9 +166,9 @@ class Project:
         return self.collect()
 
     def plan(self) -> Path:
-        path = self.workspace.root / "plan.db"
-        path.unlink(missing_ok=True)
-        planfile.write(path, {}, list({run.digest: run for run in self.runs}.values()), self.cells, [])
+        path = self.workspace.root / "plan.json"
+        runs = list({run.digest: run for run in self.runs}.values())
+        planfile.write(path, planfile.Plan({}, runs, self.cells, []))
         return path
 
     def collect(self) -> Collected:

@@ -17,9 +17,9 @@ from fedshift.analysis.quantities.select import curves
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
+from fedshift.experiments.column import AGGREGATIONS, quantity
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.experiments.quantity import AGGREGATIONS, quantity
 from fedshift.federation.records import BINS, TYPES, Statistics, union
 
 from .conftest import Project, accuracy, counted

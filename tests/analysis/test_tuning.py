@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.quantities.aggregation import AGGREGATE
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.choice import Choice, read
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Trial
+from fedshift.experiments.tuning import Choice, Trial, read_choice
 from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy
@@ -52,10 +50,8 @@ def searched(
 
 def choice(project: Project, values: Values, **keys: Any) -> Choice:
     experiment, collected = searched(project, values, **keys)
-    path = tuning.write(project.workspace, experiment, collected)
-    found = read(path)
-    assert found
-    return found
+    tuning.write(project.workspace, experiment, collected)
+    return read_choice(project.workspace, "toy")
 
 
 AGAINST_TEST: Values = {0.1: (0.5, 0.9), 0.2: (0.7, 0.2), 0.3: (0.6, 0.8)}
@@ -66,6 +62,10 @@ def test_the_choice_is_by_validation_where_test_says_otherwise(project: Project)
     assert chosen.values == {"local.lr": 0.2}
     assert chosen.validation == pytest.approx(71.0)  # the mean over both seeds
     assert (chosen.row, chosen.where, chosen.points, chosen.failed) == ("fedavg", {"target": "plain"}, 3, 0)
+
+
+def searched_file(project: Project) -> Path:
+    return project.workspace.tables("toy") / "searched.csv"
 
 
 def rewritten(collected: Collected, splits: tuple[str, ...], value: float) -> None:
@@ -82,13 +82,14 @@ def test_no_test_accuracy_can_move_the_choice(project: Project, value: float) ->
     """Whatever stands on test and on the held-out domain: the same bytes. On validation: not."""
     experiment, collected = searched(project, AGAINST_TEST)
     path = tuning.write(project.workspace, experiment, collected)
-    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    files = (path, searched_file(project))
+    before = [file.read_bytes() for file in files]
     rewritten(collected, ("test", "target"), value)
     tuning.write(project.workspace, experiment, collected)
-    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+    assert [file.read_bytes() for file in files] == before
     rewritten(collected, ("val",), 0.25)
     tuning.write(project.workspace, experiment, collected)
-    assert path.read_bytes() != before[path.name]
+    assert path.read_bytes() != before[0]
 
 
 def test_a_planted_leak_is_noticed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,19 +115,8 @@ def test_the_best_round_counts_where_the_protocol_says_so(project: Project) -> N
     assert found.chosen[0].validation == pytest.approx(10.0)  # round 0
 
 
-def test_a_clone_with_the_searchs_metrics_chooses_again(project: Project) -> None:
-    experiment, collected = searched(project, AGAINST_TEST)
-    path = tuning.write(project.workspace, experiment, collected)
-    before = path.read_bytes()
-    path.unlink()
-    assert tuning.choose_again(project.workspace, ["toy"]) == [path]
-    assert path.read_bytes() == before
-    collected.path.unlink()
-    assert tuning.choose_again(project.workspace, ["toy"]) == []
-
-
 def point(rate: float, *scores: float, row: str = "fedavg", **where: Any) -> Tried:
-    return Tried(Trial(row, {"local.lr": rate}), where, list(scores))
+    return Tried(Trial(row, {"local.lr": rate}), where, list(scores), [])
 
 
 def test_of_equal_points_the_first_is_taken() -> None:
@@ -170,20 +160,18 @@ def test_failed_runs_are_left_out_and_missing_ones_are_waited_for(project: Proje
 
 def test_what_was_tried_stands_beside_the_choice(project: Project) -> None:
     experiment, collected = searched(project, AGAINST_TEST)
-    path = tuning.write(project.workspace, experiment, collected)
-    table = pd.read_csv(path.with_suffix(".csv"))
+    tuning.write(project.workspace, experiment, collected)
+    table = pd.read_csv(searched_file(project))
     assert list(table) == ["method", "target", "local.lr", "validation", "std", "runs", "chosen"]
     by_rate = table.set_index("local.lr")
     assert by_rate["validation"].round(6).to_dict() == {0.1: 51.0, 0.2: 71.0, 0.3: 61.0}
     assert by_rate["std"].round(6).unique().tolist() == [1.0]
     assert by_rate["chosen"].to_dict() == {0.1: False, 0.2: True, 0.3: False}
-    assert "| fedavg | plain | local.lr 0.2 | 71.00 | 3 | 0 |" in path.with_suffix(".md").read_text()
-
-
-def test_the_choice_is_a_pure_function_of_the_runs(project: Project, tmp_path: Path) -> None:
-    experiment, collected = searched(project, AGAINST_TEST)
-    path = tuning.write(project.workspace, experiment, collected)
-    first = path.read_bytes()
-    assert tuning.write(project.workspace, experiment, project.collect()) == path
-    assert path.read_bytes() == first
-    assert json.loads(first)["chosen"][0]["values"] == {"local.lr": 0.2}
+    choice = read_choice(project.workspace, "toy")
+    assert "| fedavg | plain | local.lr 0.2 | 71.00 | 3 | 0 |" in tuning.page(choice)
+    taken = {
+        digest
+        for digest, row in zip(collected.runs["digest"], collected.runs["method"], strict=True)
+        if "0.2" in row
+    }
+    assert {*choice.chosen[0].runs} == taken

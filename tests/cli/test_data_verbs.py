@@ -129,7 +129,7 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     """Images and partitions of a plan, all that runs need, by the names that they have there."""
     (project / "experiments" / "planned.yaml").write_text(PLANNED)
     path = project / call(project, "plan", "planned", "--print", "path").output.strip()
-    runs, (images,) = planfile.runs(path), planfile.images(path)
+    runs, (images,) = planfile.runs(path), planfile.load(path).images
     partitions = sorted({run.partition for run in runs})
     plan = ["--plan", str(path)]
     first, *_ = names = [
@@ -161,7 +161,7 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
     (project / "experiments" / "planned.yaml").write_text(PLANNED)
     path = project / call(project, "plan", "planned", "--print", "path").output.strip()
     monkeypatch.setenv("FEDSHIFT_PLAN", str(path))
-    run, (images,) = planfile.runs(path)[0], planfile.images(path)
+    run, (images,) = planfile.runs(path)[0], planfile.load(path).images
     name = run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
     for arguments in (["partition", name[:-2]], ["prepare", images.prepared[len("data/prepared/") : -2]]):
         result = call(project, *arguments)

@@ -53,10 +53,11 @@ def test_a_partition_that_cannot_be_made_leaves_its_runs_alone(
 
 
 def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
+    """Except a tuned one whose settings are not chosen."""
     folder = sorted(path.stem for path in (project / "experiments" / "unified").glob("*.yaml"))
+    folder.remove("tuned")
     told = done(fedshift(project, "status", "unified"))
     rows = [f"unified/{name}" for name in folder]
-    rows.insert(rows.index("unified/tuned"), "unified/tuned.tuning")
     assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 1]] == rows
     told = done(fedshift(project, "plan", "unified", "demo"))
     assert [line.split()[0] for line in told.splitlines()[1 : len(rows) + 2]] == ["demo", *rows]

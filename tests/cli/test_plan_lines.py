@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.federation import precision
+from tests.verbs import done, fedshift
 
 TINY = """\
 title: Tiny
@@ -30,3 +33,16 @@ def test_runs_in_bf16_on_a_cpu_without_instructions_for_it(
     said = [line for line in done.output.splitlines() if "no instructions" in line]
     slow = device == "cpu" and not instructions
     assert [line.partition(" ")[0] for line in said] == (["2"] if slow else [])
+
+
+def test_uneven_means_are_named(project: Path) -> None:
+    tiny: dict[str, Any] = {
+        "title": "Tiny", "protocol": "digits", "methods": {"fedavg": None, "fedprox": None},
+        "axes": {"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
+        "only": {"fedprox": {"local.epochs": [2]}}, "tables": {"summary": {}, "by_epochs": {"columns": ["local.epochs"]}},
+    }  # fmt: skip
+    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(tiny))
+    lines = [line for line in done(fedshift(project, "plan", "tiny")).splitlines() if "mean over" in line]
+    assert lines == [
+        "tiny, table 'summary': 'fedprox' is a mean over local.epochs 2 of 1, 2; the table marks it."
+    ]

@@ -110,7 +110,7 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         task, "fingerprint", lambda *of: "changed!" if of[-1].endswith("confusion") else fingerprint(*of)
     )
-    (plan,) = (finished / "results" / "plan").glob("*.db")
+    (plan,) = (finished / "results" / "plan").glob("*.json")
     late = fedshift(finished, "evaluate", "tiny", "--plan", str(plan))
     refused(late, "evaluation confusion: the code has changed since this was planned", "Run snakemake again")
     done(fedshift(finished, "evaluate", "tiny"))

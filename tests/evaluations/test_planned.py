@@ -141,7 +141,7 @@ def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
         ("confusion", Task("confusion", {}, "last")),
         ("features-20", Task("features", {"images": 20}, "last")),
     ]
-    written = {one.label: json.loads(one.task) for one in planfile.evaluations(path)}
+    written = {one.label: json.loads(one.task) for one in planfile.load(path).evaluations}
     assert written["features-20"]["task"]["params"] == {"images": 20, "seed": 0, "splits": ["test", "target"]}
     for told in written.values():  # what a plan says is what a job does
         assert json.loads(json.dumps(Task(**told["task"]).declared())) == told

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.analysis import claims, report, tables
+from fedshift.analysis import tables
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import COLUMNS, RUNS
-from fedshift.analysis.drawing import static
-from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.quantities.select import curves
 from fedshift.analysis.quantities.values import reported
 from fedshift.common.registry import get
@@ -114,29 +112,15 @@ def test_lists_and_nulls_are_text(project: Path) -> None:
     assert "| method | none id | none ood | plain id | plain ood | Average id | Average ood |" in text
 
 
-def test_one_and_two_held_out_domains_stand_on_two_axes(project: Path) -> None:
-    found = cells(project, target=[["plain", "ink"], "ink"])
-    assert [cell.axes for cell in found] == [
-        {"target": "plain", "validation": "ink"},
-        {"target": "ink", "validation": "none"},
-    ]
-    assert [cell.spec.data.held_out for cell in found] == [("plain", "ink"), ("ink",)]
-
-
 @pytest.mark.parametrize(
     ("axes", "said"),
     [
         ({"seed": []}, ("axes.seed", "has no value")),
         ({"seed": 3}, ("'axes.seed.values': must be a list of values, or `all`", "3")),
         ({"seed": [0, 1, 0]}, ("axes.seed", "has '0' twice")),
-        ({"method.params.mu": [1, 1.0]}, ("axes.method.params.mu", "twice")),
         ({"target": ["plain"], "data.target": ["ink"]}, ("axes.data.target", "know the axis of 'data.target' as 'target'")),
-        ({"domain": {"key": "data.target", "values": "all"}}, ("axes.domain", "as 'target'", "`target: [..]`")),
-        ({"repeat": {"key": "seed", "values": [0]}}, ("axes.repeat", "know the axis of 'seed' as 'seed'")),
         ({"mu": {"key": "method.params.mu", "values": [1]}, "method.params.mu": [2]}, ("axes.mu", "sets what 'method.params.mu' sets")),
         ({"mu": {"key": "method.params.mu", "vales": [1]}}, ("axes.mu", "unknown key 'axes.mu.vales'", "'values'")),
-        ({"mu": {"key": "method.params.mu", "values": "all"}}, ("axes.mu", "'all' is for the axis 'target'")),
-        ({"method.params": [{"mu": 1}], "method.params.mu": [2]}, ("axes.method.params.mu", "sets what 'method.params'")),
     ],
 )  # fmt: skip
 def test_axes_that_mean_nothing_are_refused(
@@ -157,29 +141,3 @@ def test_plan_prints_the_packs_of_every_row(project: Path) -> None:
     shown = [line.split("  ") for line in lines]
     assert [(pack, label, json.loads(axes)) for pack, _, label, axes in shown] == expected
     assert len(set(packs.values())) == 2
-
-
-def test_an_axis_with_the_name_of_a_column_is_shown_everywhere(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    project.declare(
-        methods={"fedavg": None, "hfedf": None},
-        axes={"local.precision": ["bf16", "fp32"], "target": ["a"], "seed": [0]},
-        tables={"t": {"columns": ["local.precision"], "metrics": ["ood"]}},
-        published={"*": "{method}/{local.precision}/{target}"},
-        claims={"HF-C04.1": {"metric": "ood", "where": {"local.precision": "fp32"}}},
-    )
-    for precision, ood in (("bf16", 0.2), ("fp32", 0.3)):
-        for label, more in (("fedavg", 0.0), ("hfedf", 0.1)):
-            values = {1: accuracy((0.5, 0.5), ood=ood + more)}
-            project.add(label, values, target="a", seed=0, **{"local.precision": precision})
-    collected = project.collect()
-    cells = tables.cells(Workspace(tmp_path), collected, collected.experiment.tables["t"])
-    assert cells.set_index(["method", "local.precision"])["mean"].round(6).to_dict() == {
-        ("fedavg", "bf16"): 20, ("fedavg", "fp32"): 30, ("hfedf", "bf16"): 30, ("hfedf", "fp32"): 40,
-    }  # fmt: skip
-    (one,) = claims.verdicts(Workspace(tmp_path), collected)
-    assert [round(each.mean, 6) for each in one.differences] == [10]
-    figure = static.draw(Curves(Curves.Params()).panels(Workspace(tmp_path), collected), "Tiny")
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert "local.precision = bf16\nin-distribution\naccuracy (%)" in labels
-    assert "local.precision = fp32" in report.write(project.workspace, ["toy"], "toy").read_text()

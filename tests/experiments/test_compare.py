@@ -70,18 +70,6 @@ def test_what_was_edited_is_never_overwritten(project: Path, clinics: Address) -
         write(workspace, "compare/own", first)
 
 
-def test_asking_for_the_plan_stands_in_nobodys_way(project: Path, clinics: Address) -> None:
-    asked = ["compare", "--data", "folder:clinics", "--methods", "fedavg,fedbn", "--plan-only", "--seeds"]
-    path = project / "experiments" / "compare" / "clinics.yaml"
-    for seeds, runs in (("0,1,2", " 18 "), ("0", " 6 ")):
-        assert runs in done(fedshift(project, *asked, seeds))
-        assert not path.exists()
-    declared = declaration(Workspace(project), clinics, ["fedavg"], protocol="unified", seeds=[0])
-    before = write(Workspace(project), "compare/clinics", declared).read_bytes()
-    assert " 6 " in done(fedshift(project, *asked, "0"))
-    assert path.read_bytes() == before  # what is compared stays
-
-
 def test_a_setting_of_the_data_leaves_the_data_set(project: Path, clinics: Address) -> None:
     """`--set data.prepare.px=48` took the place of data set and release."""
     settings = {"data.prepare.px": 48, "data.input_px": 48}
@@ -108,14 +96,6 @@ def test_a_comparison_that_is_refused_leaves_no_file(project: Path, clinics: Add
     refused(fedshift(project, *asked, "--set", "local.lrr=0.1"), "unknown key", "Did you mean 'lr'?")
     assert not (project / "experiments" / "compare" / "clinics.yaml").exists()
     assert "compare/clinics" in done(fedshift(project, *asked, "--set", "local.lr=0.1"))
-
-
-def test_one_method_alone_is_not_ranked(project: Path, clinics: Address) -> None:
-    of = {
-        count: declaration(Workspace(project), clinics, ["fedavg", "fedbn"][:count], protocol="unified")
-        for count in (1, 2)
-    }
-    assert [of[count]["figures"] for count in (1, 2)] == [["curves"], ["curves", "ranks"]]
 
 
 def test_one_domain_is_held_out_where_it_is_named(project: Path, clinics: Address) -> None:
@@ -145,11 +125,3 @@ def test_a_single_domain_is_refused(project: Path, tmp_path: Path) -> None:
     fetch(Workspace(project), *where, say=lambda _: None)
     with pytest.raises(FedshiftError, match="has 1 domain, and one is held out"):
         declaration(Workspace(project), where, ["fedavg"], protocol="unified")
-
-
-def test_the_verb_says_what_it_costs(project: Path, clinics: Address) -> None:
-    asked = ["--methods", "fedavg,fedbn", "--seeds", "0", "--rounds", "1", "--plan-only"]
-    output = done(fedshift(project, "compare", "--data", f"folder:{clinics.tree}", *asked))
-    assert "compare/clinics" in output and " 6 " in output  # runs
-    asked = ["--methods", "fedavg", "--set", "local.lrr=1", "--name", "wrong", "--plan-only"]
-    refused(fedshift(project, "compare", "--data", "folder:clinics", *asked), "unknown key 'local.lrr'")

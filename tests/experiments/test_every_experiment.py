@@ -1,4 +1,4 @@
-"""Every experiment that is shipped can be planned, collected and shown, and the docs say how many runs each has."""
+"""One walk over every experiment: it can be planned, collected and shown, its miniature has its grid, and docs/ counts its runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ from fedshift.analysis import claims, tables
 from fedshift.analysis.check import check
 from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.collection.collect import NothingFinished, collect
+from fedshift.cli._collected import shown_without_training
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
-from fedshift.experiments.expand import specs
+from fedshift.experiments.expand import expand, specs
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
 from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
+from tests.miniatures import rule
+from tests.miniatures.world import world
 
-ROW = re.compile(r"^\|[^|]*\| `([\w/]+)` \| (\d+) \|$", re.MULTILINE)
+REAL = Workspace(ROOT)
+PAPERS = ("fdse", "fedrd", "hfedf", "stablefdg")
+ROW = re.compile(r"^\| [^|]+ \| (`\w+/\w+`(?:, `\w+/\w+`)*) \| (\d*)[^|]*\|$", re.MULTILINE)
+# Experiment -> the runs that its paper's page gives it; 0 where nothing is trained.
 COUNTED = {
-    name: int(count)
-    for page in ("fdse", "fedrd", "hfedf", "stablefdg")
-    for name, count in ROW.findall((ROOT / "docs" / f"{page}.md").read_text())
+    name: int(runs or 0)
+    for paper in PAPERS
+    for names, runs in ROW.findall((ROOT / "docs" / f"{paper}.md").read_text())
+    for name in re.findall(r"`([^`]+)`", names)
 }
 
 
@@ -36,12 +45,56 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(root)
 
 
-@pytest.mark.parametrize("name", available(Workspace(ROOT)))
-def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -> None:
-    if load(workspace, name).train:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The project of all miniatures."""
+    return Workspace(world(tmp_path_factory.mktemp("world") / "project").root)
+
+
+@pytest.mark.parametrize("name", available(REAL))
+def test_every_experiment(workspace: Workspace, small: Workspace, name: str) -> None:
+    experiment = load(workspace, name)
+    cells = expand(workspace, experiment)
+    if name in COUNTED:
+        trained = cells if experiment.train else []
+        assert len({cell.spec.model_dump_json() for cell in trained}) == COUNTED[name], (
+            "docs/ has another number"
+        )
+    is_small(small, load(small, name), experiment)
+    if experiment.tune and not workspace.tuned(name).is_file():
+        with pytest.raises(FedshiftError):
+            collect(workspace, name)
+        name = f"{name}.tuning"
+    if experiment.train:
         with pytest.raises(NothingFinished):
             collect(workspace, name)
         assert not workspace.metrics(name).exists()
+    shows_nothing(workspace, name)
+
+
+def is_small(small: Workspace, ours: Experiment, theirs: Experiment) -> None:
+    """A miniature has the grid of its experiment, and nothing large is left in it."""
+    assert list(ours.methods) == list(theirs.methods)
+    assert ours.tables == theirs.tables and ours.figures == theirs.figures and ours.adapt == theirs.adapt
+    assert ours.published == theirs.published and list(ours.claims) == list(theirs.claims)
+    assert list(ours.axes) == list(theirs.axes)
+    for axis, every in theirs.axes.items():
+        fewer = ours.axes[axis].values
+        assert fewer == "all" or every.values == "all" or set(map(str, fewer)) <= set(map(str, every.values))
+        assert len(fewer) >= min(2, len(every.values))
+    stages = [ours, *([load(small, f"{ours.name}.tuning")] if ours.tune else [])]
+    for cell in [cell for stage in stages for cell in expand(small, stage)] if ours.train else ():
+        spec = cell.spec
+        assert spec.federation.rounds == rule.SMALL["federation.rounds"] and spec.data.input_px == 32
+        assert spec.model.init == "scratch" and spec.partition.split == "random"
+        assert spec.partition.target_split != "test" and spec.method.params.get("space") != "encoder"
+        if "model.name" not in [axis.key for axis in ours.axes.values()]:
+            assert spec.model.name == "digits_cnn"
+    assert len({cell.spec.seed for cell in expand(small, ours)}) <= rule.SEEDS
+
+
+def shows_nothing(workspace: Workspace, name: str) -> None:
+    """Tables, claims and checks before anything is trained: every cell is there, and judges nothing."""
     found = collect(workspace, name, empty=True)
     assert not found.runs.duplicated(found.keys).any()
     assert found.runs["state"].unique().tolist() == ["missing"]
@@ -68,40 +121,46 @@ def test_collected_before_anything_is_trained(workspace: Workspace, name: str) -
     finished, not_finite, *_ = check(found)
     count = len(found.runs) if found.experiment.train else 0
     assert (finished.value, finished.bound, not_finite.value) == (0, count, 0)
-    if name in COUNTED:
-        assert found.runs["digest"].nunique() == COUNTED[name], "the number of runs in docs/ is another"
 
 
-def test_the_docs_count_the_runs_of_each_paper() -> None:
-    assert {name.partition("/")[0] for name in COUNTED} == {"fdse", "fedrd", "hfedf", "stablefdg"}
-    assert set(COUNTED) <= set(available(Workspace(ROOT)))
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_of_a_paper_lists_every_experiment(paper: str) -> None:
+    files = {f"{paper}/{path.stem}" for path in (ROOT / "experiments" / paper).glob("*.yaml")}
+    assert {name for name in COUNTED if name.startswith(f"{paper}/")} == files
+
+
+@pytest.mark.slow
+def test_what_a_clones_scorecard_counts_is_kept() -> None:
+    """README and docs/results.md count what is kept, `fedshift scorecard` what is archived."""
+    for name in available(REAL):
+        experiment = load(REAL, name)
+        counted = experiment.claims or any(table.printed for table in experiment.tables.values())
+        if counted and shown_without_training(REAL, experiment):
+            assert (ROOT / "docs" / "results" / name).is_dir(), f"python docs/generate --keep {name}"
 
 
 def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() -> None:
     """Of every fiftieth run: by them it is looked for in the archive."""
-    for name in available(Workspace(ROOT)):
+    for name in available(REAL):
         asked: list[str] = []
-        found = specs(Workspace(ROOT), load(Workspace(ROOT), name), None, functools.partial(_fiftieth, asked))
+        found = specs(REAL, load(REAL, name), None, functools.partial(_fiftieth, asked))
         assert [run_name(spec, "") for spec in found] == asked[::50] != []
-
-
-def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:
-    """They were trained with `wrap`, and protocol fdse has `keep_last`."""
-    archive = Workspace(ROOT).archive
-    here = {path.name.partition("-")[0] for path in archive.glob("office_caltech10/*/none/*/*.zip")}
-    archived = {"lambda_office": 1, "office_start": 3, "similarity_office": 2, "table1_office_tf32": 3}
-    found = set()
-    for name, count in archived.items():
-        experiment = load(Workspace(ROOT), f"fdse/{name}")
-        runs = {
-            digest(spec) for spec in specs(Workspace(ROOT), experiment, None, lambda spec: spec.seed == 2)
-        }
-        assert len(here & runs) == count, name
-        assert "wrap" in experiment.title
-        found |= here & runs
-    assert found == here and len(here) == 7
 
 
 def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
     asked.append(run_name(spec, ""))
     return len(asked) % 50 == 1
+
+
+def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:
+    """They were trained with `wrap`, and protocol fdse has `keep_last`."""
+    here = {path.name.partition("-")[0] for path in REAL.archive.glob("office_caltech10/*/none/*/*.zip")}
+    archived = {"lambda_office": 1, "office_start": 3, "similarity_office": 2, "table1_office_tf32": 3}
+    found = set()
+    for name, count in archived.items():
+        experiment = load(REAL, f"fdse/{name}")
+        runs = {digest(spec) for spec in specs(REAL, experiment, None, lambda spec: spec.seed == 2)}
+        assert len(here & runs) == count, name
+        assert "wrap" in experiment.title
+        found |= here & runs
+    assert found == here and len(here) == 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,6 @@ from fedshift.data.prepare import load_index
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.identity import prepared_name, run_name
-from fedshift.planning import planfile
-from fedshift.planning.plan import plan
-from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -90,15 +86,6 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     header = csv[0].split(",")
     (line,) = (dict(zip(header, row.split(","), strict=True)) for row in csv if ",held_out,ood," in row)
     assert float(line["mean"]) == pytest.approx(sum(by_hand) / 2, abs=1e-4)
-
-
-def test_two_held_out_domains_can_be_planned(project: Path) -> None:
-    declared(project)
-    path = plan(Workspace(project), Request(experiments=("lodo",)))
-    planned = planfile.runs(path)
-    assert {run.target for run in planned} == {"outline+ink", "outline+plain"}
-    assert all(f"/{run.target}/seed0/" in run.directory for run in planned)
-    assert json.loads(planfile.cells(path)[0].axes)["validation"] == "ink"
 
 
 def test_the_order_is_declared_and_one_target_is_what_it_was() -> None:

@@ -60,18 +60,6 @@ def test_a_method_on_an_axis_has_its_presets() -> None:
     assert [cell.spec.local.lr for cell in found] == [0.1, 0.05, 0.1]
 
 
-def test_a_method_in_the_spec_is_that_of_rows_that_name_none() -> None:
-    spec = {"data": {"dataset": PACS}, "method": {"name": "fedprox"}}
-    found = cells(
-        methods={"tuned": None, "strong": {"method": {"params": {"mu": 1.0}}}, "fedavg": None}, spec=spec
-    )
-    assert [(cell.spec.method.name, cell.spec.method.params) for cell in found] == [
-        ("fedprox", {"mu": 0.0001}),
-        ("fedprox", {"mu": 1.0}),
-        ("fedavg", {}),  # its label
-    ]
-
-
 def test_what_an_experiment_says_itself_still_wins() -> None:
     found = cells(
         methods={"fedprox": {"local": {"lr": 0.3}}},
@@ -109,13 +97,6 @@ def test_a_domain_that_two_data_sets_share_is_held_out_of_both() -> None:
     ]  # fmt: skip
 
 
-def test_a_file_that_asks_for_no_run_is_refused() -> None:
-    axes = {"data.dataset": [OFFICE, PACS], "target": "all", "seed": [2]}
-    only = {"fedavg": {"data.dataset": [PACS], "target": ["dslr"]}}
-    with pytest.raises(FedshiftError, match="asks for no run"):
-        cells(methods={"fedavg": None}, protocol="fdse_unseen", axes=axes, only=only)
-
-
 def test_all_targets_of_a_folder_are_asked_for() -> None:
     with pytest.raises(FedshiftError, match="which only its images tell") as error:
         cells(
@@ -124,14 +105,6 @@ def test_all_targets_of_a_folder_are_asked_for() -> None:
             axes={"target": "all"},
         )
     assert "target: [a, b]" in str(error.value)
-
-
-def test_the_doctor_asks_for_every_data_set_of_a_file(project: Path) -> None:
-    told = {"title": "Tiny", "protocol": "fdse", "methods": {"fedavg": None}, "axes": {"data.dataset": [OFFICE, PACS], "seed": [2]}}  # fmt: skip
-    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(told))
-    (project / "params.yaml").write_text("experiments: [tiny]")
-    said = fedshift(project, "doctor").output
-    assert f"data {OFFICE}" in said and f"data {PACS}" in said
 
 
 def test_an_axis_of_one_methods_parameter_says_which_rows_to_write(project: Path) -> None:

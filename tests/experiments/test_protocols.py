@@ -16,13 +16,11 @@ import pytest
 import torch
 
 from fedshift.common.registry import own
-from fedshift.data.partition import divide, load_partition, partition
-from fedshift.data.prepare import load_index
+from fedshift.data.partition import divide
 from fedshift.experiments import load
 from fedshift.experiments.expand import expand
 from fedshift.federation.batches import schedule
 from fedshift.federation.loop import Federation
-from fedshift.identity import prepared_name
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.test_partition import OFFICE, make_index, sizes
@@ -117,14 +115,6 @@ def test_fdse_trains_on_the_smaller_last_batch_of_every_client(
             assert sorted(batches.order.tolist()) == list(range(n))
 
 
-def test_clipping_acts_where_a_gradient_is_longer(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell,) = declared(project, "fdse", spec={**SMALL, "local": {"clip": 0.5}})
-    clipped = play(project, cell.spec, monkeypatch).clipped
-    longer = [after for limit, before, after in clipped if before > 0.5]
-    assert 0 < len(longer) <= len(clipped) == 96
-    assert longer == pytest.approx([0.5] * len(longer), rel=1e-5)
-
-
 def target_sizes(federation: Federation) -> set[int]:
     return {row["n"] for row in federation.records.rows if row["split"] == "target"}
 
@@ -150,22 +140,6 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     assert {limit for limit, _, _ in seen.clipped} == {None}
     assert seen.federation.server.p.tolist() == pytest.approx([0.1] * 10)  # uniform, not by size
     assert target_sizes(seen.federation) == {445}
-
-
-def test_fedrd_makes_classes_rare(project: Path) -> None:
-    """Of 10 classes round(10 x 3 / 7) = 4 are rare at each client, drawn for each; of their training images a tenth stays."""
-    (cell,) = declared(project, "fedrd")
-    workspace = Workspace(project)
-    table, _ = load_partition(
-        partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
-    )
-    clients = table[table["client"] >= 0]
-    train = clients[clients["split"] == "train"].groupby(["client", "label"]).size().unstack()
-    val = clients[clients["split"] == "val"].groupby("client").size()
-    assert (train < 10).sum(axis=1).tolist() == [4, 4, 4]  # a tenth of some 40
-    assert (train > 25).sum(axis=1).tolist() == [6, 6, 6]
-    assert len({tuple(row) for row in (train < 10).to_numpy()}) > 1
-    assert val.tolist() == [45, 45, 44]
 
 
 def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,28 +42,13 @@ def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], 
     assert spec_of(WORKSPACE, single) == spec
 
 
-def test_a_preset_is_a_setting() -> None:
-    released = Single("fdse", Address("digits"), "ink", settings={"preset": "released_v1"})
-    assert (
-        spec_of(WORKSPACE, released).method.params
-        != spec_of(WORKSPACE, Single("fdse", Address("digits"), "ink")).method.params
-    )
-
-
 @pytest.mark.parametrize(
     ("single", "place", "message"),
     [
         (Single("fedvag", Address("digits")), "fedshift run", "Did you mean 'fedavg'?"),
         (Single("fedavg", Address("digits"), "mnist"), "data.target", "unknown domain of digits 'mnist'"),
         (Single("fedavg", Address("digits"), settings={"local.lrr": 1}), "fedavg", "unknown key 'local.lrr'"),
-        (Single("fedavg", Address("digits"), protocol="digit"), "protocols", "Did you mean 'digits'?"),
         (Single("fedavg", Address("digits"), settings={"seed": 3}), "seed", "Say it by --seed"),
-        (Single("fedavg", Address("digits"), settings={"data.target": "ink"}), "data.target", "by --target"),
-        (
-            Single("fedavg", Address("digits"), settings={"method.name": "fdse"}),
-            "method.name",
-            "method's name",
-        ),
         (
             Single("fedavg", Address("digits"), rounds=2, settings={"federation.rounds": 3}),
             "rounds",

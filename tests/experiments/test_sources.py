@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docs.generate.sources import beside, headline, settings
 from fedshift.experiments import load
-from fedshift.experiments.sources import beside, headline, settings
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -37,16 +37,3 @@ def test_a_setting_that_is_not_the_papers_stands_out() -> None:
         changed = getattr(spec, block).model_copy(update={key: value})
         told = beside(spec.model_copy(update={block: changed}), known)
         assert [name for name, one in told.items() if one.unexplained] == [f"{block}.{key}"]
-
-
-def test_every_paper_has_headline_rows_on_the_data_sets_of_its_tables() -> None:
-    rows = {name: load.protocol(Workspace(ROOT), name).headline for name in load.protocols(Workspace(ROOT))}
-    assert {name: one for name, one in rows.items() if one} == {
-        "fdse": {"fdse": ["domainnet10", "office_caltech10", "pacs"]},
-        "fdse_unseen": {"fdse": ["domainnet10", "office_caltech10"]},
-        "fedrd": {"fedrd": ["pacs", "vlcs", "office_home", "mini_domainnet"]},
-        "hfedf": {"hfedf": ["pacs", "office_home", "vlcs"]},
-        "stablefdg": {"stablefdg": ["pacs", "vlcs", "office_home", "digits_dg", "domainnet"]},
-        "stablefdg_multi": {"stablefdg": ["pacs", "vlcs", "office_home"]},
-        "stablefdg_n3": {"stablefdg": ["pacs", "office_home"]},
-    }

@@ -15,10 +15,6 @@ RATE = Space(low=0.001, high=1.0)
 MU = Space(values=[0.01, 0.1, 1.0])
 
 
-def test_a_list_alone_is_short_for_its_values() -> None:
-    assert Space.model_validate([1, 2]) == Space(values=[1, 2])
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{}, {"values": []}, {"low": 1.0}, {"low": 1.0, "high": 0.5}, {"low": 0.0, "high": 1.0}, {"values": [1], "low": 1.0}, {"low": 1.0, "high": 2.0, "scale": "log2"}],
@@ -26,11 +22,6 @@ def test_a_list_alone_is_short_for_its_values() -> None:
 def test_what_is_no_space_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Space.model_validate(wrong)
-
-
-def test_a_value_is_of_a_space_or_not() -> None:
-    assert 0.1 in MU and 0.2 not in MU
-    assert 0.001 in RATE and 1 in RATE and 2.0 not in RATE and "none" not in RATE
 
 
 def test_a_grid_is_all_points_in_the_order_of_its_lists() -> None:

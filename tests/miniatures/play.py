@@ -65,18 +65,19 @@ class Played(NamedTuple):
 
 def play(checkout: Checkout, name: str, *targets: str) -> Played:
     """Play an experiment of a miniature project to its results, and to further targets. Fails where a run or a job does."""
-    (checkout.root / "params.yaml").write_text(f"experiments: [{name}]\n")
     before, begun = _trained(checkout), _seconds()
-    checkout.python("-c", TRAIN)
-    if "tune" in yaml.safe_load((checkout.root / "experiments" / f"{name}.yaml").read_text()):
-        checkout.run("--until", "choose")
-        checkout.python("-c", TRAIN)
+    tuned = "tune" in yaml.safe_load((checkout.root / "experiments" / f"{name}.yaml").read_text())
+    searched = _train(checkout, f"{name}{TUNING}") if tuned else 0
+    if tuned:
+        checkout.run("all")
+        checkout.python("-m", "fedshift", "tune", name)
+    planned = _train(checkout, name)
     checkout.run("all", *targets)
-    tables, plan = Workspace(checkout.root).tables(name), checkout.plan
+    tables = Workspace(checkout.root).tables(name)
     cells = _rows(tables / "table.csv")
     return Played(
         name,
-        len(planfile.runs(plan, experiments=(name, f"{name}{TUNING}"))),
+        searched + planned,
         _trained(checkout) - before,
         round(_seconds() - begun, 1),
         len(cells),
@@ -84,6 +85,13 @@ def play(checkout: Checkout, name: str, *targets: str) -> Played:
         dict(Counter(row["verdict"] for row in _rows(tables / "verdicts.csv"))),
         dict(Counter(row["verdict"] for row in _rows(tables / "claims.csv"))),
     )
+
+
+def _train(checkout: Checkout, name: str) -> int:
+    """Train the runs of an experiment; return how many it has."""
+    (checkout.root / "params.yaml").write_text(f"experiments: [{name}]\n")
+    checkout.python("-c", TRAIN)
+    return len(planfile.runs(checkout.plan))
 
 
 def _trained(checkout: Checkout) -> int:

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from fedshift.experiments.axes import setting
 from fedshift.experiments.protocols import Partial, merge
-from fedshift.experiments.rows import setting
 from fedshift.experiments.schema import HELD_OUT
 
 # Dotted key -> its small value, wherever a protocol, a preset or an experiment's `spec` sets it.

@@ -21,7 +21,6 @@ TUNING = (
     "experiments/test_tuning",
     "analysis/test_tuning",
     "planning/test_tuned",
-    "training/test_patience",
 )
 # Whose tests those of a folder are, where it is not a method's name.
 SHARED = {

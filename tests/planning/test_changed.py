@@ -9,10 +9,10 @@ from fedshift.cli import main
 from fedshift.cli.status import describe
 from fedshift.common.files import write_bytes
 from fedshift.planning import planfile
-from fedshift.planning.changed import changed, retrain, warnings
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
+from fedshift.planning.settle import changed, warnings
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
@@ -84,31 +84,6 @@ def test_exactly_they_are_trained_again_where_that_is_asked_for(
     assert aside == {f"{digest}-{OLD}" for digest in again}
     assert "0 runs of changed methods" in said(workspace, "plan", *BOTH, "--retrain-changed")
     assert missing(workspace, runs) == again
-
-
-def test_a_run_is_set_aside_as_often_as_its_method_changes(workspace: Workspace, runs: list[Run]) -> None:
-    """Also where it goes back and forth."""
-    run = next(run for run in runs if run.method == "fedprox")
-    for before, now in ((OLD, run.code), (run.code, OLD), (OLD, run.code)):
-        finish(workspace, run, before)
-        retrain(workspace, changed(workspace, [run._replace(code=now)]))
-        assert missing(workspace, [run]) == {run.digest}
-    beside = (workspace.root / run.directory).parent
-    assert {path.name for path in beside.iterdir()} == {
-        run.digest,
-        f"{run.digest}-{OLD}",
-        f"{run.digest}-{run.code}",
-    }
-
-
-def test_what_was_set_aside_and_stands_in_is_trained_again(workspace: Workspace, runs: list[Run]) -> None:
-    """Its successor was lost before it was finished."""
-    run = next(run for run in runs if run.method == "fedprox")
-    planned = workspace.root / run.directory
-    planned.rename(planned.with_name(f"{run.digest}-{OLD}"))
-    assert changed(workspace, [run]) == [run]
-    retrain(workspace, [run])
-    assert missing(workspace, [run]) == {run.digest} and not changed(workspace, [run])
 
 
 def test_a_run_of_earlier_versions_is_not_named(workspace: Workspace, runs: list[Run]) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from fedshift.experiments.load import available, load
 from fedshift.planning import planfile
-from fedshift.planning.compared import compared
-from fedshift.planning.plan import plan
+from fedshift.planning.plan import compared, plan
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -43,9 +42,9 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def test_claims_that_name_another_experiment(workspace: Workspace) -> None:
-    both = planfile.compared(plan(workspace, Request(("mine", "other"))))
+    both = planfile.load(plan(workspace, Request(("mine", "other")))).compared
     assert both == {"mine": ["other"]}
-    assert planfile.compared(plan(workspace, Request(("mine",)))) == {}
+    assert planfile.load(plan(workspace, Request(("mine",)))).compared == {}
 
 
 def test_claims_on_two_printed_tables() -> None:

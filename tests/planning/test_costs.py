@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import torch
 from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
-from fedshift.data.partition import partition
 from fedshift.planning import planfile
-from fedshift.planning.costs import Cost, cost, counts
+from fedshift.planning.costs import cost, counts, measured
 from fedshift.planning.plan import plan
-from fedshift.planning.rates import factors, measured, speed
 from fedshift.planning.request import Request
-from fedshift.spec import Method, RunSpec, parse
-from fedshift.spec.resolve import resolve
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
-from fedshift.training.run import Machine, train
 
 
 def test_cost_by_hand(workspace: Workspace) -> None:
@@ -60,43 +53,6 @@ def test_a_domain_that_a_tree_has_not_is_refused(workspace: Workspace) -> None:
         said = "unknown domain 'b'" if target == "b" else "no source domain is left"
         with pytest.raises(FedshiftError, match=said):
             cost(workspace, spec, "cpu")
-
-
-def test_cost_of_slower_methods_and_of_rendered_images(workspace: Workspace) -> None:
-    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
-    plain = cost(workspace, spec, "cpu")
-    (workspace.root / "benchmarks").mkdir(exist_ok=True)
-    (workspace.root / "benchmarks" / "methods.csv").write_text(
-        "method,factor,passes,outside\nditto,2.0,2.0,0\nlocal,0.9,1.0,0\nccst,1.0,1.0,0\n"
-    )
-    factors.cache_clear()
-    trained, evaluated = 10 * 2 * 0.8 * 1343, 11 * (0.2 * 1343 + 454)
-    per_minute = 60 * speed(workspace, spec, "cpu").images_per_second
-
-    def of(name: str) -> Cost:
-        return cost(workspace, spec.model_copy(update={"method": Method(name=name)}), "cpu")
-
-    assert of("local").minutes == plain.minutes  # the limit is never below FedAvg's
-    assert of("ditto").images == plain.images
-    assert of("ditto").minutes == pytest.approx(plain.minutes + trained / per_minute, abs=0.01)
-    assert of("ccst").images == round(3 * trained + evaluated)
-    assert of("ccst").minutes == pytest.approx(plain.minutes + 2 * trained / per_minute, abs=0.01)
-
-
-def test_a_centralised_run_is_reckoned_with_the_images_that_it_trains_on(project: Path) -> None:
-    """StableFDG's Table 4a: a third of its clients takes part, and one model on all data knows nothing of that."""
-    value = {
-        "data": {"dataset": "digits", "target": "ink"}, "model": {"name": "digits_cnn"},
-        "method": {"name": "mixstyle", "params": {"centralized": True}},
-        "local": {"batch": 64, "lr": 0.01}, "federation": {"rounds": 2, "participation": 0.34},
-    }  # fmt: skip
-    here, spec = Workspace(project), resolve(parse(value, "test"))
-    partition(here, spec)
-    trained = train(here, spec, Machine(torch.device("cpu")))["costs"]["images"]
-    sizes = dict(counts(here, "digits", "original").images)
-    held_out = sizes.pop("ink")
-    evaluated = (2 + 1) * (0.2 * sum(sizes.values()) + held_out)
-    assert cost(here, spec, "cpu").images == pytest.approx(trained + evaluated, rel=0.005)
 
 
 def test_estimates_that_nothing_was_measured_for_are_marked(workspace: Workspace) -> None:
@@ -145,10 +101,3 @@ def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspac
     )  # four domains of 2500
     told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
     assert "a guess. Run: fedshift fetch" not in told
-
-
-def test_published_counts_are_taken_before_images_are_there(workspace: Workspace) -> None:
-    known = counts(workspace, "domainnet", "original")
-    assert sum(known.images.values()) == 596_010
-    assert (len(known.images), known.classes, known.source) == (6, 345, "published")
-    assert sum(counts(workspace, "domainnet", "cleaned").images.values()) == 586_575

@@ -8,7 +8,6 @@ import os
 import socket
 import time
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,16 +17,10 @@ from fedshift.cli.status import describe
 from fedshift.common.files import sha256, write_bytes, write_json
 from fedshift.common.lock import hold
 from fedshift.planning import planfile
-from fedshift.planning.hashes import sources_key
-from fedshift.planning.plan import NEWEST, plan
+from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 from tests.planning.conftest import ONE, TWO, finish
-
-
-def test_the_key_of_sources_covers_the_package_and_each_of_its_rooms() -> None:
-    nothing = sources_key("no such room")
-    assert len({nothing, *map(sources_key, ("", "analysis", "planning"))}) == 4
 
 
 def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> None:
@@ -37,7 +30,7 @@ def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> No
     assert [sum(cell.experiment == name for cell in cells) for name in ("one", "paper/two")] == [12, 2]
     assert {cell.digest for cell in cells} == {run.digest for run in runs}
     assert len(planfile.runs(path, experiments=("paper/two",))) == 2
-    assert planfile.images(path) == [planfile.Images(runs[0].prepared, "digits", "original", 32)]
+    assert planfile.load(path).images == [planfile.Images(runs[0].prepared, "digits", "original", 32)]
 
 
 def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) -> None:
@@ -211,10 +204,10 @@ def test_plans_of_long_ago_are_removed(workspace: Workspace) -> None:
     folder = plan(workspace, Request(("one",))).parent
     days = {f"{age:02}": age for age in (1, 5, 31, 32, *range(40, 60))}
     for name, age in days.items():
-        (folder / f"{name}.db").touch()
-        os.utime(folder / f"{name}.db", (time.time() - age * 86400,) * 2)
+        (folder / f"{name}.json").touch()
+        os.utime(folder / f"{name}.json", (time.time() - age * 86400,) * 2)
     newest = plan(workspace, Request(("one",), pack=2))
-    left = sorted(path.stem for path in folder.glob("*.db"))
+    left = sorted(path.stem for path in folder.glob("*.json"))
     assert newest.stem in left and len(left) == 10
     assert {"01", "05", "31"} < {*left}
 
@@ -237,22 +230,3 @@ def test_plan_prints_what_there_is_to_do(workspace: Workspace) -> None:
     )
     assert len(names) == 12
     assert names == sorted(names)
-
-
-def test_a_plan_that_is_used_does_not_age(project: Path) -> None:
-    workspace = Workspace(project)
-    used, old = plan(workspace, Request(("demo",))), plan(workspace, Request(("demo",), pack=3))
-    month = time.time() - 40 * 86400
-    for path in (used, old):
-        os.utime(path, (month, month))
-    assert planfile.last(workspace, Request(("demo",))) == used
-    for pack in range(11, 11 + NEWEST):
-        plan(workspace, Request(("demo",), pack=pack))
-    assert used.exists() and not old.exists()
-
-
-def test_a_changed_claim_makes_another_plan(workspace: Workspace) -> None:
-    """It says which experiments are compared with which."""
-    before = planfile.location(workspace, Request(("one",)))
-    (workspace.root / "reference" / "claims.csv").write_text("x")
-    assert planfile.location(workspace, Request(("one",))) != before

@@ -11,7 +11,7 @@ import pytest
 from fedshift.common.files import write_json
 from fedshift.planning import progress
 from fedshift.planning.planfile import Run
-from fedshift.planning.progress import Progress, duration
+from fedshift.planning.progress import Progress
 from fedshift.storage.workspace import Workspace
 
 
@@ -80,20 +80,6 @@ def test_what_failed_for_good_takes_no_time(tmp_path: Path, clock: Clock) -> Non
     assert lines == ["1 of 2 runs, 1 failed, fedavg on ink"]
 
 
-def test_thousands_of_runs_are_bearable(tmp_path: Path, clock: Clock) -> None:
-    """A run a second; the last line has them all."""
-    workspace, lines = Workspace(tmp_path), list[str]()
-    runs = [planned(number) for number in range(300)]
-    told = Progress(workspace, lambda: runs, lines.append)
-    for run in runs:
-        clock.now += 1
-        finish(workspace, run, 1.0)
-        if run.seed % 2:
-            told.look()
-    assert lines[0].startswith("6 of 300 runs") and lines[-1].startswith("300 of 300 runs")
-    assert 20 < len(lines) < 60
-
-
 def test_a_long_run_tells_its_round(tmp_path: Path, clock: Clock) -> None:
     workspace, lines = Workspace(tmp_path), list[str]()
     run = planned(0, minutes=600)
@@ -108,11 +94,3 @@ def test_a_long_run_tells_its_round(tmp_path: Path, clock: Clock) -> None:
     told.look()
     told.look()
     assert lines == ["0 of 1 runs, fedavg on ink in round 8 of 12, about 1 min left"]  # seven rounds in 70 s
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(3, "about 1 min"), (400, "about 7 min"), (3 * 3600, "about 3 h"), (4 * 86400, "about 4 days")],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

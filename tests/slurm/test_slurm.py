@@ -72,7 +72,7 @@ def test_slurm_trains_the_same_numbers(cluster: Cluster, local: Checkout, tmp_pa
     told = [line.split() for line in (cluster.folder / "plans").read_text().splitlines()]
     assert {Path(plan) for _, plan in told} == {there.plan}
     assert len({job for job, _ in told}) == 4  # three packs and the images
-    assert len(list((there.root / "results" / "plan").glob("*.db"))) == 1  # no job made a plan of its own
+    assert len(list((there.root / "results" / "plan").glob("*.json"))) == 1  # no job made a plan of its own
     assert all((there.root / run.directory / "summary.json").is_file() for run in planfile.runs(there.plan))
 
 

@@ -19,7 +19,7 @@ import pytest
 from fedshift.planning import planfile
 from tests.tracking.conftest import complete, finish, names, stored, track, until
 from tests.tracking.server import Server
-from tests.workflow.checkout import TUNED, Checkout, tiny
+from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -77,23 +77,6 @@ def test_a_locked_store_stops_no_run_and_gets_everything_later(checkout: Checkou
     assert "1 finished, 0 unfinished and 1 failed of 2" in finish(again)
     assert stored(database) == there
     assert len(names(database)) == 2
-
-
-def test_the_final_runs_of_a_tuned_experiment_are_followed_too(
-    digits: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """They are of a later plan than the one with which the workflow began."""
-    parameters = "experiments: [tuned]\npack: 2\n"
-    made = Checkout.made(tmp_path_factory.mktemp("tuned"), {"tuned": TUNED}, parameters)
-    (made.root / "data" / "prepared").mkdir(parents=True)
-    shutil.copytree(digits / "data" / "prepared" / "digits", made.root / "data" / "prepared" / "digits")
-    done = made.snakemake("metrics", FEDSHIFT_TRACK="1", MLFLOW_TRACKING_URI="")
-    assert done.returncode == 0, done.stdout
-    runs = planfile.runs(made.plan)
-    assert len(runs) == 6  # four of the search, two final ones
-    with open(made.root / "results" / ".track.lock") as lock:
-        until(lambda: _free(lock.fileno()), 90)
-    assert names(made.root / "mlflow.db") == sorted((run.digest, "FINISHED", "") for run in runs)
 
 
 def _free(lock: int) -> bool:

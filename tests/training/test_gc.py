@@ -137,17 +137,3 @@ def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(
     done(fedshift(project, "gc", "--delete"))
     assert not link.is_symlink() and (elsewhere / "summary.json").is_file()
     assert not aside.exists() and kept.is_dir() and (beside / "my notes").is_dir()
-
-
-def test_runs_that_a_tuning_may_choose_stay(project: Path, runs: list[Run]) -> None:
-    """What is searched was changed, so the choice is open again: it may come out as it was."""
-    gone = runs[1]._replace(directory=runs[1].directory.replace(runs[1].digest, "0" * 16))
-    chosen = finish(project, gone)
-    experiment = project / "experiments" / "one.yaml"
-    tuned = {**EXPERIMENT, "tune": {"budget": 2, "seeds": [100]}}
-    experiment.write_text(yaml.safe_dump({**tuned, "axes": {**EXPERIMENT["axes"], "target": ["ink"]}}))
-    assert chosen.relative_to(project).as_posix() in done(fedshift(project, "gc"))
-    experiment.write_text(yaml.safe_dump(tuned))
-    told = done(fedshift(project, "gc", "--delete"))
-    assert "one: its tuning has not chosen yet; all runs that it may choose stay.\n" in told
-    assert chosen.is_dir() and chosen.relative_to(project).as_posix() not in told

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO
 
 from fedshift.planning import planfile
-from fedshift.storage.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("src", "workflow", "profiles", "slurm", "reference", "benchmarks", "Snakefile")
@@ -27,16 +26,6 @@ methods:
 {methods}
 axes: {{target: [plain], seed: [0]}}
 tables: {{main: {{columns: [target]}}}}
-"""
-# experiments/demo_tuned.yaml with fewer methods, targets and rounds: four runs of the search, two final ones.
-TUNED = """\
-title: "Tuned"
-protocol: digits
-spec: {federation: {rounds: 1}, local: {epochs: 1}}
-tune: {budget: 2, seeds: [100]}
-methods: {fedavg: , fedbn: }
-axes: {target: [plain], seed: [0]}
-tables: {main: {columns: [target]}}
 """
 
 
@@ -126,11 +115,6 @@ class Checkout:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def choices(self) -> dict[str, bytes]:
-        """The files of what the experiment `tuned` has chosen, by name."""
-        folder = Workspace(self.root).choices("tuned")
-        return {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
-
     def to_train(self, *targets: str) -> list[str]:
         """The methods of the runs that a dry run would train."""
         output = self.run("--dry-run", *targets)
@@ -143,7 +127,7 @@ class Checkout:
     @property
     def plan(self) -> Path:
         """The plan that was made last."""
-        return max((self.root / "results" / "plan").glob("*.db"), key=lambda path: path.stat().st_mtime_ns)
+        return max((self.root / "results" / "plan").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text()

@@ -11,10 +11,6 @@ from pathlib import Path
 
 import yaml
 
-from fedshift.experiments.load import load
-from fedshift.planning.request import Request
-from fedshift.storage.workspace import Workspace
-
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -37,11 +33,18 @@ def test_constraints_are_exact_versions_and_cover_every_requirement() -> None:
     assert names - pinned == {"fedshift"}
 
 
-def test_parameters_name_experiments_that_exist() -> None:
-    request = Request.of(yaml.safe_load((REPOSITORY / "params.yaml").read_text()), REPOSITORY)
-    assert "demo" in request.experiments
-    for name in request.experiments:
-        assert load(Workspace(REPOSITORY), name).name == name
+def test_dvc_reads_its_stages() -> None:
+    command = [sys.executable, "-m", "dvc", "stage", "list", "--name-only"]
+    output = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True, check=True).stdout
+    assert output.split() == ["plan", "data", "partitions", "train", "tables", "report"]
+
+
+def test_slurms_commands_can_be_run() -> None:
+    """A file beside them that is not executable is passed over, and the real command is called without patience."""
+    commands = [*(REPOSITORY / "workflow" / "slurm").iterdir()]
+    named = {path.name for path in commands}
+    assert named == {"sacct", "sbatch", "scontrol", "sinfo", "squeue", "srun", "sshare"}
+    assert [path.name for path in commands if not os.access(path, os.X_OK)] == []
 
 
 def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> None:
@@ -51,36 +54,3 @@ def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> 
         assert profile["scheduler"] == "greedy"
         assert profile["scheduler-subsample"] == 1000
         assert profile["keep-going"] and profile["rerun-incomplete"]
-
-
-def test_slurm_warns_a_job_by_the_one_signal_that_is_safe() -> None:
-    profile = yaml.safe_load((REPOSITORY / "slurm" / "config.yaml").read_text())
-    assert profile["default-resources"]["slurm_extra"] == "'--signal=TERM@120'"
-    rules = (REPOSITORY / "workflow" / "rules" / "train.smk").read_text()
-    assert (
-        '"exec python -m fedshift train' in rules
-    )  # without exec the shell dies at the signal, and the step with it
-
-
-def test_dvc_reads_its_stages() -> None:
-    command = [sys.executable, "-m", "dvc", "stage", "list", "--name-only"]
-    output = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True, check=True).stdout
-    assert output.split() == ["plan", "data", "partitions", "train", "tables", "report"]
-
-
-def test_make_help_lists_every_target() -> None:
-    text = (REPOSITORY / "Makefile").read_text()
-    declared = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
-    assert declared is not None
-    output = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=REPOSITORY, text=True, capture_output=True, check=True
-    ).stdout
-    assert [line.split()[1] for line in output.splitlines()] == declared[1].split()
-
-
-def test_slurms_commands_can_be_run() -> None:
-    """A file beside them that is not executable is passed over, and the real command is called without patience."""
-    commands = [*(REPOSITORY / "workflow" / "slurm").iterdir()]
-    named = {path.name for path in commands}
-    assert named == {"sacct", "sbatch", "scontrol", "sinfo", "squeue", "srun", "sshare"}
-    assert [path.name for path in commands if not os.access(path, os.X_OK)] == []

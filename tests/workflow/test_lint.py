@@ -24,13 +24,3 @@ def test_snakemake_lint_finds_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0 and "    * " not in done.stderr, done.stderr
-
-
-def test_the_container_is_the_one_that_our_definition_builds() -> None:
-    """Jobs run in it with `--sdm apptainer` only; else in the environment that snakemake runs in."""
-    files = [REPOSITORY / "Snakefile", *(REPOSITORY / "workflow").rglob("*.smk")]
-    lines = [line.strip() for path in files for line in path.read_text().splitlines()]
-    kinds = ("conda:", "container:", "containerized:", "envmodules:")
-    assert [line for line in lines if line.startswith(kinds)] == ['container: "fedshift.sif"']
-    definition = (REPOSITORY / "containers" / "fedshift.def").read_text()
-    assert "apptainer build fedshift.sif containers/fedshift.def" in definition

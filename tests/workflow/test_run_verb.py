@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -61,11 +60,6 @@ def test_a_target_that_is_not_asked_for_says_what_to_type(
     assert result.returncode == 1
     assert "WorkflowError" in result.stdout and command in result.stdout, result.stdout
     assert "MissingRuleException" not in result.stdout
-
-
-def test_what_it_says_to_type_works(checkout: Checkout) -> None:
-    target = "results/tables/papers/other/table.csv"
-    assert checkout.to_train("--config", "experiments=[papers/other]", "--", target) == ["local"]
 
 
 def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> None:
@@ -160,8 +154,3 @@ def test_a_name_may_hold_what_shells_and_patterns_mean_something_by(checkout: Ch
     assert result.returncode == 1
     end = result.stdout.partition("Exiting because a job execution failed")[2]
     assert f"logs/check/{name}.log:" in end and "FAIL local: id" in end, result.stdout
-
-
-def test_its_help_needs_no_snakemake() -> None:
-    result = fedshift(Path(), "run", "--help")
-    assert result.exit_code == 0 and "--profile" in result.output

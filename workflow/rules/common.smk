@@ -16,11 +16,10 @@ sys.path.insert(0, SOURCES)
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import date_today, sha256
 from fedshift.common.yaml_file import read
-from fedshift.planning import hashes, job, nodes, planfile
-from fedshift.planning.changed import changed, warnings
+from fedshift.planning import job, nodes, planfile
 from fedshift.planning.cluster import Cluster, limits
 from fedshift.planning.request import Request
-from fedshift.planning.settle import restore_pulled, settle
+from fedshift.planning.settle import changed, restore_pulled, settle, warnings
 from fedshift.storage.workspace import TUNING, Workspace
 
 WORKSPACE = Workspace(Path())  # so that rules see paths below the folder in which they run
@@ -57,7 +56,7 @@ def the_plan():
         chosen += ["--minutes", str(request.minutes)]
         chosen += request.experiments
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
-            raise WorkflowError("There is no plan, so there is nothing to run: mend what is said above.")
+            raise WorkflowError("There is no plan, so there is nothing to run: fix what is reported above.")
         path = planfile.last(WORKSPACE, request)
     else:  # a new plan has told it
         for line in warnings(changed(WORKSPACE, planfile.runs(path))):
@@ -66,66 +65,29 @@ def the_plan():
     return path
 
 
-class OnDemand(dict):
-    """Parts of the plan by name; one that is not there is read. A job of a cluster reads those that it needs."""
+def start():
+    """Let files agree with the plan and with this machine's clock, before anything is asked of them."""
+    settle(WORKSPACE, PLAN.runs, PLAN.cells)
+    results = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tables", "figures")]
+    for folder in [*results, WORKSPACE.experiments, WORKSPACE.reference]:
+        for made in folder.rglob("*"):
+            date_today(made)
+    for images in PLAN.images:
+        date_today(WORKSPACE.root / images.prepared)
+    for images in filter(of_the_users, PLAN.images):
+        from fedshift.spec import RunSpec
+        from fedshift.training.provide import trained_on
 
-    def __init__(self, read):
-        self.read = read
-
-    def __missing__(self, name):
-        self[name] = self.read(name)
-        return self[name]
-
-
-EVALUATIONS, IMAGES, CHOICES, COMPARED = [], {}, {}, {}
-PACKS = OnDemand(lambda pack: planfile.runs(PLAN, pack=pack))
-CELLS = OnDemand(lambda experiment: planfile.cells(PLAN, experiment))
-RUN = OnDemand(lambda digest: planfile.runs(PLAN, digest=digest)[0])
-
-
-def take(path):
-    """Make a plan the one that all functions here ask. What was asked for of an earlier one must be in it."""
-    global PLAN
-    PLAN = path
-    EVALUATIONS[:] = planfile.evaluations(path)
-    IMAGES.update({images.prepared: images for images in planfile.images(path)})
-    COMPARED.update(planfile.compared(path))
-    CHOICES.update({choosing.experiment: choosing for choosing in planfile.choices(path)})
-    if workflow.is_main_process:
-        runs, cells = planfile.runs(path), planfile.cells(path)
-        if {run.digest for run in RUN.values()} - {run.digest for run in runs}:
-            raise WorkflowError(
-                "What was planned has been edited while this ran. Run the same command again: it resumes."
-            )
-        RUN.update({run.digest: run for run in runs})
-        PACKS.clear()
-        for run in runs:
-            PACKS.setdefault(run.pack, []).append(run)
-        CELLS.clear()
-        for cell in cells:
-            CELLS.setdefault(cell.experiment, []).append(cell)
-        settle(WORKSPACE, runs, cells)
-        # What a machine with a wrong clock has written.
-        results = [WORKSPACE.results / kind for kind in ("packs", "metrics", "tuning", "tables", "figures")]
-        for folder in [*results, WORKSPACE.experiments, WORKSPACE.reference]:
-            for made in folder.rglob("*"):
-                date_today(made)
-        for images in IMAGES:
-            date_today(WORKSPACE.root / images)
-        for images in filter(of_the_users, IMAGES.values()):
-            from fedshift.spec import RunSpec
-            from fedshift.training.provide import trained_on
-
-            if trained := [run for run in runs if run.prepared == images.prepared]:
-                spec = RunSpec.model_validate_json(trained[0].spec)
-                trained_on(WORKSPACE, spec, *(WORKSPACE.run_at(run.directory) for run in trained))
+        if trained := [run for run in PLAN.runs if run.prepared == images.prepared]:
+            spec = RunSpec.model_validate_json(trained[0].spec)
+            trained_on(WORKSPACE, spec, *(WORKSPACE.run_at(run.directory) for run in trained))
 
 
 def read_again():
     """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
     for what, cure in nodes.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
-    failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in RUN.values())
+    failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in PLAN.runs)
     damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]
     if damaged:
         from fedshift.spec import RunSpec
@@ -146,20 +108,29 @@ try:
     configure()
     OURS = Cluster.read(WORKSPACE.root)
     CLUSTER = OURS.resources
-    if "--unlock" in sys.argv:  # frees the folder and asks for no run: nothing is planned or read
-        REQUEST = Request.of(config, WORKSPACE.root)
-    else:
-        take(the_plan())
-        REQUEST = planfile.request(WORKSPACE, PLAN)
-        if workflow.is_main_process and not workflow.dryrun:
-            read_again()
+    REQUEST, PLAN = Request.of(config, WORKSPACE.root), planfile.Plan({}, [], [], [])
+    if "--unlock" not in sys.argv:  # which frees the folder and asks for no run
+        path = the_plan()
+        REQUEST, PLAN = planfile.request(WORKSPACE, path), planfile.load(path)
+        if workflow.is_main_process:
+            start()
+            if not workflow.dryrun:
+                read_again()
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
 
+RUN = {run.digest: run for run in PLAN.runs}
+PACKS, CELLS = {}, {experiment: [] for experiment in REQUEST.experiments}
+for run in PLAN.runs:
+    PACKS.setdefault(run.pack, []).append(run)
+for cell in PLAN.cells:
+    CELLS[cell.experiment].append(cell)
+IMAGES = {images.prepared: images for images in PLAN.images}
+WITH_TABLES = [name for name in REQUEST.experiments if not name.endswith(TUNING)]
 os.environ.update(FEDSHIFT_DEVICE=REQUEST.device)  # what a job asked for it computes on
 GPU = OURS.of_gpus(REQUEST.device)
-TUNED = [experiment for experiment in REQUEST.experiments if experiment in CHOICES]
-ANALYSIS = hashes.sources_key("analysis") + hashes.plugins_key()  # a plug-in may bring a metric or a figure
+# Plug-ins may bring metrics and figures.
+ANALYSIS = planfile.sources_key("analysis") + planfile.plugins_key()
 
 
 def images_of(wildcards):
@@ -209,18 +180,12 @@ def mem_mb(wildcards, attempt):
 
 
 def results_of(experiment):
+    if experiment not in WITH_TABLES:
+        return collected(experiment)
     tables = WORKSPACE.tables(experiment)
     page = WORKSPACE.report(experiment) / "index.html"
     targets = [tables / "table.csv", tables / "check.passed", WORKSPACE.figures(experiment), page]
-    targets += [tables / "searched.csv", tables / "chosen.md"] if experiment in TUNED else []
-    return [str(path) for path in (*targets, *marks(experiment))]
-
-
-def marks(experiment):
-    """The marks without which results of an experiment lack runs. Snakemake asks for a missing file only if it is
-    wanted itself: not for the sake of a table that exists."""
-    stages = [experiment + TUNING] if experiment in TUNED else []
-    return [WORKSPACE.collected(name) for name in (*stages, experiment)]
+    return [str(path) for path in (*targets, WORKSPACE.collected(experiment))]
 
 
 def collected(experiment):
@@ -229,29 +194,25 @@ def collected(experiment):
     return [str(WORKSPACE.metrics(experiment)), str(WORKSPACE.collected(experiment))]
 
 
-def cells_of(wildcards):
-    return CELLS[wildcards.experiment]
-
-
 def stamps(runs):
     return sorted({str(WORKSPACE.pack(run.stamp).path) for run in runs})
 
 
 def packs_of(wildcards):
-    tuned(wildcards.experiment)
-    return stamps(RUN[cell.digest] for cell in cells_of(wildcards))
+    return stamps(RUN[cell.digest] for cell in CELLS[wildcards.experiment])
 
 
 def runs_of(wildcards):
     """Hash of the experiment's runs: others are other results, whatever the times of the files say; tables tell whose method has changed."""
-    runs = [(cell.label, cell.axes, RUN[cell.digest]) for cell in cells_of(wildcards)]
+    runs = [(cell.label, cell.axes, RUN[cell.digest]) for cell in CELLS[wildcards.experiment]]
     return sha256(repr([(label, axes, run.digest, run.code) for label, axes, run in runs]))
 
 
 def evaluated_cells(wildcards):
     """The experiment's cells whose runs are evaluated, one for each thing that is computed of it: its adapted rows, and all runs by each
     of its evaluations."""
-    cells, asked = cells_of(wildcards), [one for one in EVALUATIONS if one.experiment == wildcards.experiment]
+    cells = CELLS[wildcards.experiment]
+    asked = [one for one in PLAN.evaluations if one.experiment == wildcards.experiment]
     runs = [cell._replace(adaptation=one.task) for one in asked for cell in cells if not cell.adaptation]
     return [cell for cell in cells if cell.adaptation] + runs
 
@@ -270,7 +231,6 @@ def mem_mb_to_evaluate(wildcards, attempt):
 
 def evaluated_of(wildcards):
     """Where the results come together, if there are any to come."""
-    tuned(wildcards.experiment)
     return [str(WORKSPACE.evaluated(wildcards.experiment))] if evaluated_cells(wildcards) else []
 
 
@@ -283,7 +243,7 @@ def tasks_of(wildcards):
 
 def key_of(experiment):
     """Hash of what decides how an experiment's results are shown."""
-    return hashes.inputs_key(WORKSPACE, Request((experiment,)))
+    return planfile.inputs_key(WORKSPACE, Request((experiment,)))
 
 
 def shown_by(wildcards):
@@ -292,43 +252,24 @@ def shown_by(wildcards):
 
 def reported(wildcards):
     """The experiments on a report's page."""
-    return REQUEST.experiments if wildcards.set == "all" else [wildcards.set]
+    return WITH_TABLES if wildcards.set == "all" else [wildcards.set]
 
 
 def compared_by(wildcards):
     """Metrics of the other experiments of this plan that the experiment's claims compare with. What is not asked for is not run."""
-    return [path for other in COMPARED.get(wildcards.experiment, ()) for path in collected(other)]
+    return [path for other in PLAN.compared.get(wildcards.experiment, ()) for path in collected(other)]
 
 
 def with_compared(wildcards):
     """The experiments on a report's page, and those that their claims compare with."""
     names = reported(wildcards)
-    return list(dict.fromkeys([*names, *(other for name in names for other in COMPARED.get(name, ()))]))
-
-
-def tuned(experiment):
-    """Before an experiment's final runs are asked for: wait for its choice, then take the plan that has them. In a job the choice was made."""
-    if experiment in CHOICES and workflow.is_main_process:
-        checkpoints.choose.get(tuned=experiment, key=CHOICES[experiment].key)
-        if not CHOICES[experiment].made:
-            take(the_plan())
-            follow()
-
-
-def beside_choice(wildcards, suffix):
-    """What lies beside the choice: the points that were tried (.csv), the values that were chosen (.md)."""
-    choice = WORKSPACE.choices(wildcards.tuned) / f"{CHOICES[wildcards.tuned].key}.json"
-    return str(choice.with_suffix(suffix))
-
-
-def tuning_of(wildcards):
-    return collected(f"{wildcards.tuned}{TUNING}")
+    return list(dict.fromkeys([*names, *(other for name in names for other in PLAN.compared.get(name, ()))]))
 
 
 def runs_at(place):
     """The planned runs at, below or above a path, by their directories or their packs."""
     found = []
-    for run in RUN.values():
+    for run in PLAN.runs:
         directory, stamp = Path(run.directory), WORKSPACE.pack(run.stamp).path
         if place in (directory, stamp, *directory.parents, *stamp.parents) or directory in place.parents:
             found.append(run)
@@ -339,10 +280,10 @@ def shown_at(place):
     """The experiments of which a path below results/ shows results, requested or not."""
     kind, _, rest = os.path.relpath(place, "results").partition("/")
     if kind.startswith("scorecard.") or (kind == "report" and rest.startswith("all/")):
-        return [*REQUEST.experiments]
+        return WITH_TABLES
     if kind in ("tables", "figures", "report", "metrics"):
         files = [path.relative_to(WORKSPACE.experiments) for path in WORKSPACE.experiments.rglob("*.yaml")]
-        names = [path.with_suffix("").as_posix() for path in files]
+        names = [*(path.with_suffix("").as_posix() for path in files), *REQUEST.experiments]
         named = [name for name in names if rest == name or rest.startswith((f"{name}/", f"{name}."))]
         return [max(named, key=len)] if named else []
     return []

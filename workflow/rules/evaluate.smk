@@ -5,7 +5,7 @@
 
 rule evaluate:
     input:
-        lambda wildcards: tuned(wildcards.experiment) or stamps(runs_to_evaluate(wildcards)),
+        lambda wildcards: stamps(runs_to_evaluate(wildcards)),
         lambda wildcards: images_for(runs_to_evaluate(wildcards)),
     output:
         directory("results/metrics/{experiment}.evaluated"),

@@ -20,13 +20,13 @@ def show_progress():
     made = {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
     left_out = {
         run.digest
-        for run in RUN.values()
+        for run in PLAN.runs
         if str(WORKSPACE.pack(run.stamp).path) not in made
         and WORKSPACE.run_at(run.directory).outcome() is not State.FINISHED
     }
     progress = Progress(
         WORKSPACE,
-        lambda: [run for run in RUN.values() if run.digest not in left_out],
+        lambda: [run for run in PLAN.runs if run.digest not in left_out],
         lambda line: print(line, file=sys.stderr, flush=True),
     )
     FOLLOWERS.append(threading.Thread(target=watch, args=[progress], daemon=True))

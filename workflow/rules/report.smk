@@ -23,7 +23,7 @@ rule report:
     benchmark:
         "logs/report/{set}.tsv"
     wildcard_constraints:
-        set="|".join(map(re.escape, ["all", *REQUEST.experiments])),
+        set="|".join(map(re.escape, ["all", *WITH_TABLES])),
     params:
         names=lambda wildcards: shlex.join(reported(wildcards)),
         shown=lambda wildcards: sha256(repr([ANALYSIS, *map(key_of, reported(wildcards))])),
@@ -35,7 +35,7 @@ rule report:
 
 rule scorecard:
     input:
-        [str(WORKSPACE.tables(experiment) / "verdicts.csv") for experiment in REQUEST.experiments],
+        [str(WORKSPACE.tables(experiment) / "verdicts.csv") for experiment in WITH_TABLES],
         PUBLISHED,
     output:
         "results/scorecard.md",
@@ -43,7 +43,7 @@ rule scorecard:
     log:
         "logs/scorecard.log",
     params:
-        shown=sha256(repr([ANALYSIS, *map(key_of, REQUEST.experiments)])),
+        shown=sha256(repr([ANALYSIS, *map(key_of, WITH_TABLES)])),
     message:
         "rule scorecard: of the requested experiments"
     shell:

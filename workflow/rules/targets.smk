@@ -19,11 +19,10 @@ for word, place in PLACES.items():
                 f"or, for all of its results: fedshift run {name}",
             )
     lost = [
-        str(mark)
+        str(WORKSPACE.collected(name))
         for shown in shown_at(place)
-        for name in (shown, *COMPARED.get(shown, ()))
-        for mark in marks(name)
-        if not mark.exists()
+        for name in (shown, *PLAN.compared.get(shown, ()))
+        if not WORKSPACE.collected(name).exists()
     ]
     if lost and place.exists():
 

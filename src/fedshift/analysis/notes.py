@@ -13,8 +13,7 @@ from fedshift.analysis.collection.records import whole_runs
 from fedshift.analysis.quantities.values import own_splits
 from fedshift.build import averaging
 from fedshift.common.registry import get, names, title
-from fedshift.experiments.column import measured_on_clients, recorded
-from fedshift.experiments.quantity import DEFAULT, quantity
+from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 
 RULES = {
     "last": "the last round",

@@ -24,17 +24,16 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
 from fedshift.analysis.quantities.clients import left_out
+from fedshift.analysis.quantities.uneven import AVERAGE, marked
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.common.errors import unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import column, measured_on_clients
+from fedshift.experiments.column import column, measured_on_clients, quantity
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.quantity import quantity
-from fedshift.experiments.table import METRIC, Table
-from fedshift.experiments.uneven import AVERAGE, marked
+from fedshift.experiments.schema import METRIC, Table
 from fedshift.storage.workspace import Workspace
 
 EXACT = 12  # decimals, beyond which a difference is rounding

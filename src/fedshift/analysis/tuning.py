@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected, is_there, read
+from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.layout.page import piped
 from fedshift.analysis.quantities.select import aggregated, named
 from fedshift.analysis.quantities.select import choose as choose_round
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, write_text
-from fedshift.experiments.choice import Choice, Chosen, path_of, stage_of
-from fedshift.experiments.load import load, trials
-from fedshift.experiments.quantity import DEFAULT
+from fedshift.common.yaml_file import written
+from fedshift.experiments.column import DEFAULT
+from fedshift.experiments.load import trials
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Trial, place
+from fedshift.experiments.tuning import Choice, Chosen, Trial, place, stage_of
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
@@ -38,11 +38,13 @@ class Tried(NamedTuple):
     trial: the row and the values
     where: axis -> value, of the axes that are tuned value by value
     scores: of its runs, percent; NaN of one that failed
+    runs: their ids
     """
 
     trial: Trial
     where: dict[str, Any]
     scores: list[float]
+    runs: list[str]
 
     @property
     def validation(self) -> float:
@@ -59,15 +61,16 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     missing = collected.runs["state"].isin([State.MISSING, State.RUNNING])
     if missing.any():
         what = f"{missing.sum()} of {len(missing)} runs of the search are not finished"
-        cure = f"To train them: fedshift run {experiment.name}"
+        cure = f"To train them: fedshift run {stage_of(experiment.name)}"
         raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, cure)
     by_label = {trial.label: trial for trial in trials(workspace, experiment)}
     scores = _scores(collected)
     found: dict[tuple[str, str], Tried] = {}
-    for keys in collected.runs[collected.keys].itertuples(index=False, name=None):
+    for digest, *keys in collected.runs[["digest", *collected.keys]].itertuples(index=False, name=None):
         label, point = keys[0], dict(zip(collected.keys[1:], keys[1:], strict=True))
         where = place(experiment, point)
-        entry = found.setdefault((label, canonical_json(where)), Tried(by_label[label], where, []))
+        entry = found.setdefault((label, canonical_json(where)), Tried(by_label[label], where, [], []))
+        entry.runs.append(digest)
         entry.scores.append(scores.get(_name(keys), math.nan))
     return [*found.values()]
 
@@ -86,34 +89,32 @@ def best(points: Iterable[Tried], rule: str) -> Choice:
             what = f"all {len(group)} points of '{row}' at {group[0].where} failed or are not finite"
             raise FedshiftError("tune", what, "Give the row another search space (tune.space).")
         taken = max(usable, key=lambda point: point.validation)
-        counts = (len(group), len(group) - len(usable))
-        chosen.append(Chosen(row, taken.where, taken.trial.values, taken.validation, *counts))
-    return Choice(rule, chosen)
+        chosen.append(
+            Chosen(
+                row=row,
+                where=taken.where,
+                values=taken.trial.values,
+                validation=taken.validation,
+                points=len(group),
+                failed=len(group) - len(usable),
+                runs=taken.runs,
+            )
+        )
+    return Choice(rule=rule, chosen=chosen)
 
 
 def write(workspace: Workspace, experiment: Experiment, collected: Collected) -> Path:
-    """Choose, and write results/tuning/<experiment>/<key>.json, beside it all points (.csv) and the values
-    that were chosen (.md); return the first.
+    """Choose; write the experiment's preset (`experiments.choice`), and all points that were tried to
+    results/tables/<experiment>/searched.csv. Returns the preset's path.
     """
-    path = path_of(workspace, experiment.name, collected.runs["digest"])
     points = tried(workspace, experiment, collected)
     choice = best(points, collected.protocol.select)
-    write_text(path.with_suffix(".csv"), _searched(points, choice).to_csv(index=False))
-    write_text(path.with_suffix(".md"), _page(choice))
-    choice.write(path)
+    searched = workspace.tables(experiment.name) / "searched.csv"
+    write_text(searched, _searched(points, choice).to_csv(index=False))
+    path = workspace.tuned(experiment.name)
+    content = written(choice.model_dump(), default_flow_style=None, width=110)
+    write_text(path, f"# Written by `fedshift tune {experiment.name}`: docs/tuning.md.\n{content}")
     return path
-
-
-def choose_again(workspace: Workspace, names: Iterable[str]) -> list[Path]:
-    """Choose for those of the experiments whose search was collected, as in a clone that has pulled its
-    metrics; return the choices.
-    """
-    tuned = [experiment for experiment in (load(workspace, name) for name in names) if experiment.tune]
-    return [
-        write(workspace, experiment, read(workspace, stage_of(experiment.name)))
-        for experiment in tuned
-        if is_there(workspace, stage_of(experiment.name))
-    ]
 
 
 def _name(keys: Iterable[Any]) -> str:
@@ -143,7 +144,7 @@ def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
     return frame[[*(column for column in frame if column not in last), *last]]
 
 
-def _page(choice: Choice) -> str:
+def page(choice: Choice) -> str:
     """The chosen values as a Markdown table."""
     axes = list(dict.fromkeys(axis for entry in choice.chosen for axis in entry.where))
     head = ["method", *axes, "chosen", "validation", "points", "failed"]

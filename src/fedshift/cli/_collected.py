@@ -8,10 +8,10 @@ import click
 
 from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
-from fedshift.analysis.collection.uses import choice_now
 from fedshift.archive import store
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import read_choice
 from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -79,10 +79,9 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
         return True
     name, choice = experiment.name, None
     if experiment.tune:
-        if workspace.choices(name).is_dir() or workspace.archived_choices(name).is_dir():
-            choice = choice_now(workspace, experiment)
-        if choice is None:
+        if not workspace.tuned(name).is_file():
             return False
+        choice = read_choice(workspace, name)
 
     def has_folder(spec: RunSpec) -> bool:
         return workspace.archived(run_name(spec, "")).is_dir()

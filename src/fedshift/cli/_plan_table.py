@@ -9,47 +9,35 @@ from typing import Any
 
 import click
 
+from fedshift.analysis.quantities import uneven
 from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json
-from fedshift.experiments import uneven
-from fedshift.experiments.choice import stage_of
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import unequal
 from fedshift.planning import job, planfile
-from fedshift.planning.changed import changed, warnings
-from fedshift.planning.costs import counts
-from fedshift.planning.hashes import COSTS
+from fedshift.planning.costs import counts, speed
 from fedshift.planning.lacking import lacking, messages
-from fedshift.planning.planfile import Run
-from fedshift.planning.rates import speed
+from fedshift.planning.planfile import COSTS, Run
 from fedshift.planning.request import Request
+from fedshift.planning.settle import changed, warnings
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
-def _rows(workspace: Workspace, path: Path, request: Request) -> list[tuple[str, list[Run]]]:
-    """A line for each experiment and its tuning, and one for all, with the runs that it counts."""
-    waiting = planfile.waiting(path)
-    rows = []
-    for name in request.experiments:
-        stages = [stage_of(name)] if load(workspace, name).tune else []
-        rows += [(part, planfile.runs(path, experiments=(part,))) for part in stages]
-        rows.append((name, waiting.get(name) or planfile.runs(path, experiments=(name,))))
-    final = [run for runs in waiting.values() for run in runs]
-    return rows if len(rows) == 1 else [*rows, ("all, each run once", [*planfile.runs(path), *final])]
+def _rows(path: Path, request: Request) -> list[tuple[str, list[Run]]]:
+    """A line for each experiment, and one for all, with the runs that it counts."""
+    rows = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
+    return rows if len(rows) == 1 else [*rows, ("all, each run once", planfile.runs(path))]
 
 
 def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses) -> list[dict[str, Any]]:
     """What is planned and left to do, as numbers: of each experiment, then of all."""
-    waiting = planfile.waiting(path)
-    final = {run.digest for runs in waiting.values() for run in runs}
-    left, lost = _unfinished(workspace, planfile.runs(path))
-    to_train, failed = final | {run.digest for run in left}, {run.digest for run in lost}
+    left, lost = ({run.digest for run in runs} for runs in _unfinished(workspace, planfile.runs(path)))
     facts = []
-    for name, runs in _rows(workspace, path, request):
-        todo = [run for run in runs if run.digest in to_train]
-        failures = sum(run.digest in failed for run in runs)
+    for name, runs in _rows(path, request):
+        todo = [run for run in runs if run.digest in left]
+        failures = sum(run.digest in lost for run in runs)
         facts.append(
             {
                 "experiment": name,
@@ -61,7 +49,6 @@ def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses)
                 "hours": sum(run.minutes for run in todo) / 60,
                 "disk_mb": job.disk_mb(todo, request.parallel),
                 "guessed": guesses.of(todo),
-                "waits": name in waiting,
             }
         )
     return facts
@@ -69,12 +56,11 @@ def _facts(workspace: Workspace, path: Path, request: Request, guesses: Guesses)
 
 def show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> None:
     """Print what is planned and left to do, a line for each experiment, then what to know about it."""
-    waiting, every = planfile.waiting(path), planfile.runs(path)
-    final = [run for runs in waiting.values() for run in runs]
-    guesses = Guesses(workspace, [*every, *final], request.device)
+    every = planfile.runs(path)
+    guesses = Guesses(workspace, every, request.device)
     facts = _facts(workspace, path, request, guesses)
     left, failed = _unfinished(workspace, every)
-    notes = [*_notes(workspace, path, request, left, final), *guesses.lines()]
+    notes = [*_notes(workspace, path, request, left), *guesses.lines()]
     if failed:
         what = f"Failed, and not trained again: {len(failed)} runs. Reasons: fedshift status."
         notes.insert(0, f"{what} Once they are fixed: fedshift plan --retry-failed.")
@@ -91,7 +77,7 @@ def show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> N
         disk = f"{row['disk_mb'] / 1e3:.1f} GB"
         click.echo(
             f"{row['experiment']:{width}} {row['runs']:6} {row['done']:6} {row['packs']:6} {images:>9} "
-            f"{hours:>9} {disk:>9}" + (" (wait)" if row["waits"] else "")
+            f"{hours:>9} {disk:>9}"
         )
     click.echo(
         f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
@@ -101,41 +87,33 @@ def show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> N
         click.echo(line)
 
 
-def _notes(
-    workspace: Workspace, path: Path, request: Request, left: list[Run], final: list[Run]
-) -> Iterator[str]:
-    """What to know about a plan; left: what is not finished, final: what waits for a choice."""
+def _notes(workspace: Workspace, path: Path, request: Request, left: list[Run]) -> Iterator[str]:
+    """What to know about a plan; left: what is not finished."""
     yield from warnings(changed(workspace, planfile.runs(path)))
     if count := archived(workspace, [run.directory for run in left]):
         yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
-    yield from _tuned(workspace, path, planfile.waiting(path))
-    yield from _lacking(workspace, [*left, *final])
-    yield from _long([*left, *final], request)
-    yield from _slow_bf16([*left, *final], request)
+    yield from _budgets(workspace, request)
+    yield from _lacking(workspace, left)
+    yield from _long(left, request)
+    yield from _slow_bf16(left, request)
     yield from _uneven(workspace, path, request)
 
 
-def _tuned(workspace: Workspace, path: Path, waiting: dict[str, list[Run]]) -> Iterator[str]:
-    """How far tuned experiments are, and where rows are not searched with the same budget."""
-    for experiment, _, made in planfile.choices(path):
-        runs = waiting.get(experiment, [])
-        if made:
-            yield f"{experiment}: its settings are chosen (results/tuning/{experiment}/)."
-        else:
-            yield (
-                f"{experiment}: {len(runs)} final runs wait for what {stage_of(experiment)} chooses, counted "
-                "as they would be untuned; snakemake goes on to them by itself."
-            )
-        if counts := unequal(trials(workspace, load(workspace, experiment))):
+def _budgets(workspace: Workspace, request: Request) -> Iterator[str]:
+    """Lines on searches in which rows have different budgets."""
+    for name in request.experiments:
+        if name.endswith(TUNING):
+            counts = unequal(trials(workspace, load(workspace, name.removesuffix(TUNING))))
             rows = ", ".join(f"{row} {count}" for row, count in counts.items())
-            yield f"{experiment}: rows are tuned with different budgets (points): {rows}."
+            if counts:
+                yield f"{name}: rows are tuned with different budgets (points): {rows}."
 
 
 def _uneven(workspace: Workspace, path: Path, request: Request) -> Iterator[str]:
     """Lines on table means that are not over the same values for every method."""
     for name in request.experiments:
-        uses = [use for use in planfile.cells(path) if use.experiment == name]
-        values = [{"method": use.label, **json.loads(use.axes)} for use in uses]
+        cells = planfile.cells(path, name)
+        values = [{"method": use.label, **json.loads(use.axes)} for use in cells]
         yield from uneven.warnings(load(workspace, name), values)
 
 

@@ -29,7 +29,7 @@ def declared(workspace: Workspace, experiment: Experiment, uses: list[Use], plan
         tasks = evaluations(workspace, experiment)
         texts = {label: canonical_json(task.declared()) for label, task in tasks.items()}
     else:
-        entries = (entry for entry in planfile.evaluations(plan) if entry.experiment == experiment.name)
+        entries = (entry for entry in planfile.load(plan).evaluations if entry.experiment == experiment.name)
         texts = {entry.label: entry.task for entry in entries}
     runs = _runs(uses)
     by_label = {label: (text, runs) for label, text in texts.items()}

@@ -60,7 +60,6 @@ def command(
     if comparing:
         _compare(workspace, finished)
     else:
-        _write_choice(workspace, experiment)
         _write(workspace, finished, len(runs))
 
 
@@ -71,21 +70,6 @@ def _runs(workspace: Workspace, experiment: str) -> list[RunDirectory]:
 
     uses = planned(workspace, load(workspace, experiment), None)
     return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
-
-
-def _write_choice(workspace: Workspace, experiment: str) -> None:
-    """Archive what a tuned experiment's search chose here."""
-    from fedshift.analysis.collection.uses import search
-    from fedshift.archive import choices
-    from fedshift.experiments.load import load
-
-    if (declared := load(workspace, experiment)).tune is None:
-        return
-    new, replaced = choices.add(workspace, experiment, search(workspace, declared))
-    for old in replaced:
-        click.echo(f"removed   {old}")
-    if new:
-        click.echo(f"archived  {new}  what its search chose")
 
 
 def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> None:
@@ -112,7 +96,7 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
     """Check every archived file, or those of an experiment; print how many are whole, outdated and refused,
     and the machines. Raises FedshiftError where a file is refused.
     """
-    from fedshift.archive import choices, store
+    from fedshift.archive import store
     from fedshift.archive.check import check
     from fedshift.archive.file import read
 
@@ -125,20 +109,11 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
         except FedshiftError as error:
             click.echo(f"refused: {error}", err=True)
             refused += 1
-    kept = choices.files(workspace, experiment)
-    for path in kept:
-        try:
-            choices.check(workspace, path)
-        except FedshiftError as error:
-            click.echo(f"refused: {error}", err=True)
-            refused += 1
     old = store.superseded(whole)
     for run in old:
         click.echo(f"not the newest of its run: {run.path}")
     size = sum(len(run.data) for run in whole)
     click.echo(f"{len(whole)} archived runs are whole ({size / 1e6:.2f} MB), {len(old)} not the newest.")
-    if kept:
-        click.echo(f"{len(kept)} choices of tuned experiments.")
     for machine, count in Counter(run.machine for run in whole).items():
         click.echo(f"{count:6}  {machine}")
     if refused:

@@ -13,8 +13,7 @@ from fedshift.cli._names import complete, experiments
 from fedshift.cli._planned import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
-from fedshift.planning.request import Request
-from fedshift.storage.workspace import TUNING, Workspace
+from fedshift.storage.workspace import Workspace
 
 
 @click.command
@@ -25,9 +24,8 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
     finished here come from the archive (docs/archive.md), or are named. EXPERIMENT.tuning is its tuning.
     """
-    request = read_request(workspace, (experiment.removesuffix(TUNING),))
-    if plan is None:
-        plan = _last(workspace, request)
+    if plan is None:  # of what is declared now, if it was made: thousands of runs are not expanded again
+        plan = planfile.last(workspace, read_request(workspace, (experiment,)))
     collected = collect(workspace, experiment, plan)
     click.echo(
         f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
@@ -36,11 +34,3 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
         click.echo(f"from the archive: {archived}")
     for line in not_finished(workspace, collected):
         click.echo(line, err=True)
-
-
-def _last(workspace: Workspace, request: Request) -> Path | None:
-    """The plan of what is declared now, where one was made: thousands of runs need not be expanded again. Not
-    of a tuned experiment, whose plan may lack the final runs.
-    """
-    path = planfile.last(workspace, request)
-    return path if path and not planfile.choices(path) else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import click
 
 from fedshift.cli.plan import read_request
-from fedshift.experiments.load import available
+from fedshift.experiments.load import available, load
+from fedshift.experiments.tuning import stage_of
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.storage.workspace import Workspace
@@ -24,13 +26,8 @@ def command(workspace: Workspace, deleting: bool) -> None:
     experiments, and of images of your own that have changed since. Going back to those would train them
     again. What is being trained stays, as do all tables, figures and collected metrics.
     """
-    request = read_request(workspace, tuple(available(workspace)))
-    path = plan(workspace, request)
-    waiting = planfile.waiting(path)
-    of_waiting = [run for runs in waiting.values() for run in runs]
-    leftovers = list(garbage(workspace, planfile.runs(path), of_waiting))
-    for name in waiting:
-        click.echo(f"{name}: its tuning has not chosen yet; all runs that it may choose stay.")
+    path = plan(workspace, read_request(workspace, tuple(_wanted(workspace))))
+    leftovers = list(garbage(workspace, planfile.runs(path)))
     sums: dict[str, list[int]] = defaultdict(list)
     for directory in leftovers:
         sums[directory.why].append(directory.size)
@@ -48,3 +45,13 @@ def command(workspace: Workspace, deleting: bool) -> None:
         ) as deletions:
             for _ in deletions:
                 pass
+
+
+def _wanted(workspace: Workspace) -> Iterator[str]:
+    """All experiments and the searches of the tuned ones; of these themselves those with chosen settings."""
+    for name in available(workspace):
+        tuned = load(workspace, name).tune is not None
+        if tuned:
+            yield stage_of(name)
+        if not tuned or workspace.tuned(name).is_file():
+            yield name

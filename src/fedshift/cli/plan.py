@@ -11,12 +11,11 @@ from fedshift.cli._names import complete, experiments
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, unknown_experiment
 from fedshift.planning import planfile
-from fedshift.planning.changed import changed, retrain
 from fedshift.planning.plan import plan
 from fedshift.planning.request import DEVICES, Request
-from fedshift.planning.settle import settle
+from fedshift.planning.settle import changed, retrain, settle
 from fedshift.storage.rundir import State
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any) -> Request:
@@ -30,7 +29,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     request = Request.of({**config, **values}, workspace.root, path.name)
     known = available(workspace)
     for name in request.experiments:
-        if name not in known:
+        if name.removesuffix(TUNING) not in known:
             raise unknown_experiment(workspace, name)
     return request
 

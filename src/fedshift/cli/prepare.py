@@ -53,7 +53,7 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
     from fedshift.spec import Prepare, Source
 
     path = required(plan, "the data set's name alone")
-    known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.images(path)}
+    known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}
     if name not in known:
         raise unknown(path, "prepared images", name, known)
     images = known[name]

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from fedshift.cli._snakemake import to_its_end
-from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.data.versions import obstacle
 from fedshift.storage.workspace import Workspace
@@ -32,7 +31,6 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
     remote has them.
     """
     from fedshift.analysis.collection.restore import restore
-    from fedshift.analysis.tuning import choose_again
 
     if only_restore:
         click.echo(
@@ -53,8 +51,6 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
             "trains what no stamp names."
         )
         return
-    for path in choose_again(workspace, read_request(workspace, ()).experiments):
-        click.echo(f"{path}: chosen again from the search that was pulled.")
     if _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):
         raise FedshiftError(
             "snakemake --touch", "did not end well: see above", "Look at it with: snakemake -n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.cli._collected import present
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.column import quantity
 from fedshift.storage.workspace import Workspace
 
 

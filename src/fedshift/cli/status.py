@@ -11,12 +11,11 @@ from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
-from fedshift.experiments.choice import stage_of
 from fedshift.planning import nodes, planfile
-from fedshift.planning.changed import changed, warnings
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
+from fedshift.planning.settle import changed, warnings
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
@@ -37,20 +36,15 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
     """
     request = read_request(workspace, names)
     path = ready(workspace, request)
-    waiting = planfile.waiting(path)
-    names_of = {name: [stage_of(name), name] for name, *_ in planfile.choices(path)}
-    listed = [part for name in request.experiments for part in names_of.get(name, [name])]
+    listed = request.experiments
     if as_json:
-        echo_json([_json(workspace, path, name, waiting.get(name, [])) for name in listed])
+        echo_json([_json(workspace, path, name) for name in listed])
         return
     width = max(map(len, listed))
     columns = [*State, "archived"]
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in columns))
     lines: dict[str, tuple[State, str]] = {}
     for name in listed:
-        if name in waiting:
-            click.echo(f"{name:{width}} {len(waiting[name]):6} wait for what its tuning chooses")
-            continue
         states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
         counts = Counter(kind for kind, _ in states.values())
         unfinished = [run.directory for run, (kind, _) in states.items() if kind is not State.FINISHED]
@@ -69,10 +63,9 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
             click.echo(f"{kind:11} {directory}" + (f"  {why}" if why else ""))
 
 
-def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> dict[str, object]:
-    """An experiment with every run of it; `waiting`: how many wait for what its tuning chooses."""
-    runs = [] if waiting else planfile.runs(path, experiments=(name,))
-    described = [(run, *describe(workspace, run)) for run in runs]
+def _json(workspace: Workspace, path: Path, name: str) -> dict[str, object]:
+    """An experiment with every run of it."""
+    described = [(run, *describe(workspace, run)) for run in planfile.runs(path, experiments=(name,))]
     counts = Counter(kind for _, kind, _ in described)
     fields = ("digest", "directory", "dataset", "method", "target", "seed")
     listed = [
@@ -83,7 +76,7 @@ def _json(workspace: Workspace, path: Path, name: str, waiting: list[Run]) -> di
     by_state["archived"] = archived(
         workspace, [run.directory for run, kind, _ in described if kind is not State.FINISHED]
     )
-    return {"experiment": name, "waiting": len(waiting), **by_state, "runs": listed}
+    return {"experiment": name, **by_state, "runs": listed}
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:

@@ -17,9 +17,8 @@ from fedshift.cli._planned import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.experiments.column import recorded
+from fedshift.experiments.column import quantity, recorded
 from fedshift.experiments.load import load
-from fedshift.experiments.quantity import quantity
 from fedshift.planning import planfile
 from fedshift.planning.plan import ready
 from fedshift.storage.workspace import Workspace

@@ -18,14 +18,13 @@ from typing import Any
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
-from fedshift.experiments.axes import Axis, axes, nested
-from fedshift.experiments.choice import Choice
+from fedshift.experiments.axes import Axis, axes, entry, method_of, nested, setting
 from fedshift.experiments.figures import listed
 from fedshift.experiments.load import lineage, preset, protocol
 from fedshift.experiments.protocols import Partial, Protocol, merge
-from fedshift.experiments.rows import entry, method_of, setting
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
+from fedshift.experiments.tuning import Choice, read_choice
 from fedshift.experiments.validate import check, check_common, check_only, check_parameters, check_rows
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
@@ -65,6 +64,14 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
     cells += list(_adapted(workspace, experiment, cells, tasks))
     check(workspace, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
+
+
+def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
+    """The runs that are trained for an experiment: of a tuned one with what its search chose. Raises
+    FedshiftError where that is not known.
+    """
+    choice = read_choice(workspace, experiment.name) if experiment.tune else None
+    return expand(workspace, experiment, choice)
 
 
 def specs(

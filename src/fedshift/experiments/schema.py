@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from fedshift.experiments.claim import Claim
-from fedshift.experiments.protocols import Partial
+from fedshift.experiments.protocols import Partial, Rule
 from fedshift.experiments.space import Space
-from fedshift.experiments.table import Table
 from fedshift.spec import Closed
 
+SELECTED = "selected"  # of a claim: the round that tables show
+ROUNDS = r"selected|mean|fluctuation|round \d+"
+COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
+METRIC = "metric"  # among the columns of a table: where its metrics stand
 NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of what files are named by
 FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
 LAYER = "layer"  # the field of a template that is a printed layer
@@ -73,7 +75,7 @@ class Tune(Closed):
     spec: Partial = Field(
         {},
         description="What differs from the final runs, a part of a run's specification: "
-        "`{federation: {rounds: 100, patience: 20}}`.",
+        "`{federation: {rounds: 100}}`.",
     )
     axes: dict[str, list[Any]] = Field(
         {},
@@ -96,6 +98,111 @@ class Tune(Closed):
         if isinstance(budget, int) and budget < 1:
             raise ValueError("a search needs a point")
         return budget
+
+
+class Compared(Closed):
+    """A side of a claim: runs of a row, of this experiment or another."""
+
+    row: str = Field(description="The row.")
+    where: dict[str, Any] = Field({}, description="Axis -> value, beside those of the claim.")
+    metric: str = Field("", description="Its metric, where it is not the claim's.")
+    rounds: str = Field(
+        "", pattern=f"^({ROUNDS})?$", description="Its rounds, where they are not the claim's."
+    )
+    experiment: str = Field("", description="The experiment that the row is of, where it is another.")
+    range: list[str] = Field(
+        [],
+        description="Further rows: the side is then the largest value of all of them and the row, less the "
+        "smallest, seed by seed.",
+    )
+    peak: list[str] = Field(
+        [],
+        description="Further rows, in the place of `range`: the side is then where among the row and these, "
+        "in this order, the value is largest, seed by seed: 0 is the first, 100 the last.",
+    )
+    plus: list[Compared] = Field([], description="Further runs, which are added.")
+    minus: list[Compared] = Field([], description="Further runs, which are subtracted: a gain.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Compared:
+        if self.range and self.peak:
+            raise ValueError("has both `range` and `peak`: a side is one of them")
+        return self
+
+
+class Claim(Closed):
+    """How a row of reference/claims.csv is judged (fedshift.analysis.claims), where that does not follow from
+    its columns.
+    """
+
+    metric: str = Field(description="The metric that the paper compares, as tables name it.")
+    where: dict[str, Any] = Field(
+        {}, description="Axis -> the value to which the claim is confined; others are averaged."
+    )
+    rows: dict[str, str | Compared | list[str | Compared]] = Field(
+        {},
+        description="What the paper calls a method -> the row of this experiment, where they differ; a row "
+        "at values of its own: {row: .., where: {axis: value}}; several of these, of which each is compared.",
+    )
+    rounds: str = Field(
+        SELECTED,
+        pattern=f"^({ROUNDS})$",
+        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; `mean` "
+        "over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
+    )
+    subject: list[str] = Field(
+        [],
+        description="Settings of this file (dotted keys) that the claim is about: that they are not the "
+        "paper's usual ones makes it no other experiment.",
+    )
+    margin: float | None = Field(
+        None,
+        description='Within how much "~" calls two rows equal, in the unit of the metric; left out: the '
+        "margin of the claim's paper in reference/published.yaml, in percentage points.",
+    )
+
+
+class Table(Closed):
+    """Rows are methods; columns are the values of `columns`, each with `metrics`; other axes are averaged,
+    seeds last.
+    """
+
+    title: str = Field("", description="Its heading; without one its name.")
+    printed: list[str] = Field(
+        [],
+        description="The paper's tables whose numbers its cells stand beside, as reference/published.csv "
+        "names them: each printed number has one cell in all experiments (docs/coverage.md).",
+    )
+    columns: list[str] = Field(
+        [],
+        description="Axes whose values are columns, by name. `metric` among them says where metrics stand; "
+        "without it they are innermost.",
+    )
+    metrics: list[str] = Field(
+        ["id", "ood"],
+        min_length=1,
+        description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
+        "is of "
+        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
+        "as id, "
+        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`. "
+        "Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), `setting.<dotted key>`, "
+        "`layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, relative to the row `against` "
+        "(docs/add-an-experiment.md).",
+    )
+    against: str = Field(
+        "",
+        description="The row that `gain.` (its value less the cell's) and `ratio.` (the cell's over its "
+        "value) are relative to, run by run at the same values on all axes.",
+    )
+    select: list[Rule] = Field(
+        [], description="Rules that choose the round, side by side; none: the protocol's."
+    )
+
+    @property
+    def measured(self) -> bool:
+        """Whether it shows anything else than settings and layers."""
+        return not all(metric.startswith(("setting.", "layer.")) for metric in self.metrics)
 
 
 class Experiment(Closed):

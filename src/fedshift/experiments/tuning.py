@@ -12,13 +12,16 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.experiments.axes import STANDARD, dotted, nested
-from fedshift.experiments.choice import stage_of
+from fedshift.common.yaml_file import read
+from fedshift.experiments.axes import STANDARD, dotted, entry, method_of, nested
 from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
-from fedshift.experiments.rows import entry, method_of
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.experiments.space import Space, points
+from fedshift.spec import Closed, closed
+from fedshift.storage.workspace import TUNING, Workspace
 
 SEED = "seed"
 
@@ -190,3 +193,54 @@ def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:
         within = [value for value in values if value in own.get(axis, values)]
         own[axis] = within or own[axis]
     return own
+
+
+class Chosen(Closed):
+    """The values of one row."""
+
+    row: str = Field(description="Its label.")
+    where: dict[str, Any] = Field(description="Axis -> value, of the axes that are tuned value by value.")
+    values: dict[str, Any] = Field(description="Dotted key -> value.")
+    validation: float = Field(
+        description="The score of these values: accuracy ALL on validation, percent, mean over the runs."
+    )
+    points: int = Field(description="Points that were tried.")
+    failed: int = Field(description="Of these, points with a run that failed or is not finite.")
+    runs: list[str] = Field(description="The ids of the runs that the score is the mean of.")
+
+
+class Choice(Closed):
+    """The values of all rows."""
+
+    rule: str = Field(description="Which round of a run counted, the protocol's `select`.")
+    chosen: list[Chosen] = Field(description="A row at a place each, in the order of the experiment's file.")
+
+    def of(self, experiment: Experiment, row: str, point: dict[str, Any]) -> Partial:
+        """The part of a specification that is chosen for a run of the experiment, by its row and its values
+        on the axes. Raises FedshiftError where nothing was chosen for it.
+        """
+        assert experiment.tune is not None
+        row = experiment.tune.like.get(row, row)
+        for chosen in self.chosen:
+            if chosen.row == row and all(point.get(axis) == value for axis, value in chosen.where.items()):
+                return functools.reduce(merge, (nested(*item) for item in chosen.values.items()), {})
+        what = f"nothing was chosen for '{row}' at {point}"
+        raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, _again(experiment.name))
+
+
+def stage_of(name: str) -> str:
+    """The name of the experiment that is the tuning of another."""
+    return f"{name}{TUNING}"
+
+
+def read_choice(workspace: Workspace, name: str) -> Choice:
+    """The choice of a tuned experiment. Raises FedshiftError where it has not been made."""
+    path = workspace.tuned(name)
+    where = path.relative_to(workspace.root).as_posix()
+    if not path.is_file():
+        raise FedshiftError(where, f"is missing: the settings of '{name}' are not chosen", _again(name))
+    return closed(Choice, read(path), where)
+
+
+def _again(name: str) -> str:
+    return f"Search, then choose: fedshift run {stage_of(name)}, then fedshift tune {name}."

@@ -10,7 +10,7 @@ from pathlib import Path
 from fedshift.common.errors import FedshiftError
 from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
-from fedshift.planning.keys import check, key
+from fedshift.planning.request import check, key
 
 PATH = Path("slurm", "cluster.yaml")
 OF_GPUS = ("gres", "gpu_model")

@@ -9,22 +9,22 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
-from fedshift.common.files import atomic_path, canonical_json, sha256
-from fedshift.experiments.choice import Choice, key_of, path_of, read, stage_of
+from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import Cell as Expanded
-from fedshift.experiments.expand import evaluations, expand
+from fedshift.experiments.expand import evaluations, expand, planned
 from fedshift.experiments.load import load, trials
-from fedshift.experiments.schema import Experiment
+from fedshift.experiments.paper_claims import paper_claims, sides, table_of
+from fedshift.experiments.schema import Compared, Experiment
 from fedshift.experiments.tuning import check_places
 from fedshift.identity import digest, method_code, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
-from fedshift.planning.compared import compared
-from fedshift.planning.planfile import Cell, Choosing, Evaluated, Images, Run
+from fedshift.planning.planfile import Cell, Evaluated, Images, Plan, Run
 from fedshift.planning.request import Request
 from fedshift.planning.settle import restore_pulled, settle
 from fedshift.spec import RunSpec
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may wait with
 
@@ -32,83 +32,71 @@ NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may w
 def plan(workspace: Workspace, request: Request) -> Path:
     """Write the plan of a request and settle its stamps; return its path.
 
-    Raises FedshiftError for an experiment that cannot be read or run. Reads no images.
+    Raises FedshiftError for an experiment that cannot be read or run, and for a tuned one whose settings have
+    not been chosen. Reads no images.
     """
     restore_pulled(workspace)
     parts = _Parts(workspace, request)
     experiments = [load(workspace, name) for name in request.experiments]
     for experiment in experiments:
         parts.add(experiment)
-    packed = list(_packed(parts.runs.values(), request))
-    waiting = [(name, run) for name, runs in parts.waiting.items() for run in _packed(runs.values(), request)]
-    meta = {"request": canonical_json(asdict(request))}
+    pairs = compared(workspace, experiments)
+    content = Plan(
+        asdict(request),
+        list(_packed(parts.runs.values(), request)),
+        parts.cells,
+        list(parts.images.values()),
+        parts.evaluated,
+        {name: [pair.other for pair in pairs if pair.experiment == name] for name, _ in pairs},
+    )
     where = planfile.location(workspace, request)
-    with atomic_path(where) as temporary:
-        images = list(parts.images.values())
-        others = (parts.evaluated, parts.choices, waiting, compared(workspace, experiments))
-        planfile.write(temporary, meta, packed, parts.cells, images, *others)
-    settle(workspace, packed, parts.cells)
+    planfile.write(where, content)
+    settle(workspace, content.runs, content.cells)
     _forget_old(where.parent)
     return where
 
 
 def _forget_old(folder: Path) -> None:
     """Each edit makes another plan: remove those that no job waits with any more."""
-    for path in sorted(folder.glob("*.db"), key=planfile.used)[:-NEWEST]:
+    for path in sorted(folder.iterdir(), key=planfile.used)[:-NEWEST]:
         if time.time() - planfile.used(path) / 1e9 > DAYS * 86400:
             path.unlink(missing_ok=True)
 
 
 class _Parts:
-    """What a plan is made of, experiment by experiment."""
+    """What a plan is built from, experiment by experiment."""
 
     def __init__(self, workspace: Workspace, request: Request) -> None:
         self.workspace, self.request = workspace, request
         self.runs: dict[str, Run] = {}
-        self.waiting: dict[str, dict[str, Run]] = {}
         self.images: dict[str, Images] = {}
         self.cells: list[Cell] = []
         self.evaluated: list[Evaluated] = []
-        self.choices: list[Choosing] = []
 
     def add(self, experiment: Experiment) -> None:
-        """An experiment; before it its tuning, for whose choice its own runs wait."""
-        if experiment.tune is None:
-            self._final(experiment, None)
-            return
-        stage = load(self.workspace, stage_of(experiment.name))
-        tried = expand(self.workspace, stage)
-        digests = [self._use(stage.name, cell).digest for cell in tried]
-        choice = read(path_of(self.workspace, experiment.name, digests))
-        self.choices.append(Choosing(experiment.name, key_of(digests), choice is not None))
-        untuned = expand(self.workspace, experiment)
-        row_of = {trial.label: trial.row for trial in trials(self.workspace, experiment)}
-        final = [(cell.label, cell.axes) for cell in untuned if cell.task is None]
-        check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
-        if choice:
-            self._final(experiment, choice)
-        else:
-            runs = (self._run(cell) for cell in untuned)
-            self.waiting[experiment.name] = {run.digest: run for run in runs}
-
-    def _final(self, experiment: Experiment, choice: Choice | None) -> None:
-        for cell in expand(self.workspace, experiment, choice) if experiment.train else ():
+        """An experiment, or the search of one."""
+        cells = list(planned(self.workspace, experiment)) if experiment.train else []
+        if experiment.name.endswith(TUNING):
+            self._check_places(experiment, cells)
+        for cell in cells:
             self._use(experiment.name, cell)
         for label, task in evaluations(self.workspace, experiment).items():
             self.evaluated.append(Evaluated(experiment.name, label, canonical_json(task.declared())))
 
-    def _use(self, name: str, cell: Expanded) -> Run:
+    def _check_places(self, stage: Experiment, tried: list[Expanded]) -> None:
+        """A search covers every run of its experiment, or it is not begun."""
+        experiment = load(self.workspace, stage.name.removesuffix(TUNING))
+        row_of = {trial.label: trial.row for trial in trials(self.workspace, experiment)}
+        final = [(cell.label, cell.axes) for cell in expand(self.workspace, experiment) if not cell.task]
+        check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
+
+    def _use(self, name: str, cell: Expanded) -> None:
         """Plan a run that an experiment uses."""
-        run = self._run(cell)
+        run, data = _run(self.workspace, cell.spec, self.request), cell.spec.data
+        self.images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
         self.runs.setdefault(run.digest, run)
         adaptation = canonical_json(cell.task.declared()) if cell.task else ""
         self.cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
-        return run
-
-    def _run(self, cell: Expanded) -> Run:
-        run, data = _run(self.workspace, cell.spec, self.request), cell.spec.data
-        self.images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
-        return run
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
@@ -152,9 +140,8 @@ def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
     once.
     """
     if path := planfile.last(workspace, request):
-        waiting = (run for runs in planfile.waiting(path).values() for run in runs)
-        return [RunSpec.model_validate_json(run.spec) for run in (*planfile.runs(path), *waiting)]
-    return [cell.spec for name in request.experiments for cell in expand(workspace, load(workspace, name))]
+        return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
+    return [cell.spec for name in request.experiments for cell in planned(workspace, load(workspace, name))]
 
 
 def _below(workspace: Workspace, path: Path) -> str:
@@ -194,3 +181,49 @@ def _chunks(runs: Iterable[Run], request: Request) -> Iterator[tuple[list[Run], 
             size = min(request.pack, job.fitting(members[0].minutes, request.parallel, request.hours))
             chunks += [members[first : first + size] for first in range(0, len(members), size)]
         yield from ((chunk, chunk is chunks[-1]) for chunk in chunks)
+
+
+class Pair(NamedTuple):
+    """An experiment, and another that its claims compare with."""
+
+    experiment: str
+    other: str
+
+
+def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> list[Pair]:
+    """All such pairs among these experiments: claims whose left side the first prints and whose right side
+    the other does, and those that the first declares so.
+    """
+    every = {experiment.name: experiment for experiment in experiments}
+    pairs = {*_printed(workspace, every.values())}
+    pairs |= {Pair(name, other) for name, one in every.items() for other in _declared(one)}
+    return sorted(pair for pair in pairs if pair.other in every and pair.other != pair.experiment)
+
+
+def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterator[Pair]:
+    """Of claims on numbers of two tables of a paper."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    for experiment in experiments:
+        for printed in dict.fromkeys(name for table in experiment.tables.values() for name in table.printed):
+            owners.setdefault((experiment.paper, printed), []).append(experiment.name)
+    if len({name for names in owners.values() for name in names}) < 2:
+        return
+    for row in paper_claims(workspace).values():
+        tables = [{table_of(uid) for _, uid in side.terms} for side in sides(workspace, row)]
+        of = [{name for table in each for name in owners.get(table, ())} for each in tables]
+        yield from (Pair(name, other) for name in next(iter(of), ()) for others in of for other in others)
+
+
+def _declared(experiment: Experiment) -> Iterator[str]:
+    """The experiments that its own claims name."""
+    for claim in experiment.claims.values():
+        for chosen in claim.rows.values():
+            for side in chosen if isinstance(chosen, list) else [chosen]:
+                yield from _of(side)
+
+
+def _of(side: str | Compared) -> Iterator[str]:
+    if isinstance(side, Compared):
+        yield side.experiment
+        for other in (*side.plus, *side.minus):
+            yield from _of(other)

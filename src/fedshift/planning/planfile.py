@@ -1,52 +1,33 @@
-"""The plan as a file: what it answers, where it lies, how it is read. Standard library only: the Snakefile
+"""The plan as a file: what it contains, where it is, how it is read. Standard library only: the Snakefile
 needs it.
 
-A plan is an SQLite file results/plan/<key>.db; its key (`fedshift.planning.hashes`) covers everything that
-decides which runs there are and what they cost. Which runs are finished their directories say
-(`fedshift.storage.rundir`): a plan stays valid while its runs are trained.
+A plan is a JSON file results/plan/<key>.json; the key covers everything that decides which runs there are and
+what they cost. Which runs are finished is decided by their directories (`fedshift.storage.rundir`): a plan
+stays valid while its runs are trained.
 
-A job goes on with the plan that it was started with, whatever was edited while it waited: the plan says what
-to train, and a job refuses where a declared version has changed. Whoever starts the workflow asks for the
-plan of what is declared now.
+A job uses the plan that it was started with, whatever was edited while it waited; it stops where a declared
+version has changed. Starting the workflow requests the plan of what is declared now.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import sha256
-from fedshift.planning.hashes import choices_key, inputs_key, manifests_key, plugins_key, sources_key
+from fedshift.common.files import canonical_json, sha256, sha256_file, write_text
+from fedshift.common.registry import plugin_sources
 from fedshift.planning.request import Request
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE runs (
-  digest TEXT PRIMARY KEY, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER,
-  spec TEXT, pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT, kept_mb INTEGER
-);
-CREATE TABLE cells (experiment TEXT, label TEXT, axes TEXT, digest TEXT, adaptation TEXT);
-CREATE TABLE evaluations (experiment TEXT, label TEXT, task TEXT);
-CREATE TABLE compared (experiment TEXT, other TEXT);
-CREATE TABLE choices (experiment TEXT PRIMARY KEY, key TEXT, made INTEGER);
-CREATE TABLE waiting (
-  experiment TEXT,
-  digest TEXT, code TEXT, directory TEXT, dataset TEXT, method TEXT, target TEXT, seed INTEGER, spec TEXT,
-  pack TEXT, rounds INTEGER, images INTEGER, minutes REAL, mem_mb INTEGER, disk_mb INTEGER,
-  prepared TEXT, partition TEXT, kept_mb INTEGER
-);
-CREATE TABLE images (prepared TEXT PRIMARY KEY, dataset TEXT, release TEXT, px INTEGER);
-CREATE INDEX runs_pack ON runs (pack);
-CREATE INDEX cells_digest ON cells (digest);
-"""
+COSTS = "benchmarks/costs.csv"
+FACTORS = "benchmarks/methods.csv"
 
 
 class Run(NamedTuple):
@@ -117,20 +98,6 @@ class Evaluated(NamedTuple):
     task: str
 
 
-class Choosing(NamedTuple):
-    """What the tuning of an experiment chooses.
-
-    experiment: its name; that of its tuning is <experiment>.tuning
-    key: the name of the choice's file (fedshift.experiments.choice)
-    made: whether it was chosen when this was planned; if not, the final runs wait, and are no runs of the
-        plan
-    """
-
-    experiment: str
-    key: str
-    made: bool
-
-
 class Images(NamedTuple):
     """Decoded images that runs need: their folder, where they come from."""
 
@@ -140,12 +107,27 @@ class Images(NamedTuple):
     px: int
 
 
+class Plan(NamedTuple):
+    """The content of a plan's file.
+
+    request: what it was made for, the keys of params.yaml
+    runs: each once, in pack order
+    cells: every use of every run, in the order of the experiments' files
+    compared: experiment -> the other experiments of the plan that its claims compare with
+    """
+
+    request: dict[str, Any]
+    runs: list[Run]
+    cells: list[Cell]
+    images: list[Images]
+    evaluations: list[Evaluated] = []
+    compared: dict[str, list[str]] = {}
+
+
 def location(workspace: Workspace, request: Request) -> Path:
-    """Where the plan of a request lies, whether or not it has been made."""
-    declared = (inputs_key(workspace, request), choices_key(workspace, request))
-    parts = (*declared, manifests_key(workspace), sources_key(), plugins_key())
-    key = sha256("".join(parts))[:16]
-    return workspace.plan(key)
+    """The path of the plan of a request, whether or not it has been made."""
+    parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
+    return workspace.plan(sha256("".join(parts))[:16])
 
 
 def last(workspace: Workspace, request: Request) -> Path | None:
@@ -159,115 +141,108 @@ def last(workspace: Workspace, request: Request) -> Path | None:
 
 
 def used(plan: Path) -> int:
-    """When a plan was made, or last asked for (nanoseconds); 0 where another process has removed it."""
+    """When a plan was made, or last requested (nanoseconds); 0 where another process has removed it."""
     try:
         return plan.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
 
 
-def write(
-    path: Path, meta: dict[str, str], runs: list[Run], cells: list[Cell], images: list[Images],
-    evaluations: Iterable[Evaluated] = (), choices: Iterable[Choosing] = (),
-    waiting: Iterable[tuple[str, Run]] = (), compared: Iterable[tuple[str, str]] = (),
-) -> None:  # fmt: skip
-    """Fill a new database at `path`, which must not exist."""
-    with contextlib.closing(sqlite3.connect(path)) as database, database:
-        database.executescript(SCHEMA)
-        database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-        database.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(Run._fields))})", runs)
-        database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", cells)
-        database.executemany("INSERT INTO images VALUES (?, ?, ?, ?)", images)
-        database.executemany("INSERT INTO evaluations VALUES (?, ?, ?)", evaluations)
-        database.executemany("INSERT INTO choices VALUES (?, ?, ?)", choices)
-        database.executemany("INSERT INTO compared VALUES (?, ?)", compared)
-        rows = [(experiment, *run) for experiment, run in waiting]
-        marks = ", ".join("?" * (1 + len(Run._fields)))
-        database.executemany(f"INSERT INTO waiting VALUES ({marks})", rows)
+def write(path: Path, plan: Plan) -> None:
+    """Write a plan atomically, one record a line."""
+    ordered = plan._replace(
+        runs=sorted(plan.runs, key=lambda run: (run.pack, run.seed)),
+        images=sorted(plan.images, key=lambda images: images.prepared),
+    )
+    parts = []
+    for name, value in ordered._asdict().items():
+        lines = [json.dumps(record._asdict()) for record in value] if isinstance(value, list) else []
+        text = "[\n" + ",\n".join(lines) + "\n]" if isinstance(value, list) else json.dumps(value)
+        parts.append(f"{json.dumps(name)}: {text}")
+    write_text(path, "{\n" + ",\n".join(parts) + "\n}\n")
 
 
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """The plan's database, read-only. Raises FedshiftError where there is none."""
-    if not path.is_file():
-        raise FedshiftError(path, "there is no such plan", "Make one with `fedshift plan`.")
-    with contextlib.closing(
-        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-    ) as database:
-        try:
-            yield database
-        except sqlite3.DatabaseError as error:
-            raise FedshiftError(
-                path, f"cannot be read: {error}", "Delete it and make it anew with `fedshift plan`."
-            ) from None
+def load(path: Path) -> Plan:
+    """Read a plan. Raises FedshiftError where there is none, and for a file that is not whole."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise FedshiftError(path, "there is no such plan", "Make one with `fedshift plan`.") from None
+    return _load(path.absolute(), stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _load(path: Path, time: int, size: int) -> Plan:
+    try:
+        content = json.loads(path.read_bytes())
+        return Plan(
+            content["request"],
+            [Run(**run) for run in content["runs"]],
+            [Cell(**cell) for cell in content["cells"]],
+            [Images(**images) for images in content["images"]],
+            [Evaluated(**evaluated) for evaluated in content["evaluations"]],
+            content["compared"],
+        )
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        cure = "Delete it and make it again with `fedshift plan`."
+        raise FedshiftError(path, f"cannot be read: {error}", cure) from None
 
 
 def request(workspace: Workspace, path: Path) -> Request:
-    """The request that a plan answers."""
-    with _open(path) as database:
-        (text,) = database.execute("SELECT value FROM meta WHERE key = 'request'").fetchone()
-    return Request.of(json.loads(text), workspace.root, str(path))
+    """The request of a plan."""
+    return Request.of(load(path).request, workspace.root, str(path))
 
 
-def runs(
-    path: Path, pack: str | None = None, experiments: tuple[str, ...] = (), digest: str | None = None
-) -> list[Run]:
-    """The plan's runs in pack order: all, those of one pack, those that some experiment uses, or one."""
-    query = "SELECT * FROM runs"
-    values: list[str] = []
-    if pack is not None:
-        query, values = f"{query} WHERE pack = ?", [pack]
-    elif digest is not None:
-        query, values = f"{query} WHERE digest = ?", [digest]
-    elif experiments:
-        marks = ", ".join("?" * len(experiments))
-        query += f" WHERE digest IN (SELECT digest FROM cells WHERE experiment IN ({marks}))"
-        values = [*experiments]
-    with _open(path) as database:
-        return [Run(*row) for row in database.execute(f"{query} ORDER BY pack, seed", values)]
+def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
+    """The runs of a plan in pack order: all, those of one pack, or those that some experiment uses."""
+    plan = load(path)
+    used_by = {cell.digest for cell in plan.cells if cell.experiment in experiments}
+    return [
+        run
+        for run in plan.runs
+        if (pack is None or run.pack == pack) and (not experiments or run.digest in used_by)
+    ]
 
 
 def cells(path: Path, experiment: str | None = None) -> list[Cell]:
     """Every use of every run, of all experiments or of one, in the order of the experiments' files."""
-    query, values = ("", []) if experiment is None else (" WHERE experiment = ?", [experiment])
-    with _open(path) as database:
-        return [Cell(*row) for row in database.execute(f"SELECT * FROM cells{query} ORDER BY rowid", values)]
+    return [cell for cell in load(path).cells if experiment in (None, cell.experiment)]
 
 
-def evaluations(path: Path) -> list[Evaluated]:
-    """What is computed of the runs, in the order of the experiments' files."""
-    with _open(path) as database:
-        return [Evaluated(*row) for row in database.execute("SELECT * FROM evaluations ORDER BY rowid")]
-
-
-def choices(path: Path) -> list[Choosing]:
-    """What the plan's experiments choose by tuning, in the order of their names."""
-    with _open(path) as database:
-        rows = database.execute("SELECT * FROM choices ORDER BY experiment")
-        return [Choosing(experiment, key, bool(made)) for experiment, key, made in rows]
-
-
-def compared(path: Path) -> dict[str, list[str]]:
-    """Experiment -> the other experiments of the plan that its claims compare with, where there are some."""
-    found: dict[str, list[str]] = {}
-    with _open(path) as database:
-        for experiment, other in database.execute("SELECT * FROM compared ORDER BY experiment, other"):
-            found.setdefault(experiment, []).append(other)
-    return found
-
-
-def waiting(path: Path) -> dict[str, list[Run]]:
-    """The final runs that wait for a choice, by experiment, as if they were not tuned: how many there are and
-    what they cost. Their specifications are not what is trained.
+def inputs_key(workspace: Workspace, request: Request) -> str:
+    """Hash of what a user declares: the request, its experiments, protocols, presets, claims and
+    costs.
     """
-    found: dict[str, list[Run]] = {}
-    with _open(path) as database:
-        for experiment, *row in database.execute("SELECT * FROM waiting ORDER BY experiment, pack, seed"):
-            found.setdefault(experiment, []).append(Run(*row))
-    return found
+    names = [name.removesuffix(TUNING) for name in request.experiments]
+    experiments = [workspace.experiments / f"{name}.yaml" for name in names]
+    costs = [workspace.root / COSTS, workspace.root / FACTORS]
+    claims = workspace.reference / "claims.csv"  # which experiments are compared with which
+    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), claims, *costs]
+    return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
 
-def images(path: Path) -> list[Images]:
-    """The decoded images that the plan's runs need."""
-    with _open(path) as database:
-        return [Images(*row) for row in database.execute("SELECT * FROM images ORDER BY prepared")]
+def manifests_key(workspace: Workspace) -> str:
+    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which
+    there are, so a job goes on with its plan while another data set is fetched.
+    """
+    return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
+
+
+def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    return {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
+
+
+def sources_key(subpackage: str = "") -> str:
+    """Hash of the bytes of every module, template and table of the package, or of one of its
+    subpackages ("analysis").
+    """
+    package = Path(__file__).parents[1] / subpackage
+    kinds = ("*.py", "*.j2", "*.csv")
+    return sha256(
+        canonical_json(_hashes(package, sorted(path for kind in kinds for path in package.rglob(kind))))
+    )
+
+
+def plugins_key() -> str:
+    """Hash of the bytes of every module of what is installed as a plug-in."""
+    return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))

@@ -1,14 +1,56 @@
-"""What a plan is asked for: the keys of params.yaml. No heavy imports: the Snakefile needs it."""
+"""What a plan is requested for: the keys of params.yaml. No heavy imports: the Snakefile needs it.
+
+The model of a small file (this one, slurm/cluster.yaml) is a frozen dataclass whose fields are made by `key`;
+docs/generate reads their metadata as pydantic does.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedshift.common.errors import FedshiftError
-from fedshift.planning.keys import check, choices, key
+from fedshift.common.errors import FedshiftError, nearest
+from fedshift.storage.workspace import Workspace
+
+
+def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
+    """A field of a file's model: what it means, its default (without one it must be there), and its least and
+    greatest value, `ge` and `le` (1 and a million).
+    """
+    metadata = {"description": description, **limits}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def choices(model: type, name: str) -> tuple[str, ...]:
+    """The words that a key with a Literal type may be."""
+    return typing.get_args(typing.get_type_hints(model)[name])
+
+
+def check(model: type, config: dict[str, Any], where: str) -> None:
+    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
+    text that its key asks for.
+    """
+    fields = {field.name: field for field in dataclasses.fields(model)}
+    hints = typing.get_type_hints(model)
+    for name, value in config.items():
+        if name not in fields:
+            raise FedshiftError(where, f"unknown key '{name}'", nearest(name, fields))
+        what, description = f"'{name}' cannot be {value!r}", fields[name].metadata["description"]
+        least, most = (fields[name].metadata.get(end, limit) for end, limit in (("ge", 1), ("le", 1_000_000)))
+        if hints[name] is int and (type(value) is not int or not least <= value <= most):
+            raise FedshiftError(
+                where, what, f"{description} A whole number, {least} or more, at most {most:,}."
+            )
+        if typing.get_origin(hints[name]) is Literal and value not in typing.get_args(hints[name]):
+            raise FedshiftError(where, what, f"Valid: {', '.join(typing.get_args(hints[name]))}.")
+        if hints[name] == str | None and not isinstance(value, str | None):
+            raise FedshiftError(where, what, f"{description} Write it as text, in quotes.")
 
 
 @dataclass(frozen=True)
@@ -16,7 +58,8 @@ class Request:
     """What a plan is for."""
 
     experiments: tuple[str, ...] = key(
-        "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it."
+        "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
+        "except tuned ones whose settings are not chosen (docs/tuning.md)."
     )
     pack: int = key("Seeds of one configuration that one job trains.", 10, ge=1)
     device: Literal["cpu", "cuda"] = key(
@@ -88,10 +131,16 @@ def _experiments(root: Path, name: str) -> list[str]:
         cure = "`**` stands between slashes: `**/table*`. All in a folder: the folder's name alone."
         raise FedshiftError(folder, f"'{name}' is no pattern", cure)
     if {*"*?["} & {*name}:
-        return [
-            path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{name}.yaml")
-        ] or [name]
-    if not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
-        inside = [path.relative_to(folder).with_suffix("") for path in (folder / name).rglob("*.yaml")]
-        return [path.as_posix() for path in inside] or [name]
-    return [name]
+        inside = [*folder.glob(f"{name}.yaml")]
+    elif not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
+        inside = [*(folder / name).rglob("*.yaml")]
+    else:
+        return [name]
+    names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
+    return [found for found in names if _is_chosen(root, found)] or [name]
+
+
+def _is_chosen(root: Path, name: str) -> bool:
+    """Whether the runs of an experiment are known: of a tuned one once its settings are chosen."""
+    tuned = "\ntune:" in (root / "experiments" / f"{name}.yaml").read_text(encoding="utf-8", errors="replace")
+    return not tuned or Workspace(root).tuned(name).is_file()

@@ -1,12 +1,14 @@
-"""Stamps and marks made to agree with run directories, which alone decide what is left to train. Whoever asks
-(snakemake, `fedshift plan`, `fedshift status`) settles first. Standard library only: the Snakefile needs it.
+"""Stamps and marks made to agree with run directories, which alone decide what is left to train. Snakemake,
+`fedshift plan` and `fedshift status` settle first. Then: finished runs whose method or model has changed
+since. Standard library only: the Snakefile needs it.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fedshift.common.errors import FedshiftError
 from fedshift.planning.planfile import Cell, Run
@@ -39,3 +41,48 @@ def restore_pulled(workspace: Workspace) -> None:
             raise FedshiftError(
                 workspace.results / "runs", what, "To train them again, delete results/packs."
             )
+
+
+SHOWN = 3  # runs of a method that a warning names
+
+
+def changed(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
+    """The finished runs among `runs` that were trained by other files of their method or model than the
+    installed ones. Runs of earlier versions have no fingerprint and are left out.
+    """
+    known = ((run, workspace.run_at(run.directory).summary()) for run in runs)
+    return [run for run, summary in known if summary and summary.get("method_code", run.code) != run.code]
+
+
+def warnings(changed: Iterable[Run]) -> Iterator[str]:
+    """A line for each method that has changed since runs of it were trained, which names some of them."""
+    by_method: dict[str, list[Run]] = {}
+    for run in changed:
+        by_method.setdefault(run.method, []).append(run)
+    for method, runs in by_method.items():
+        named = ", ".join(run.directory for run in runs[:SHOWN])
+        named += f" and {len(runs) - SHOWN} more" * (len(runs) > SHOWN)
+        yield (
+            f"The file of method {method} or its model has changed since {len(runs)} runs were trained: "
+            f"{named}. If that changes no number, ignore this. Otherwise: fedshift plan --retrain-changed"
+        )
+
+
+def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
+    """Let finished runs be trained again: their directories are set aside as `<digest>-<code>`, until
+    `fedshift gc --delete`. What was set aside by the same code before is deleted, as are stamps of packs
+    that name these runs.
+    """
+    runs = list(runs)
+    digests = {run.digest for run in runs}
+    for stamp in workspace.packs() if runs else ():
+        if stamp.digests() & digests:
+            stamp.delete()
+    for run in runs:
+        directory, planned = workspace.run_at(run.directory), workspace.root / run.directory
+        if directory.path == planned:
+            code = (directory.summary() or {})["method_code"]
+            aside = planned.with_name(f"{run.digest}-{code}")
+            shutil.rmtree(aside, ignore_errors=True)
+            planned.rename(aside)
+        planned.mkdir()  # while it exists, what was set aside does not stand in for it

@@ -107,13 +107,14 @@ class Federation(Closed):
         description="Weights of the server's average: by training images, or all alike. Methods "
         "with a rule of their own refuse it.",
     )
-    patience: int | None = Field(
-        None,
-        ge=1,
-        le=MOST,
-        description="Stop after so many rounds without a higher validation accuracy (of the reported models, "
-        "clients weighted by training images); null: never. The round that ends it is an evaluated one.",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, value: Any) -> Any:
+        """Archived runs name `patience`, an early stop that none of them had."""
+        if isinstance(value, dict) and value.get("patience", 0) is None:
+            return {key: inner for key, inner in value.items() if key != "patience"}
+        return value
 
 
 class Evaluation(Closed):

@@ -74,7 +74,7 @@ class Workspace:
 
     def plan(self, key: str) -> Path:
         """The file of a plan, by `planfile.location`'s key."""
-        return self.results / "plan" / f"{key}.db"
+        return self.results / "plan" / f"{key}.json"
 
     def run(self, name: str) -> RunDirectory:
         """The directory of a run, by `identity.run_name`."""
@@ -104,10 +104,6 @@ class Workspace:
     def archived(self, name: str) -> Path:
         """The folder of a run's archived files, by `identity.run_name`."""
         return (self.archive / name).parent
-
-    def archived_choices(self, experiment: str) -> Path:
-        """The folder of the archived choices of a tuned experiment."""
-        return self.archive / "tuning" / experiment
 
     def unpacked(self, content: str) -> Path:
         """The folder in which an archived run is unpacked, by the hash of its file."""
@@ -142,9 +138,9 @@ class Workspace:
         """The folder of what was computed of an experiment's runs, a Parquet file for each evaluation."""
         return self.results / "metrics" / f"{experiment}.evaluated"
 
-    def choices(self, experiment: str) -> Path:
-        """The folder of what the tuning of an experiment has chosen, a file for each search."""
-        return self.results / "tuning" / experiment
+    def tuned(self, experiment: str) -> Path:
+        """The preset of a tuned experiment: what its search chose."""
+        return self.reference / "presets" / "tuned" / f"{experiment}.yaml"
 
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment

@@ -36,16 +36,11 @@ class Garbage:
     size: int
 
 
-def garbage(
-    workspace: Workspace, wanted: Collection[Run], waiting: Collection[Run] = ()
-) -> Iterator[Garbage]:
+def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
     """Directories of runs that are not `wanted`, in order, and before them those of other images.
 
-    Left out are runs that a process trains now, and directories without a run's name; and, of the data set,
-    method, held-out domain and seed of a run that is `waiting` for what its tuning chooses, all: the choice
-    may be one of these.
+    Left out are runs that a process trains now, and directories without a run's name.
     """
-    spared = {workspace.run_at(run.directory).path.parent for run in waiting}
     taken = {workspace.run_at(run.directory).path for run in wanted}
     digests = {run.digest for run in wanted}
     unfinished = (run for run in wanted if workspace.run_at(run.directory).outcome() is not State.FINISHED)
@@ -56,8 +51,6 @@ def garbage(
             why = AGAIN if RunDirectory(path).digest in digests else "of no experiment"
             if RunDirectory(path).digest in begun and RunDirectory(path).outcome() is State.FINISHED:
                 continue  # until its successor has finished
-            if why == "of no experiment" and path.parent in spared:
-                continue
             yield Garbage(path, why, _size(path))
 
 

@@ -40,7 +40,6 @@ from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.bar import accuracies, progress
 from fedshift.training.device import environment, require
-from fedshift.training.patience import rounds
 from fedshift.training.stop import stoppable
 from fedshift.training.summary import summarize
 
@@ -145,7 +144,7 @@ def _rounds(
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
     with stoppable() as stop, progress(federation, show):
-        for _ in rounds(federation):
+        for _ in federation.run():
             _log_round(federation, run.name)
             stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
             if stops or time.monotonic() - saved >= machine.checkpoint_seconds:

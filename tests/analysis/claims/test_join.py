@@ -15,8 +15,7 @@ from fedshift.analysis.verdicts.coverage import LOST, Number
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
-from fedshift.experiments.paper_claims import paper_claims
-from fedshift.experiments.sides import Side, sides
+from fedshift.experiments.paper_claims import Side, paper_claims, sides
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.tuning import TAKEN, Tuning
-from fedshift.experiments.choice import read
 from fedshift.experiments.expand import expand
+from fedshift.experiments.tuning import read_choice
 from tests.analysis.conftest import Project, accuracy
 from tests.analysis.test_tuning import Values, searched
 
@@ -16,7 +16,8 @@ def drawn(project: Project, values: Values) -> Panels:
     from fedshift.analysis import tuning
 
     experiment, search = searched(project, values)
-    choice = read(tuning.write(project.workspace, experiment, search))
+    tuning.write(project.workspace, experiment, search)
+    choice = read_choice(project.workspace, experiment.name)
     project.name = "toy"
     for cell in expand(project.workspace, experiment, choice):
         project.add(cell.label, {1: accuracy((0.5, 0.5), 0.5)}, spec=cell.spec, **cell.axes)

@@ -9,7 +9,7 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import choose, curves, selected
 from fedshift.analysis.tables import cells
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.table import Table
+from fedshift.experiments.schema import Table
 
 from ..conftest import Project, accuracy
 

@@ -17,14 +17,12 @@ from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.cell import UNIT
 from fedshift.analysis.printed.published import by_uid
 from fedshift.analysis.printed.spec import margin
+from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.experiments.claim import COST_MARGIN, SELECTED, Compared
 from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.load import available, load
-from fedshift.experiments.paper_claims import compared, paper_claim, paper_claims
-from fedshift.experiments.schema import Experiment
-from fedshift.experiments.sides import Side, sides, table_of
-from fedshift.experiments.uneven import AVERAGE
+from fedshift.experiments.paper_claims import Side, compared, paper_claim, paper_claims, sides, table_of
+from fedshift.experiments.schema import COST_MARGIN, SELECTED, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 
 

@@ -13,8 +13,7 @@ from fedshift.analysis.verdicts.coverage import Number
 from fedshift.common.errors import unknown
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load
-from fedshift.experiments.paper_claims import paper_claims
-from fedshift.experiments.sides import sides
+from fedshift.experiments.paper_claims import paper_claims, sides
 from fedshift.storage.workspace import Workspace
 
 # Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the

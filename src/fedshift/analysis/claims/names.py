@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedshift.analysis.claims.comparison import Cell, Comparison, Sum
 from fedshift.analysis.layout.grid import PLAIN
-from fedshift.experiments.claim import SELECTED
+from fedshift.experiments.schema import SELECTED
 
 
 def statement(comparison: Comparison, home: str) -> str:

@@ -11,7 +11,7 @@ from fedshift.analysis.printed.published import Published, by_uid, scaled
 from fedshift.analysis.printed.spec import margin
 from fedshift.experiments.column import column
 from fedshift.experiments.load import load
-from fedshift.experiments.sides import Side, sides
+from fedshift.experiments.paper_claims import Side, sides
 from fedshift.storage.workspace import Workspace
 
 EXACT = 1e-9  # a difference of no more is rounding of ours

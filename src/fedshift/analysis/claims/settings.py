@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from fedshift.analysis.printed.comparable import FREE, compare
 from fedshift.analysis.printed.published import data_sets, targets
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.claim import Claim, Compared
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import Partial
-from fedshift.experiments.schema import Experiment
+from fedshift.experiments.schema import Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 
 

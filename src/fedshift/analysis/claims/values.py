@@ -20,9 +20,8 @@ from fedshift.analysis.quantities.recorded import by_round
 from fedshift.analysis.quantities.select import curves
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.claim import SELECTED
 from fedshift.experiments.column import REACHED, column, recorded_of
-from fedshift.experiments.table import Table
+from fedshift.experiments.schema import SELECTED, Table
 from fedshift.storage.workspace import Workspace
 
 VALUE = "value"
@@ -140,7 +139,7 @@ def _late(metric: str) -> str:
 
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
-    """Every planned run; rounds: as a claim declares them (fedshift.experiments.claim.Claim)."""
+    """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
     frame = _by_round(workspace, collected, metrics)
     if at := re.fullmatch(r"round (\d+)", rounds):
         chosen = frame[frame["round"] == int(at[1])]

@@ -36,9 +36,9 @@ class NothingFinished(FedshiftError):
     """An experiment has no results yet."""
 
     def __init__(self, name: str, *, failed: bool) -> None:
-        name = name.removesuffix(TUNING)
         cure = f"Why runs failed: fedshift status {name}" if failed else f"To train them: fedshift run {name}"
-        super().__init__(f"experiments/{name}.yaml", "no run of it is finished here or archived", cure)
+        where = f"experiments/{name.removesuffix(TUNING)}.yaml"
+        super().__init__(where, "no run of it is finished here or archived", cure)
 
 
 def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty: bool = False) -> Collected:

@@ -10,18 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fedshift.analysis.collection.columns import COLUMNS, OWN
-from fedshift.archive import choices
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json
-from fedshift.experiments.choice import Choice, path_of, read, stage_of
-from fedshift.experiments.expand import Cell, expand
-from fedshift.experiments.load import load
+from fedshift.experiments.expand import Cell
+from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.schema import Experiment
 from fedshift.identity import digest, method_code, run_name
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
-
-UNKNOWN = "0" * 16  # digest of a run whose settings are still searched
 
 
 class Use(NamedTuple):
@@ -48,15 +44,9 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
     those that its file declares now.
     """
     if plan is None or not experiment.train:
-        choice = choice_now(workspace, experiment) if experiment.tune else None
-        now = [_use_now(workspace, cell) for cell in expand(workspace, experiment, choice)]
-        return now if choice or not experiment.tune else [_waiting(use) for use in now]
+        return [_use_now(workspace, cell) for cell in declared(workspace, experiment)]
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
-    if not uses and experiment.tune:
-        what = "its final runs wait for what its tuning chooses"
-        cure = f"To tune and train it: fedshift run {experiment.name}"
-        raise FedshiftError(f"experiments/{experiment.name}.yaml", what, cure)
     if not uses:
         name = experiment.name
         raise FedshiftError(
@@ -74,26 +64,6 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
         )
         for use, run in ((use, runs[use.digest]) for use in uses)
     ]
-
-
-def choice_now(workspace: Workspace, experiment: Experiment) -> Choice | None:
-    """What the search has chosen here; what it chose where it was archived; None where it has not been made.
-    Only of a tuned experiment.
-    """
-    digests = search(workspace, experiment)
-    own = read(path_of(workspace, experiment.name, digests))
-    return own or choices.find(workspace, experiment.name, digests)
-
-
-def search(workspace: Workspace, experiment: Experiment) -> list[str]:
-    """The digests of the runs of a tuned experiment's search."""
-    cells = expand(workspace, load(workspace, stage_of(experiment.name)))
-    return [digest(cell.spec) for cell in cells]
-
-
-def _waiting(use: Use) -> Use:
-    """The use of a run that is not known yet: never that of an untuned run which happens to be there."""
-    return use._replace(name=UNKNOWN, directory=use.directory.removesuffix(use.name) + UNKNOWN)
 
 
 def _use_now(workspace: Workspace, cell: Cell) -> Use:

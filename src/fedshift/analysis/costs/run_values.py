@@ -15,10 +15,9 @@ from fedshift.analysis.quantities import recorded as recording
 from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.quantities.select import choose, curves
 from fedshift.common.registry import get
-from fedshift.experiments.column import REACHED, Column, column, recorded
+from fedshift.experiments.column import REACHED, Column, column, quantity, recorded
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.quantity import quantity
-from fedshift.experiments.table import Table
+from fedshift.experiments.schema import Table
 from fedshift.storage.workspace import Workspace
 
 TIMED = ("seconds", "seconds_to")

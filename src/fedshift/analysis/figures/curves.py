@@ -19,7 +19,7 @@ from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import curves
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace

@@ -18,7 +18,7 @@ from fedshift.analysis.quantities.seeds import ENOUGH, Kind, over_seeds
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 

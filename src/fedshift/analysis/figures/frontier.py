@@ -20,8 +20,7 @@ from fedshift.analysis.quantities.seeds import Mean, over_seeds
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import COSTS
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.column import COSTS, quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 

@@ -14,7 +14,7 @@ from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, S
 from fedshift.analysis.figures._marks import in_words, several
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.ranking import ranking
-from fedshift.experiments.quantity import quantity
+from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 

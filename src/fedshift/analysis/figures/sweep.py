@@ -32,7 +32,7 @@ from fedshift.analysis.printed.beside import AVERAGE, printed
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.quantity import DEFAULT, quantity
+from fedshift.experiments.column import DEFAULT, quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 

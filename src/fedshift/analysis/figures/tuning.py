@@ -15,8 +15,8 @@ from fedshift.analysis.figures._runs import HELD_OUT
 from fedshift.analysis.figures.base import Figure
 from fedshift.analysis.tuning import Tried
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.experiments.choice import stage_of
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import stage_of
 from fedshift.storage.workspace import Workspace
 
 ALL = "points tried"

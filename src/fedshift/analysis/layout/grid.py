@@ -11,7 +11,7 @@ import pandas as pd
 from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK
 from fedshift.analysis.layout.headings import form, heading, in_percent
-from fedshift.experiments.table import METRIC
+from fedshift.experiments.schema import METRIC
 
 T = TypeVar("T")
 MISSING = "missing"

@@ -13,8 +13,7 @@ from fedshift.analysis.printed.names import DECLARED
 from fedshift.analysis.printed.published import Published, find, scaled
 from fedshift.experiments.column import column
 from fedshift.experiments.protocols import Protocol
-from fedshift.experiments.schema import Experiment
-from fedshift.experiments.table import Table
+from fedshift.experiments.schema import Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 UNIT = "the row that the table's ratios are to"

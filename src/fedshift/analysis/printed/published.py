@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from fedshift.analysis.printed import names as printed_names
 from fedshift.common.files import read_rows
 from fedshift.experiments.column import column
-from fedshift.experiments.schema import FIELD, Experiment
-from fedshift.experiments.table import Table
+from fedshift.experiments.schema import FIELD, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain

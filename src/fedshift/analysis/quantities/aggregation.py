@@ -22,7 +22,7 @@ import pandas as pd
 from fedshift.analysis.collection.columns import OWN_SPLIT
 from fedshift.analysis.metrics.base import Metric
 from fedshift.common.registry import get
-from fedshift.experiments.quantity import AGGREGATIONS, DEFAULT, quantity
+from fedshift.experiments.column import AGGREGATIONS, DEFAULT, quantity
 
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value

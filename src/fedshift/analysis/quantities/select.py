@@ -1,6 +1,6 @@
 """Select: metrics of every run over its rounds, and the round that tables show.
 
-What they are called: fedshift.experiments.quantity. How the clients of a run become one number:
+What they are called: fedshift.experiments.column. How the clients of a run become one number:
 fedshift.analysis.quantities.aggregation. Fractions are in percent.
 """
 
@@ -18,8 +18,8 @@ from fedshift.analysis.quantities.aggregation import AGGREGATE, CLIENTS
 from fedshift.analysis.quantities.values import PLACE, ROUND
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.experiments.column import DEFAULT, Quantity, quantity
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.quantity import DEFAULT, Quantity, quantity
 
 MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 OTHERWISE = "Leave the rule out, or use runs that hold out"

@@ -19,14 +19,13 @@ import pandas as pd
 from fedshift.analysis.costs.run_values import setting
 from fedshift.analysis.printed import published
 from fedshift.analysis.printed.cell import printed_cell
+from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load, protocol
-from fedshift.experiments.schema import Experiment
-from fedshift.experiments.table import METRIC, Table
-from fedshift.experiments.uneven import AVERAGE
+from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"

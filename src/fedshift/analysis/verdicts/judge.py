@@ -20,12 +20,12 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.published import Published, by_uid, scaled
 from fedshift.analysis.printed.spec import margin, setting
+from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.analysis.verdicts import equivalence
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.equivalence import Summary, Verdict
 from fedshift.common.files import canonical_json
 from fedshift.experiments.load import protocol
-from fedshift.experiments.uneven import AVERAGE
 from fedshift.storage.workspace import Workspace
 
 WORDS = ("inside", "outside", "undecided", "not run", "not comparable")

@@ -8,8 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.schema import Experiment
-from fedshift.experiments.table import METRIC
+from fedshift.experiments.schema import METRIC, Experiment
 
 AVERAGE = "Average"
 Use = Mapping[Any, Any]

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import yaml
-
-from fedshift.experiments.uneven import AVERAGE, marked
-from tests.verbs import done, fedshift
+from fedshift.analysis.quantities.uneven import AVERAGE, marked
 
 USES = [
     {"method": method, "d": d, "target": target, "seed": 0}
@@ -39,16 +33,3 @@ def test_the_average_over_targets_is_a_cell_of_its_own() -> None:
         ("local", AVERAGE, 2): "target b of a, b",
     }
     assert marked([use for use in USES if use["method"] == "fedavg"], ["target"]) == {}
-
-
-def test_plan_says_so(project: Path) -> None:
-    tiny: dict[str, Any] = {
-        "title": "Tiny", "protocol": "digits", "methods": {"fedavg": None, "fedprox": None},
-        "axes": {"local.epochs": [1, 2], "target": ["plain", "ink"], "seed": [0]},
-        "only": {"fedprox": {"local.epochs": [2]}}, "tables": {"summary": {}, "by_epochs": {"columns": ["local.epochs"]}},
-    }  # fmt: skip
-    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(tiny))
-    lines = [line for line in done(fedshift(project, "plan", "tiny")).splitlines() if "mean over" in line]
-    assert lines == [
-        "tiny, table 'summary': 'fedprox' is a mean over local.epochs 2 of 1, 2; the table marks it."
-    ]
