@@ -172,16 +172,16 @@ def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Pa
 
     spec = spec_of("fedbn")
     partition(Workspace(project), spec)
-    aggregate, calls = Federation._aggregate, []
+    trained, calls = Federation._train, []
 
     def stop(self: Federation, *args: Any) -> None:
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        aggregate(self, *args)
+        trained(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Federation, "_aggregate", stop)
+        patch.setattr(Federation, "_train", stop)
         with pytest.raises(KeyboardInterrupt):
             train(Workspace(project), spec, MACHINE)
     return spec, Workspace(project).run(run_name(spec, digest(spec))).path

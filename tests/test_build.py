@@ -13,7 +13,14 @@ from tests.conftest import ROOT
 
 SOURCES = ROOT / "src" / "fedshift"
 # Who may ask the registry for a class: what builds (toys for tests, too), what checks, and what lists all published weights.
-MAY = {"build.py", "spec/resolve.py", "experiments/validate.py", "storage/weights.py", "testing/toys.py"}
+MAY = {
+    "build.py",
+    "cli/list.py",
+    "spec/resolve.py",
+    "experiments/validate.py",
+    "storage/weights.py",
+    "testing/toys.py",
+}
 
 
 def test_a_parameter_changes_what_the_method_declares() -> None:

@@ -47,7 +47,12 @@ def changed(before: tuple[str, ...], after: tuple[str, ...]) -> list[bool]:
     ("module", "old", "new", "others"),
     [
         (DIGITS, ".astype(np.uint8)", ".astype(np.uint8) ^ 255", [False, False, False]),
-        ("fedshift.data.prepare", "reducing_gap=None", "reducing_gap=2.0", [False, False, False]),
+        (
+            "fedshift.data.prepare",
+            "resample], reducing_gap=None)",
+            "resample], reducing_gap=2.0)",
+            [False, False, False],
+        ),
         (
             "fedshift.data.scheme",
             "rng.random_raw(n), kind",

@@ -56,14 +56,15 @@ def commands(text: str) -> Iterator[str]:
     code = "\n".join([*SHELL.findall(text), *SPAN.findall(BLOCK.sub("", text))])
     yield from (f"make {target}" for target in TARGET.findall(code) if target not in TARGETS)
     for name in FILE.findall(code) if "/" in code else ():
-        if "/" in name and not any((folder / name).exists() for folder in BELOW):
+        if "/" in name and "mine" not in name and not any((folder / name).exists() for folder in BELOW):
             yield name
     for verb, words in VERB.findall(code):
         command = main.get_command(click.Context(main), verb)
         known = {"--help"} | {
             one for of in (command.params if command else ()) for one in (*of.opts, *of.secondary_opts)
         }
-        asked = OPTION.findall(words.partition(" -- ")[0])  # behind it are Snakemake's
+        own = re.sub(r"\$\([^)]*\)", "", words)  # without another command in it
+        asked = OPTION.findall(own.partition(" -- ")[0])  # behind it are Snakemake's
         yield from [f"fedshift {verb}"] * (command is None)
         yield from (f"fedshift {verb} {option}" for option in asked if option not in known)
 

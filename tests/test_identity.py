@@ -125,10 +125,10 @@ def test_the_fingerprint_is_of_the_method_and_the_model() -> None:
         ("return moved / lr_sum - c", "return moved / lr_sum - c  # a comment"),
         ('"""The gradient [P] of a local step', '"""A gradient [P] of a local step'),
         ("def grad(self, C: Client, g: Tensor) -> None:", 'def grad(self, C: "Client", g) -> object:'),
-        ("import mean\n", "import mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
+        ("import Server, mean\n", "import Server, mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
         ("        average, W = mean", "        from fedshift.federation.mean import mean\n        average, W = mean"),
         ("from fedshift.federation.server import", "from fedshift.federation.averages import"),
-        ("from fedshift.federation.state import Message, Slot\n", ""),
+        ("from fedshift.federation.state import Slot\n", ""),
     ],
     ids=["comment", "docstring", "annotation", "guard", "helper", "renamed", "left out"],
 )  # fmt: skip

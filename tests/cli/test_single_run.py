@@ -67,7 +67,7 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
     assert run.outcome() is State.MISSING and run.checkpoint.exists()
     status, output = on_a_terminal(project, ASKED)
     assert status == 0, output
-    assert "left" in output  # the bar's estimate
+    assert "remaining" in output  # the bar's estimate
     assert f"run:  {run.path}" in output and "see:" in output
     shown = re.search(r"id ([\d.]+), ood ([\d.]+) % in round 3 of 3", output)
     assert shown

@@ -170,6 +170,13 @@ def test_domain_without_a_test_part_is_refused(project):
         trained(project, run)
 
 
+def held_out(federation, kept):
+    """The models of restored weights that are tested on the held-out domain."""
+    return [
+        one.row for one in weights.models(federation, kept, [torch.arange(2)]) if one.sets[-1][1] == "target"
+    ]
+
+
 @pytest.mark.parametrize("participation", [1.0, 0.34])
 def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participation):
     """Shared entries, and each client's own ones, come back where they were; who never trained stays apart."""
@@ -191,7 +198,7 @@ def test_kept_rows_are_what_the_run_ended_with(project, monkeypatch, participati
     assert torch.equal(rows["own"][:, state.private.at], state.own)
     federation, _ = assemble(run, load(Workspace(project), run), CPU)
     kept = weights.restore(federation, RunDirectory(directory), summary, "last")
-    (row,) = weights.unseen(federation, kept)
+    (row,) = held_out(federation, kept)
     assert torch.equal(row, ended[0].method.unseen(ended[0].server)[0])
     drawn = [k for k, visits in enumerate(state.visits) if visits]
     assert len(drawn) == (3 if participation == 1 else 1)
@@ -204,7 +211,7 @@ def test_generated_models_come_back(project):
     federation, _ = assemble(run, load(Workspace(project), run), CPU)
     summary = json.loads((directory / "summary.json").read_text())
     kept = weights.restore(federation, RunDirectory(directory), summary, "last")
-    models = weights.unseen(federation, kept)
+    models = torch.stack(held_out(federation, kept))
     assert models.shape == (3, federation.layout.size) and models.isfinite().all()
     refused(
         fedshift(project, "evaluate", directory.name, "fedbn", "--full-domain"),

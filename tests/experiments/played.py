@@ -75,8 +75,11 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen(federation, [], [], set())
 
     def end(self: FedAvg, client: Client) -> dict[str, torch.Tensor]:
-        seen.turns.append((client.t, client.k, client.n, client.steps, client.lr, client.lr_sum))
+        seen.turns.append((client.t, client.k, client.n, client.steps, client.lr, client.tmp.lr_sum))
         return {}
+
+    def step(self: FedAvg, client: Client, x: torch.Tensor, y: torch.Tensor) -> None:
+        client.tmp.lr_sum = getattr(client.tmp, "lr_sum", 0.0) + client.lr
 
     real = Optimizer.clip
 
@@ -86,6 +89,7 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
         seen.optimizers.add(type(self._inner))
         seen.clipped.append((self._clip, before, float(self.g.norm())))
 
+    monkeypatch.setattr(FedAvg, "step", step)
     monkeypatch.setattr(FedAvg, "end", end)
     monkeypatch.setattr(Optimizer, "clip", clip)
     events = federation.run()

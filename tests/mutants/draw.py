@@ -65,15 +65,20 @@ def _order(texts: dict[str, str], seed: int) -> Iterator[Mutant]:
 
 
 def of_method(root: Path, method: str) -> list[str]:
-    """The method's file and what it imports of methods and layers, at any depth; a network is not the method's own."""
-    everything, mine, left = set(files(root)), set(), [f"{SOURCE}/methods/{method}.py"]
+    """The method's file or folder and what it imports of methods and layers, at any depth; a network is not the method's own."""
+    everything, mine, left = (
+        set(files(root)),
+        set(),
+        [f"{SOURCE}/methods/{method}.py", f"{SOURCE}/methods/{method}/__init__.py"],
+    )
     while left:
         file = left.pop()
         if file in everything and file not in mine:
             mine.add(file)
             tree = ast.parse((root / file).read_text())
             names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-            left += [f"src/{name.replace('.', '/')}.py" for name in names if name.startswith(OWN)]
+            own = [name.replace(".", "/") for name in names if name.startswith(OWN)]
+            left += [f"src/{name}{end}" for name in own for end in (".py", "/__init__.py")]
     if not mine:
         raise SystemExit(f"no method '{method}' in {root / SOURCE / 'methods'}")
     return sorted(mine)

@@ -85,7 +85,7 @@ def test_the_covered_lines_are_the_statement_s() -> None:
 
 
 def test_a_larger_sample_goes_on_where_a_smaller_ends() -> None:
-    chosen = [file for file in files(ROOT) if "/methods/fedprox" in file or "/federation/selection" in file]
+    chosen = [file for file in files(ROOT) if "/methods/fedprox" in file or "/federation/optimizer" in file]
     few, many = (sample(ROOT, 3, count, chosen) for count in (4, 9))
     assert [one.key for one in many[:4]] == [one.key for one in few]
     assert [one.key for one in sample(ROOT, 4, 9, chosen)] != [one.key for one in many]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.training import device as gpus
+from fedshift.training import gpus
 
 JOB = """\
 import os, sys
