@@ -14,7 +14,7 @@ from fedshift.training import gpus
 JOB = """\
 import os, sys
 from pathlib import Path
-from fedshift.training.device import claim
+from fedshift.training.gpus import claim
 claim("cuda", int(sys.argv[1]), Path(sys.argv[2]))
 child = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 import subprocess
