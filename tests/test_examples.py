@@ -61,26 +61,6 @@ def python(installed: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("kind", "line"),
-    [
-        ("methods", r"  fedavgm +FedAvgM: momentum on the server \(Hsu, Qi, Brown 2019, arXiv 1909.06335\)."),
-        (
-            "models",
-            r"  convmixer +ConvMixer: patches, then depthwise and pointwise convolutions in turn \(.*\).",
-        ),
-        (
-            "figures",
-            r"  gap +Gap: how far out-of-distribution accuracy lies below in-distribution accuracy, per method and seed.",
-        ),
-        ("evaluations", r"  hardest +Hardest: the images that a model is most wrong about."),
-    ],
-)
-def test_it_is_listed(installed: Path, kind: str, line: str) -> None:
-    said = python(installed, "-m", "fedshift", "list", kind).splitlines()
-    assert sum(bool(re.fullmatch(line, one)) for one in said) == 1
-
-
 @pytest.mark.slow
 def test_the_suites_test_them_unasked(installed: Path) -> None:
     suites = (
@@ -251,12 +231,6 @@ def test_parameters_take_the_step_and_statistics_are_averaged(monkeypatch: pytes
     v = 0.5 * v + (first - second)[W]
     assert federation.server.row[W].tolist() == pytest.approx((first[W] - v).tolist(), abs=1e-6)
     assert federation.server.row[B].tolist() == pytest.approx(second[B].tolist(), abs=1e-6)
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.0])
-def test_momentum_is_from_0_to_below_1(momentum: float) -> None:
-    with pytest.raises(FedshiftError, match="momentum must be from 0 to below 1"):
-        fedavgm(momentum)
 
 
 def test_the_network_has_the_size_that_its_file_tells() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -19,15 +17,6 @@ from tests.once import once
 FETCHED = re.compile(r"<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc=[\"']?(https?:)?//[^>]*>")
 LINKED = re.compile(r"<link\b[^>]*\bhref=[\"']?(?:https?:)?//[^>]*>")
 IMPORTED = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']*")
-
-
-def script(name: str) -> ModuleType:
-    """A module of docs/site, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "site" / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def build(folder: Path) -> None:
@@ -51,15 +40,6 @@ def test_no_page_asks_the_network_for_scripts_styles_fonts_or_pictures(site: Pat
     asked += [found[0] for page in pages for found in LINKED.finditer(page.read_text())]
     asked += [found[0] for style in site.rglob("*.css") for found in IMPORTED.finditer(style.read_text())]
     assert not asked
-
-
-def test_an_address_is_noticed() -> None:
-    assert FETCHED.search('<script src="https://unpkg.com/x"></script>') and FETCHED.search(
-        "<img src=//a.b/c>"
-    )
-    assert LINKED.search('<link rel="stylesheet" href="https://fonts.googleapis.com/css">')
-    assert IMPORTED.search("@font-face{src:url(https://a.b/c.woff2)}")
-    assert not FETCHED.search('<a href="https://a.b">') and not LINKED.search('<link href="assets/main.css">')
 
 
 @pytest.mark.slow
@@ -97,23 +77,3 @@ def test_search_works_in_files_and_nothing_leaves(site: Path, tmp_path: Path) ->
     assert not opened.console
     assert [address for address in opened.requests if not address.startswith("file:")] == []
     assert 'href="partitions.html' in opened.dom.partition("md-search-result__list")[2]
-
-
-def test_docstrings_become_markdown() -> None:
-    text = """What it does.
-
-    select: of which round,
-        the last
-    images, params: more; root: a folder
-    Raises FedshiftError for none.
-
-    >>> run = 1
-    >>> run
-    1
-    """
-    assert script("docstrings").markdown(text).split("\n\n") == [
-        "What it does.",
-        "- `select`: of which round, the last\n- `images`, `params`: more\n- `root`: a folder",
-        "Raises FedshiftError for none.",
-        "```pycon\n>>> run = 1\n>>> run\n1\n```",
-    ]

@@ -44,7 +44,11 @@ class Project:
         self.workspace = Workspace(root)
         self.runs: list[Run] = []
         self.cells: list[planfile.Cell] = []
-        (root / "reference").symlink_to(REFERENCE)
+        presets = root / "reference" / "presets"  # a folder of its own: `fedshift tune` writes below it
+        presets.mkdir(parents=True)
+        for path in (*REFERENCE.iterdir(), *REFERENCE.glob("presets/*.yaml")):
+            if path != REFERENCE / "presets":
+                (root / "reference" / path.relative_to(REFERENCE)).symlink_to(path)
 
     def declare(self, name: str = "toy", **keys: Any) -> None:
         self.name = name

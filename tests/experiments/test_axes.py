@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from fedshift.common.registry import get
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS
-from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 from tests.analysis.conftest import Project, accuracy
-from tests.verbs import done, fedshift, refused
+from tests.verbs import fedshift, refused
 
 TINY: dict[str, Any] = {
     "title": "Tiny",
@@ -128,16 +126,3 @@ def test_axes_that_mean_nothing_are_refused(
 ) -> None:
     declare(project, axes=axes)
     refused(fedshift(project, "plan", "tiny"), "experiments/tiny.yaml", *said)
-
-
-def test_plan_prints_the_packs_of_every_row(project: Path) -> None:
-    declare(project, methods={"fedavg": None, "fedprox": None}, axes={"seed": [0, 1]})
-    lines = done(fedshift(project, "plan", "tiny", "--print", "packs")).splitlines()
-    path = Path(done(fedshift(project, "plan", "tiny", "--print", "path")).strip())
-    packs = {run.digest: run.stamp for run in planfile.runs(project / path)}
-    expected = [
-        (packs[use.digest], use.label, json.loads(use.axes)) for use in planfile.cells(project / path)
-    ]
-    shown = [line.split("  ") for line in lines]
-    assert [(pack, label, json.loads(axes)) for pack, _, label, axes in shown] == expected
-    assert len(set(packs.values())) == 2

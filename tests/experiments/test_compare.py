@@ -98,16 +98,6 @@ def test_a_comparison_that_is_refused_leaves_no_file(project: Path, clinics: Add
     assert "compare/clinics" in done(fedshift(project, *asked, "--set", "local.lr=0.1"))
 
 
-def test_one_domain_is_held_out_where_it_is_named(project: Path, clinics: Address) -> None:
-    workspace, methods = Workspace(project), ["fedavg", "fedbn"]
-    declared = declaration(workspace, clinics, methods, protocol="unified", targets=["b"])
-    assert declared["axes"]["target"] == ["b"] and declared["figures"] == ["curves"]  # one is not ranked
-    write(workspace, "compare/clinics", declared)
-    assert {cell.axes["target"] for cell in expand(workspace, load(workspace, "compare/clinics"))} == {"b"}
-    with pytest.raises(FedshiftError, match=r"unknown domain 'd'"):
-        declaration(workspace, clinics, methods, protocol="unified", targets=["d"])
-
-
 def test_all_are_all() -> None:
     workspace = Workspace(ROOT)
     methods = {

@@ -103,16 +103,3 @@ def test_the_order_is_declared_and_one_target_is_what_it_was() -> None:
 def test_two_must_be_two_domains(target: list[str]) -> None:
     with pytest.raises(FedshiftError, match=r"data\.target"):
         resolve(spec(data={"target": target}))
-
-
-def test_an_unseen_client_is_tested_on_its_own_test_part(project: Path) -> None:
-    told = spec(data={"target": "outline"}, partition={"target_split": "client"}, seed=3)
-    workspace = Workspace(project)
-    index = load_index(workspace.prepared(prepared_name(told.data)))
-    held, _ = load_partition(partition(workspace, told), index)
-    everybody = spec(seed=3)
-    as_client, _ = load_partition(partition(workspace, everybody), index)
-    of_outline = as_client[(as_client["domain"] == "outline") & (as_client["split"] == "test")]
-    assert len(of_outline) == 44
-    assert held.loc[held["split"] == "target", "sample"].tolist() == of_outline["sample"].tolist()
-    assert (held.loc[held["domain"] == "outline", "client"] == -1).all()

@@ -49,17 +49,6 @@ def test_a_data_set_in_an_entry_has_its_settings_and_presets() -> None:
     assert [settings(cell.spec) for cell in over] == TUNED[1:]
 
 
-def test_a_method_on_an_axis_has_its_presets() -> None:
-    names = ["fedavg", "fedprox", "feddyn"]
-    found = cells(
-        methods={"all": None}, spec={"data": {"dataset": PACS}}, axes={"method.name": names, "seed": [2]}
-    )
-    alone = cells(methods=dict.fromkeys(names), spec={"data": {"dataset": PACS}})
-    assert [cell.spec for cell in found] == [cell.spec for cell in alone]
-    assert {cell.label for cell in found} == {"all"}
-    assert [cell.spec.local.lr for cell in found] == [0.1, 0.05, 0.1]
-
-
 def test_what_an_experiment_says_itself_still_wins() -> None:
     found = cells(
         methods={"fedprox": {"local": {"lr": 0.3}}},

@@ -9,7 +9,7 @@ import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import available, load, protocol, trials
+from fedshift.experiments.load import load, protocol, trials
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import Choice, Chosen, Trial, check_places, place, stage, unequal
 from fedshift.storage.workspace import Workspace
@@ -37,14 +37,6 @@ def found(experiment: Experiment) -> list[Trial]:
 
 def staged(experiment: Experiment) -> Experiment:
     return stage(experiment, protocol(WORKSPACE, experiment.protocol), found(experiment))
-
-
-def test_every_row_is_tried_at_as_many_points() -> None:
-    counts = Counter(trial.row for trial in found(declared()))
-    assert counts == {"fedavg": 4, "fedprox": 4}
-    assert {frozenset(trial.values) for trial in found(declared()) if trial.row == "fedprox"} == {
-        frozenset({"local.lr", "method.params.mu"})
-    }
 
 
 def test_papers_grids_are_what_they_print() -> None:
@@ -120,13 +112,6 @@ def test_the_search_has_seeds_rounds_and_values_of_its_own() -> None:
 def test_a_search_that_cannot_be_is_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(FedshiftError, match=message):
         found(declared(**keys))
-
-
-def test_a_search_is_no_file_and_shipped_ones_can_be_loaded() -> None:
-    tuned = [name for name in available(WORKSPACE) if load(WORKSPACE, name).tune]
-    assert tuned and not any(name.endswith(".tuning") for name in available(WORKSPACE))
-    for name in tuned:
-        assert load(WORKSPACE, f"{name}.tuning").name == f"{name}.tuning"
 
 
 def test_axes_that_are_tuned_together_have_one_choice() -> None:

@@ -84,11 +84,3 @@ def test_exactly_they_are_trained_again_where_that_is_asked_for(
     assert aside == {f"{digest}-{OLD}" for digest in again}
     assert "0 runs of changed methods" in said(workspace, "plan", *BOTH, "--retrain-changed")
     assert missing(workspace, runs) == again
-
-
-def test_a_run_of_earlier_versions_is_not_named(workspace: Workspace, runs: list[Run]) -> None:
-    run = next(run for run in runs if run.method == "fedavg")
-    planned = workspace.root / run.directory
-    planned.rename(planned.with_name(f"{run.digest}-{OLD}"))
-    assert run not in changed(workspace, runs) and missing(workspace, runs) == set()
-    assert said(workspace, "status", "paper/two").splitlines()[1].split()[:3] == ["paper/two", "2", "2"]

@@ -62,13 +62,6 @@ def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace
         assert len({together[run.digest] for run in chunk}) == 1
 
 
-def test_another_experiment_regroups_only_the_configuration_that_it_extends(workspace: Workspace) -> None:
-    alone = {run.pack for run in planfile.runs(plan(workspace, Request(("one",), pack=2)))}
-    both = {run.pack for run in planfile.runs(plan(workspace, Request(("one", "paper/two"), pack=2)))}
-    assert len(alone) == len(both) == 8
-    assert len(alone & both) == 7  # [2] of fedavg on plain becomes [2, 3]
-
-
 def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Workspace) -> None:
     request = Request(("one",))
     first = plan(workspace, request)
@@ -124,23 +117,6 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     (stamp,) = packs.rglob("*.json")
     assert stamp == packs / "digits" / members[0].method / f"{full}.json"
     assert set(json.loads(stamp.read_text())["finished"]) == {run.digest for run in members}
-
-
-def test_stamp_waits_for_what_a_retry_can_mend_and_names_what_it_cannot(workspace: Workspace) -> None:
-    first, second = planfile.runs(plan(workspace, Request(("paper/two",))))
-    finish(workspace, first)
-    failure = {"kind": "diverged", "text": "loss is NaN", "retry": True}
-    write_json(workspace.root / second.directory / "failure.json", failure)
-    stamp, members = workspace.pack(first.stamp), [workspace.run_at(run.directory) for run in (first, second)]
-    assert not stamp.write(members)
-    write_json(workspace.root / second.directory / "failure.json", failure | {"retry": False})
-    assert stamp.write(members)
-    told = json.loads((workspace.results / "packs" / f"{first.stamp}.json").read_text())
-    assert list(told["finished"]) == [first.digest]
-    assert told["failed"][second.digest]["text"] == "loss is NaN"
-    asked = ["--root", str(workspace.root), "plan", "paper/two", "--retry-failed"]
-    assert "1 failed runs are trained again" in CliRunner().invoke(main, asked).output
-    assert workspace.packs() == [] and members[1].failure() == failure
 
 
 @pytest.mark.parametrize("lost", ["summary.json", "metrics.parquet", ""])

@@ -19,13 +19,6 @@ REPOSITORY = Path(__file__).parents[2]
 GIT = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
 
 
-@pytest.mark.parametrize("name", ["office_caltech10", "pacs"])
-def test_pointers_name_as_many_images_and_bytes_as_manifests(name: str) -> None:
-    (out,) = yaml.safe_load((REPOSITORY / "data" / "raw" / name / "original.dvc").read_text())["outs"]
-    declared = json.loads((REPOSITORY / "reference" / "datasets" / f"{name}.json").read_text())
-    assert (out["nfiles"], out["size"]) == (declared["files"], declared["bytes"])
-
-
 def test_a_plan_that_fails_leaves_the_list_of_runs(project: Path) -> None:
     command = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]["plan"]["cmd"]
     environment = os.environ | {
@@ -184,20 +177,6 @@ def test_metrics_and_parameters_say_what_changed(clones: tuple[Path, Path]) -> N
         second, "fedshift", "pull"
     )  # old tables are not certified as new ones
     path.write_text(before)
-
-
-@pytest.mark.slow
-@pytest.mark.workflow
-def test_plots_show_the_curves_of_the_listed_experiments(clones: tuple[Path, Path]) -> None:
-    shown = json.loads(run(clones[0], "dvc", "plots", "show", "--json"))["data"]
-    assert set(shown) == {"held-out domain", "own domains"}
-    (plot,) = shown["held-out domain"]
-    drawn = plot["content"]
-    points = {(row["panel"], row["method"], row["round"]) for row in drawn["data"]["values"]}
-    assert points == {
-        ("demo, plain", method, str(place)) for method in ("fedavg", "fedprox") for place in (0, 1)
-    }
-    assert drawn["spec"]["encoding"]["y"]["field"] == "ood"
 
 
 @pytest.mark.slow

@@ -41,9 +41,3 @@ def test_a_new_metric_trains_nothing(finished: Checkout) -> None:
     assert table.notna().all() and table[("fedavg", "ece.worst")] >= 0
     assert runs(finished) == before
     assert finished.to_train("all") == []
-
-
-def test_a_misspelled_metric_stops_the_plan(finished: Checkout) -> None:
-    finished.edit("experiments/demo.yaml", "overconfidence.ood", "overconfidense.ood")
-    done = finished.snakemake("--dry-run", TABLE)
-    assert done.returncode != 0 and "Did you mean 'overconfidence'?" in done.stdout

@@ -10,7 +10,6 @@ import pytest
 
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
-from tests.analysis.browser import browse
 from tests.workflow.checkout import Checkout, tiny
 from tests.workflow.conftest import FIRST
 
@@ -42,29 +41,6 @@ def test_first_run_trains_what_two_experiments_share_once(checkout: Checkout) ->
 
 def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
-
-
-def test_snakemakes_own_report_has_categories_and_captions(checkout: Checkout, tmp_path: Path) -> None:
-    """Opened offline and clicked through: Results, then an experiment."""
-    page = checkout.root / "report.html"
-    checkout.run("--report", str(page), "all")
-    text = page.read_text()
-    for caption in (
-        "Accuracy (percent) of other",
-        "Accuracy over rounds in demo",
-        "on one page that needs no network",
-    ):
-        assert caption in text
-    clicks = "".join(
-        f"setTimeout(() => [...document.querySelectorAll('*')].filter(e => e.textContent.trim() == '{word}').pop().click(), {wait});"
-        for wait, word in ((500, "Results"), (1500, "other"))
-    )
-    end = text.rindex("</body>")  # the last one: pages that it embeds have theirs
-    page.write_text(f"{text[:end]}<script>{clicks}</script>{text[end:]}")
-    opened = browse(page, tmp_path, 900)
-    assert opened.requests == []
-    for shown in ("interactive report", "tables", "curves"):
-        assert f">{shown}<" in opened.dom
 
 
 def test_comment_re_runs_nothing(checkout: Checkout) -> None:
@@ -175,17 +151,6 @@ def test_another_version_of_a_data_set_is_prepared_and_trained_beside_the_old(ch
     checkout.edit(DIGITS, line.replace("RENDER", "255 - RENDER"), line)
     output = checkout.run("--dry-run", "metrics")
     assert "rule prepare:" not in output and "rule train:" not in output
-
-
-def test_misspelled_key_stops_with_the_nearest_one(checkout: Checkout) -> None:
-    path = checkout.root / "experiments" / "other.yaml"
-    path.write_text(tiny("Other", "fedavg", "local").replace("federation:", "federatoin:"))
-    done = checkout.snakemake("--dry-run", "all")
-    assert done.returncode != 0
-    assert "experiments/other.yaml" in done.stdout
-    assert "unknown key 'federatoin'" in done.stdout
-    assert "Did you mean 'federation'?" in done.stdout
-    path.write_text(tiny("Other", "fedavg", "local"))
 
 
 def test_who_starts_the_workflow_asks_for_what_is_declared_now(checkout: Checkout) -> None:

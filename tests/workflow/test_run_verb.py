@@ -10,7 +10,6 @@ import pytest
 
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
-from tests.verbs import fedshift, refused
 from tests.workflow.checkout import Checkout, tiny
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -68,12 +67,6 @@ def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> 
     assert result.returncode == 0, result.stdout
     request = planfile.request(Workspace(checkout.root), checkout.plan)
     assert (request.device, request.experiments) == ("cuda", ("papers/other",))
-
-
-def test_an_unknown_experiment_is_refused_with_the_nearest(checkout: Checkout) -> None:
-    refused(
-        fedshift(checkout.root, "run", "papers/othr"), "unknown experiment", "Did you mean 'papers/other'?"
-    )
 
 
 def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:

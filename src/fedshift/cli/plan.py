@@ -29,7 +29,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     request = Request.of({**config, **values}, workspace.root, path.name)
     known = available(workspace)
     for name in request.experiments:
-        if not {name, name.removesuffix(TUNING)} & {*known}:
+        if name not in known and name.removesuffix(TUNING) not in known:
             raise unknown_experiment(workspace, name)
     return request
 
