@@ -32,14 +32,6 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ),
     ({"sped": {}}, ("experiments/tiny.yaml", "unknown key 'sped'", "Did you mean 'spec'?")),
     ({"methods": {"fedprx": None}}, ("method.name", "unknown method 'fedprx'", "Did you mean 'fedprox'?")),
-    (
-        {"spec": {"model": {"name": "alexnet"}}},
-        ("model.name", "unknown model 'alexnet'", "Did you mean 'alexnet_bn'?"),
-    ),
-    (
-        {"spec": {"data": {"dataset": "pac"}}},
-        ("data.dataset", "unknown dataset 'pac'", "Did you mean 'pacs'?"),
-    ),
     ({"protocol": "digit"}, ("protocols", "unknown protocol 'digit'", "Did you mean 'digits'?")),
     (
         {"axes": {"target": ["plane"]}},
@@ -84,31 +76,19 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"local": {"optimizer": "adam", "momentum": 0.9}}}, ("momentum belongs to optimizer 'sgd'",)),
     ({"axes": {"seed": [2**64]}}, ("'seed'", "less than 9223372036854775808")),
     ({"axes": {"seed": [True]}}, ("'seed'", "must be a number, not true or false")),
-    ({"spec": {"local": {"epochs": 2**64}}}, ("'local.epochs'", "less than or equal to 1000000")),
-    ({"spec": {"local": {"batch": 2**64}}}, ("'local.batch'", "less than or equal to 1000000")),
     ({"spec": {"federation": {"rounds": 2**40}}}, ("'federation.rounds'", "less than or equal to 1000000")),
     ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
     ({"expect": {"id": -5}}, ("'expect.id'", "greater than or equal to 0")),
     ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
-    ({"tables": {"a/b": {"columns": ["target"]}}}, ("'tables'", "'a/b' is no name")),
     ({"name": "../../other"}, ("'name' is no key of the file", "Rename the file")),
     (
         {"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}},
         ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1"),
     ),
     (
-        {"methods": {"fedprox": {"method": {"params": {"mu": True}}}}},
-        ("method.params: 'mu' of fedprox is a number",),
-    ),
-    (
         {"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}},
         ("partition.params: 40,000 clients", "32,767 or less"),
     ),
-    (
-        {"spec": {"partition": {"scheme": "domains_per_client", "params": {"clients": 10**9}}}},
-        ("'clients' of domains_per_client must be from 0 to 1,000,000",),
-    ),
-    ({"figures": [{"ranks": {"alpha": 5}}]}, ("'alpha' of ranks", "less than 1")),
     ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
     (
         {"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]},
@@ -178,11 +158,9 @@ CLASH = "would lie inside each other"
     ("names", "asked", "words"),
     [
         (("nest", "nest/inner"), "nest", CLASH),
-        (("nest", "nest/inner"), "nest/inner", CLASH),
         (("a/b", "a/b/c/d"), "a/b/c/d", CLASH),
         (("all",), "all", "'all' names other results"),
         (("mine.tuning",), "mine.tuning", "'.tuning' names other results"),
-        (("mine", "mine.runs"), "mine.runs", "'.runs' names other results"),
         (("mine{x}",), "mine{x}", "cannot name an experiment"),
     ],
 )

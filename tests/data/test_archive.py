@@ -47,9 +47,7 @@ def special(kind: bytes) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
-)
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE])
 def test_a_tar_holds_files_and_folders_alone(tmp_path: Path, kind: bytes) -> None:
     (tmp_path / "archive").write_bytes(special(kind))
     with pytest.raises(FedshiftError, match="member 'tree/odd' is neither file nor folder"):

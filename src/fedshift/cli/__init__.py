@@ -36,7 +36,6 @@ VERBS = {
     "check": "Hold an experiment's results against what it must reach.",
     "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",
     "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
-    "release": "Free runs whose process died with its machine.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
     "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_whole
 from fedshift.common.registry import get
+from fedshift.data.dataset import Dataset
 from fedshift.data.verify import stamped
 from fedshift.storage.workspace import Workspace
 
@@ -49,17 +48,24 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
     for path in sorted((workspace.root / "data" / "prepared" / name).glob("*/prepared.json")):
         if facts := read_whole(path):
             sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
-    result = {}
-    for release in dict.fromkeys([*dataset.releases, *_raw(workspace.root / "data" / "raw" / name), *sizes]):
-        prepared = tuple(sorted(sizes.get(release, ())))
-        if dataset.embedded:
-            result[release] = State("embedded", prepared=prepared)
-        elif not workspace.raw(name, release).exists():
-            result[release] = State("absent", prepared=prepared)
-        else:
-            files = _files(workspace, name, release)
-            result[release] = State("raw" if files is None else "verified", files or 0, prepared)
-    return result
+    trees = sorted((workspace.root / "data" / "raw" / name).glob("*/"))
+    raw = [tree.name for tree in trees if tree.name[0] != "." and tree.suffix != ".archives"]
+    return {
+        release: _state(workspace, dataset, release, tuple(sorted(sizes.get(release, ()))))
+        for release in dict.fromkeys([*dataset.releases, *raw, *sizes])
+    }
+
+
+def _state(workspace: Workspace, dataset: type[Dataset], release: str, prepared: tuple[int, ...]) -> State:
+    if dataset.embedded:
+        return State("embedded", prepared=prepared)
+    if not workspace.raw(dataset.name, release).exists():
+        return State("absent", prepared=prepared)
+    try:
+        manifest = stamped(workspace, dataset.name, release)
+    except FedshiftError:  # no manifest
+        manifest = None
+    return State("verified" if manifest else "raw", manifest["files"] if manifest else 0, prepared)
 
 
 def partitions(workspace: Workspace, name: str) -> Counter[str]:
@@ -70,19 +76,3 @@ def partitions(workspace: Workspace, name: str) -> Counter[str]:
 
     paths = sorted((workspace.root / "data" / "partitions" / name).glob("*.parquet"))
     return Counter(json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"] for path in paths)
-
-
-def _raw(folder: Path) -> Iterator[str]:
-    """Releases that have a raw tree."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if path.is_dir() and not path.name.startswith(".") and not path.name.endswith(".archives"):
-            yield path.name
-
-
-def _files(workspace: Workspace, name: str, release: str) -> int | None:
-    """How many files a verified tree has; None where it is not verified."""
-    try:
-        manifest = stamped(workspace, name, release)
-    except FedshiftError:  # no manifest
-        return None
-    return None if manifest is None else int(manifest["files"])
