@@ -33,6 +33,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"spec": {"model": {"name": "alexnet"}}},
         ("model.name", "unknown model 'alexnet'", "Did you mean 'alexnet_bn'?"),
     ),
+    ({"protocol": "digit"}, ("protocols", "unknown protocol 'digit'", "Did you mean 'digits'?")),
     (
         {"axes": {"target": ["plane"]}},
         ("data.target", "unknown domain of digits 'plane'", "Did you mean 'plain'?"),
@@ -57,6 +58,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"partition": {"fractions": [0.9, 0.2, 0.1]}}}, ("partition", "must sum to 1")),
     ({"spec": {"local": {"optimizer": "adam", "momentum": 0.9}}}, ("momentum belongs to optimizer 'sgd'",)),
     ({"axes": {"seed": [True]}}, ("'seed'", "must be a number, not true or false")),
+    ({"spec": {"federation": {"rounds": 2**40}}}, ("'federation.rounds'", "less than or equal to 1000000")),
     ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
     ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
     ({"name": "../../other"}, ("'name' is no key of the file", "Rename the file")),
@@ -69,6 +71,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ("partition.params: 40,000 clients", "32,767 or less"),
     ),
     ({"figures": [{"ranks": {"alpha": 5}}]}, ("'alpha' of ranks", "less than 1")),
+    ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
     (
         {"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]},
         ("filters.row", "Did you mean 'fedavg'?"),
@@ -136,11 +139,9 @@ CLASH = "would lie inside each other"
     ("names", "asked", "words"),
     [
         (("nest", "nest/inner"), "nest", CLASH),
-        (("nest", "nest/inner"), "nest/inner", CLASH),
         (("a/b", "a/b/c/d"), "a/b/c/d", CLASH),
         (("all",), "all", "'all' names other results"),
         (("mine.tuning",), "mine.tuning", "'.tuning' names other results"),
-        (("mine", "mine.runs"), "mine.runs", "'.runs' names other results"),
         (("mine{x}",), "mine{x}", "cannot name an experiment"),
     ],
 )

@@ -1,7 +1,7 @@
 """Prepare: decode and resize every image once, into one uint8 memory map and one index.
 
 Resizing gives exact squares, the aspect ratio is not kept; Pillow's bilinear filter, which is antialiased
-when it shrinks. No shortcut is taken (`reducing_gap=None`, no JPEG draft mode), so the pixels depend on the
+when it shrinks. No shortcut is taken (no reducing gap, no JPEG draft mode), so the pixels depend on the
 file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, transparent ones lie on
 white, or on black where nothing could be seen on white.
 
