@@ -28,7 +28,8 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import MEASURED
 from fedshift.spec.resolve import resolve
-from fedshift.testing.toys import digits, finish, spec, tensors
+from fedshift.testing.digits import digits
+from fedshift.testing.toys import finish, spec, tensors
 from fedshift.training.device import environment
 
 FILE = Path(__file__).with_suffix(".json")

@@ -163,8 +163,10 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
 def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     """A run that was stopped after its first round."""
 
+    run = Federation.run
+
     def stops(federation: Federation) -> Iterator[int]:
-        for finished in federation.run():
+        for finished in run(federation):
             if finished == 2:
                 raise MemoryError
             yield finished
@@ -172,7 +174,7 @@ def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr("fedshift.training.run.rounds", stops)
+        patch.setattr(Federation, "run", stops)
         train(Workspace(project), spec, MACHINE)
     return spec, Workspace(project).run(run_name(spec, digest(spec)))
 
@@ -189,13 +191,15 @@ def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
             signal.raise_signal(signal.SIGTERM)
         return clock()
 
+    run = Federation.run
+
     def rounds(federation: Federation) -> Iterator[int]:
         nonlocal armed
-        for finished in federation.run():
+        for finished in run(federation):
             armed = finished == 1
             yield finished
 
-    monkeypatch.setattr("fedshift.training.run.rounds", rounds)
+    monkeypatch.setattr(Federation, "run", rounds)
     monkeypatch.setattr("fedshift.training.run.time", SimpleNamespace(monotonic=struck))
     with pytest.raises(SystemExit, match="143"):
         train(Workspace(project), spec, Machine(torch.device("cpu")))
