@@ -36,7 +36,8 @@ from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
-from fedshift.testing.toys import digits, finish, spec
+from fedshift.testing.digits import digits
+from fedshift.testing.toys import finish, spec
 
 ROOT = Path(__file__).parents[1]
 PRECISIONS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32",)}
