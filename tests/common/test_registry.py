@@ -69,5 +69,7 @@ def test_a_sound_method_is_listed(sources: Path) -> None:
 def test_what_is_nearly_a_hook_is_refused() -> None:
     with pytest.raises(FedshiftError, match=r"(?s)'slot' is no hook.*Did you mean 'slots'"):
         type("Mine", (Method,), {"slot": ()})
+    with pytest.raises(FedshiftError, match=r"(?s)'sequential' is of an earlier version.*`round`"):
+        type("Mine", (Method,), {"sequential": True})
     helpers = {"_gradient": 1, "queries": 2, "grad": Method.grad}
     assert type("Mine", (Method,), helpers).grad is Method.grad  # type: ignore[attr-defined]

@@ -253,9 +253,11 @@ def one_per_class(C: Client) -> tuple[Tensor, Tensor]:
     """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
     ascending (App. G).
     """
-    samples, labels = C.samples, C.samples.host_labels[C.data.train]
-    classes = [C.data.train[labels == label] for label in labels.unique()]
-    drawn = torch.stack([members[torch.randint(len(members), (), generator=C.rng)] for members in classes])
-    pixels, y = samples.take(drawn.to(samples.home, non_blocking=True))
+    samples, train = C.samples, C.data.train
+    if not hasattr(C.tmp, "classes"):  # once a round
+        labels = samples.host_labels[train]
+        C.tmp.classes = [train[labels == label] for label in labels.unique()]
+    drawn = [members[torch.randint(len(members), (), generator=C.rng)] for members in C.tmp.classes]
+    pixels, y = samples.take(torch.stack(drawn).to(samples.home, non_blocking=True))
     draws = samples.augment.draw(len(drawn), C.rng).to(samples.device, non_blocking=True)
     return samples.augment(pixels, draws), y
