@@ -76,7 +76,7 @@ def test_without_noise_and_regularisers_it_is_fedavg_with_one_more_layer(
     monkeypatch.setattr(fedsr, "conditional_mutual_information", lambda *args: torch.zeros(()))
     monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
     ours = finish(small(run, chosen))
-    plain = type("Plain", (fedsr.FedSR,), {"loss": fedsr.Method.loss, "own": None})(chosen.hp)
+    plain = type("Plain", (fedsr.FedSR,), {"loss": fedsr.Method.loss, "param_groups": None})(chosen.hp)
     theirs = finish(small(run, plain))
     shared = ours.state.shared.at
     assert ours.state.row[shared].allclose(theirs.state.row[shared], atol=1e-6)
