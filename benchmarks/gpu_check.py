@@ -27,7 +27,6 @@ from statistics import median
 import torch
 from torch.nn import functional as F
 
-from fedshift.build import method_of, model_of
 from fedshift.common.files import write_text
 from fedshift.common.registry import names
 from fedshift.data.augment import Augment, Evaluate
@@ -96,7 +95,14 @@ def trained(method: str, device: torch.device) -> tuple[torch.Tensor, Scores]:
     images, clients, held_out = digits("none", (130, 130, 130), 20, 10)
     samples = Samples(images.pixels, images.labels, images.augment, images.evaluate, device=device)
     federation = finish(
-        Federation(run, method_of(run), lambda: model_of(run, 10), samples, clients, held_out)
+        Federation(
+            run,
+            run.method.build(),
+            lambda: run.model.build(10, run.data.input_px),
+            samples,
+            clients,
+            held_out,
+        )
     )
     scores = {
         (row["stage"], row["client"], row["split"]): (row["value"], row["n"])
@@ -166,7 +172,12 @@ def federated(name: str, precision: str, device: torch.device) -> float:
     parts = torch.arange(CLIENTS * STEPS * work.batch).split(STEPS * work.batch)
     held = [ClientData(part, nobody, nobody) for part in parts]
     federation = Federation(
-        run, method_of(run), lambda: model_of(run, CLASSES), samples(work, device), held, nobody
+        run,
+        run.method.build(),
+        lambda: run.model.build(CLASSES, run.data.input_px),
+        samples(work, device),
+        held,
+        nobody,
     )
     events = federation.run()
     torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
@@ -182,7 +193,7 @@ def bare(name: str, precision: str, device: torch.device) -> float:
     work = WORK[name]
     run, given = work.run("fedavg"), samples(work, device)
     with arithmetic(precision, device):
-        model = model_of(run, CLASSES)
+        model = run.model.build(CLASSES, run.data.input_px)
         model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         if work.optimizer == "adam":
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), fused=True)

@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from fedshift.build import method_of, model_of, rendering_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_text
 from fedshift.common.registry import names
@@ -90,10 +89,12 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
             "evaluation": {"every": 10**6, "keep": "none"},
         }
     )
-    copies = rendering.copies if (rendering := rendering_of(spec)) else 1
+    copies = rendering.copies if (rendering := spec.rendering) else 1
     samples, held = images(device, options.clients, options.each, options.px, copies)
     nobody = torch.empty(0, dtype=torch.int64)
-    built = Federation(spec, method_of(spec), lambda: model_of(spec, 7), samples, held, nobody)
+    built = Federation(
+        spec, spec.method.build(), lambda: spec.model.build(7, spec.data.input_px), samples, held, nobody
+    )
     built.evaluator.start = lambda: None  # type: ignore[method-assign]
     return built
 

@@ -29,7 +29,6 @@ from fedshift.data.load import mapped
 from fedshift.data.prepare import load_index, map_pixels
 from fedshift.data.verify import verified
 from fedshift.federation.samples import Samples
-from fedshift.identity import prepared_name
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
 
@@ -157,7 +156,7 @@ def main() -> None:
         verified(workspace, "folder", "many")
         print(f"taken in and verified in {time.perf_counter() - began:.0f} s", flush=True)
         folder = workspace.prepared(
-            prepared_name(Source(dataset="folder", release="many", prepare=Prepare(px=options.px)))
+            Source(dataset="folder", release="many", prepare=Prepare(px=options.px)).prepared_name
         )
         progress = folder.with_name(f".{folder.name}.part") / "progress.json"
         began = time.perf_counter()

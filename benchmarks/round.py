@@ -37,7 +37,6 @@ from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
 from fedshift.experiments.load import protocol
 from fedshift.experiments.protocols import merge
-from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -162,7 +161,7 @@ def serve(
     if side == "ours":
         ours(workspace, spec, turn, each)
     else:
-        bare = Bare(workspace.prepared(prepared_name(spec.data)), recipe(spec, each), fused)
+        bare = Bare(workspace.prepared(spec.data.prepared_name), recipe(spec, each), fused)
         for event in bare.rounds():
             turn(event)
 

@@ -20,7 +20,6 @@ from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import partition
-from fedshift.identity import digest, partition_name, run_name
 from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
 from tests.data.conftest import plant
@@ -153,7 +152,7 @@ def test_a_full_disk_loses_nothing(project: Path, tiny_disk: Path) -> None:
 def test_an_output_folder_that_cannot_be_written(project: Path) -> None:
     spec = spec_of("fedavg")
     partition(Workspace(project), spec)
-    run = Workspace(project).run(run_name(spec, digest(spec))).path
+    run = Workspace(project).run(spec.run_name).path
     run.mkdir(parents=True)
     (run / "segments").write_text("a file where a folder must be")
     with pytest.raises(FedshiftError, match=r"segments.*cannot be written: .*\n.*run the same command again"):
@@ -184,7 +183,7 @@ def interrupted(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Pa
         patch.setattr(Federation, "_train", stop)
         with pytest.raises(KeyboardInterrupt):
             train(Workspace(project), spec, MACHINE)
-    return spec, Workspace(project).run(run_name(spec, digest(spec))).path
+    return spec, Workspace(project).run(spec.run_name).path
 
 
 def cut(path: Path) -> None:
@@ -224,7 +223,7 @@ def test_a_checkpoint_that_cannot_be_used(
 def test_data_that_changed_under_an_interrupted_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another partition under the same name: neither resumed from, nor silently trained on."""
     spec, _ = interrupted(project, monkeypatch)
-    path = Workspace(project).partition(partition_name(spec))
+    path = Workspace(project).partition(spec.partition_name)
     path.unlink()
     other = spec.model_copy(update={"seed": 1})
     path.symlink_to(partition(Workspace(project), other))

@@ -11,7 +11,7 @@ import yaml
 from fedshift.common.registry import get
 from fedshift.experiments.protocols import merge
 from fedshift.planning import planfile
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {

@@ -9,7 +9,6 @@ import pytest
 
 from fedshift.common.registry import get
 from fedshift.data.prepare import load_prepared
-from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.spec import RunSpec, Source, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -35,7 +34,7 @@ def spec(
 
 
 def names(run: RunSpec) -> tuple[str, str, str]:
-    return prepared_name(run.data), partition_name(run), rendered_name(run)
+    return run.data.prepared_name, run.partition_name, run.rendered_name
 
 
 def changed(before: tuple[str, ...], after: tuple[str, ...]) -> list[bool]:
@@ -111,13 +110,13 @@ def test_whatever_is_declared_is_in_the_names_of_what_it_decides() -> None:
     assert changed(run, names(spec(seed=1))) == [False, True, True]
     assert changed(run, names(spec(space="vgg"))) == [False, False, True]
     sizes = [Source.model_validate({"dataset": "digits", "prepare": {"px": px}}) for px in (16, 32)]
-    assert len({*map(prepared_name, sizes)}) == 2
+    assert len({size.prepared_name for size in sizes}) == 2
 
 
 def test_images_of_a_changed_data_set_are_read_with_a_warning(
     edited: Edit, digits: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = Workspace(digits).prepared(prepared_name(spec().data))
+    folder = Workspace(digits).prepared(spec().data.prepared_name)
     with caplog.at_level(logging.WARNING):
         pixels = load_prepared(folder).pixels
         edited(DIGITS, '"""Pixels uint8 [32', '"""# Pixels uint8 [32')

@@ -20,7 +20,7 @@ from examples.fedavgm import FedAvgM
 from fedshift import identity
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.cost import macs_per_image
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
 from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 from tests.conftest import ROOT

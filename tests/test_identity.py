@@ -59,19 +59,14 @@ def test_comments_docstrings_and_layout_leave_the_dump_alone() -> None:
 
 
 def test_the_digest_is_frozen() -> None:
-    assert identity.digest(resolved()) == DIGESTS["plain"]
-    assert (
-        identity.digest(resolved(method={"name": "fedprox", "params": {"mu": 0.5}}, seed=3))
-        == DIGESTS["fedprox"]
-    )
+    assert resolved().run_id == DIGESTS["plain"]
+    assert resolved(method={"name": "fedprox", "params": {"mu": 0.5}}, seed=3).run_id == DIGESTS["fedprox"]
 
 
 def test_a_parameter_at_its_default_is_not_in_the_digest() -> None:
     named = resolved(method={"name": "fedprox", "params": {"mu": 0.01}}, evaluation={"every": 1})
-    assert identity.digest(named) == identity.digest(resolved(method={"name": "fedprox"}))
-    assert identity.digest(resolved(method={"name": "fedprox", "params": {"mu": 0.02}})) != identity.digest(
-        named
-    )
+    assert named.run_id == resolved(method={"name": "fedprox"}).run_id
+    assert resolved(method={"name": "fedprox", "params": {"mu": 0.02}}).run_id != named.run_id
 
 
 def test_an_option_added_with_a_default_changes_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,18 +74,15 @@ def test_an_option_added_with_a_default_changes_no_digest(monkeypatch: pytest.Mo
 
     from fedshift.methods import fedprox
 
-    before = identity.digest(resolved(method={"name": "fedprox", "params": {"mu": 0.5}}))
+    before = resolved(method={"name": "fedprox", "params": {"mu": 0.5}}).run_id
 
     @dataclass(frozen=True)
     class Params(fedprox.Params):
         centred: bool = False
 
     monkeypatch.setattr(fedprox.FedProx, "Params", Params)
-    assert identity.digest(resolved(method={"name": "fedprox", "params": {"mu": 0.5}})) == before
-    assert (
-        identity.digest(resolved(method={"name": "fedprox", "params": {"mu": 0.5, "centred": True}}))
-        != before
-    )
+    assert resolved(method={"name": "fedprox", "params": {"mu": 0.5}}).run_id == before
+    assert resolved(method={"name": "fedprox", "params": {"mu": 0.5, "centred": True}}).run_id != before
 
 
 @pytest.mark.parametrize(
@@ -102,11 +94,11 @@ def test_an_option_added_with_a_default_changes_no_digest(monkeypatch: pytest.Mo
     ids=str,
 )  # fmt: skip
 def test_whatever_is_declared_changes_the_digest(change: dict[str, Any]) -> None:
-    assert identity.digest(resolved(**change)) != identity.digest(resolved())
+    assert resolved(**change).run_id != resolved().run_id
 
 
 def code(**blocks: Any) -> str:
-    return identity.method_code(resolved(**blocks))
+    return resolved(**blocks).method_code
 
 
 def code_of(method: str) -> str:
@@ -150,10 +142,10 @@ def test_a_changed_equation_is_another_fingerprint_of_its_method_alone(
     edited: Edit, old: str, new: str
 ) -> None:
     before, others = code_of("scaffold"), code_of("fedavg")
-    digest = identity.digest(resolved(method={"name": "scaffold"}))
+    digest = resolved(method={"name": "scaffold"}).run_id
     edited(SCAFFOLD, old, new)
     assert code_of("scaffold") != before and code_of("fedavg") == others
-    assert identity.digest(resolved(method={"name": "scaffold"})) == digest
+    assert resolved(method={"name": "scaffold"}).run_id == digest
 
 
 def test_a_changed_layer_is_another_fingerprint_of_the_models_that_import_it(edited: Edit) -> None:
@@ -192,3 +184,10 @@ def test_the_engine_is_not_in_the_fingerprint(edited: Edit, module: str, old: st
 def test_spec_round_trips_through_json() -> None:
     one = resolved(data={"target": "ink"}, local={"clip": 1.0})
     assert parse(json.loads(json.dumps(one.model_dump(mode="json"))), "test") == one
+
+
+def test_a_parameter_changes_what_the_method_declares() -> None:
+    pooled = spec(method={"name": "dsu", "params": {"centralized": True}}).method
+    assert pooled.build().clients == "pooled"
+    assert spec(method={"name": "dsu"}).method.build().clients == "partition"
+    assert pooled.build() is not pooled.build()

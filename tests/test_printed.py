@@ -19,7 +19,7 @@ from fedshift.common import registry
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import BINS
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy

@@ -10,7 +10,6 @@ from bare import Bare
 from round import declared, recipe
 from work import Clock, Work, torch
 
-from fedshift.identity import prepared_name
 from fedshift.storage.workspace import Workspace
 
 
@@ -19,7 +18,7 @@ def main() -> None:
     torch.set_num_threads(1)
     work, clock, rounds = Work.read(Path(sys.argv[1])), Clock(), 0
     spec = declared(work.px, work.rounds, sys.argv[2], augment="none", input_px=work.px)
-    prepared = Workspace(work.folder).prepared(prepared_name(spec.data))
+    prepared = Workspace(work.folder).prepared(spec.data.prepared_name)
     clock.round({})
     for event in Bare(prepared, recipe(spec), fused=True).rounds():
         if event is not None:

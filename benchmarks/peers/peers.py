@@ -40,7 +40,6 @@ from work import MARK, Work
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
-from fedshift.identity import partition_name, prepared_name
 from fedshift.spec import Prepare
 from fedshift.storage.workspace import Workspace
 
@@ -95,11 +94,11 @@ def prepared(folder: Path, px: int, rounds: int) -> Work:
     fetch(workspace, "pacs", source=shared / "data" / "pacs")
     prepare(workspace, "pacs", options=Prepare(px=px))
     partition(workspace, spec)
-    images = workspace.prepared(prepared_name(spec.data))
+    images = workspace.prepared(spec.data.prepared_name)
     index = pd.read_parquet(images / "index.parquet")
     np.save(folder / "images.npy", np.load(images / "images.npy").transpose(0, 3, 1, 2).copy())
     np.save(folder / "labels.npy", index["label"].to_numpy("int64"))
-    divided = pd.read_parquet(workspace.partition(partition_name(spec)))
+    divided = pd.read_parquet(workspace.partition(spec.partition_name))
     positions = divided.groupby(["client", "split"])["sample"].apply(list)
     domains = divided.groupby("client")["domain"].first()
     clients = {domains[k]: (positions[k, "train"], positions[k, "val"]) for k in domains.index if k >= 0}

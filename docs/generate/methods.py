@@ -15,7 +15,6 @@ from play import FIRST, LAST, Pair, Played, play
 from protocols import flat
 from times import SAME_STEPS, Round, measured, noise, round_line
 
-from fedshift.build import averaging
 from fedshift.common.registry import get, own, title
 from fedshift.common.yaml_file import read
 from fedshift.experiments.space import Space
@@ -84,7 +83,7 @@ def _average(played: Played) -> str:
     federation = played.federation
     if federation.method.clients == "pooled" or not any(played.bytes["up"]):
         return "–"  # there is none
-    return averaging(federation.spec.method.name, {}, federation.spec.federation.weights)
+    return federation.spec.method.weights(federation.spec.federation.weights)
 
 
 def _state(played: Played) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fedshift.build import model_of, rendering_of
 from fedshift.federation import cost
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
@@ -126,13 +125,15 @@ def play(name: str) -> Played:
         federation={"rounds": LAST + 1}, evaluation={"every": LAST + 1, "keep": "none"},
     )  # fmt: skip
     algorithm, (samples, plain, target) = method(name), images()
-    copies = rendering.copies if (rendering := rendering_of(run)) else 1
+    copies = rendering.copies if (rendering := run.rendering) else 1
     held = [replace(client, train=client.train.repeat_interleave(copies)) for client in plain]
     passes, change = Passes(held), algorithm.model
     algorithm.model = lambda model: passes.watch(change(model))  # type: ignore[method-assign]
     for hook in ("setup", "begin", "end"):
         setattr(algorithm, hook, passes.outside(getattr(algorithm, hook)))
-    federation = Federation(run, algorithm, lambda: model_of(run, 2), samples, held, target, transfer=Noted)
+    federation = Federation(
+        run, algorithm, lambda: run.model.build(2, run.data.input_px), samples, held, target, transfer=Noted
+    )
     passes.notice(samples)
     passes.engine = federation.worker.passes
     floats = _rounds(federation, passes)

@@ -26,7 +26,6 @@ from fedshift.common.registry import get
 from fedshift.common.version import commit
 from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
-from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -123,7 +122,7 @@ def _domains(experiment: str) -> dict[str, Path]:
     workspace = Workspace(ROOT)
     runs = read_parquet(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
     sources = [RunSpec.model_validate_json(spec).data for spec in runs]
-    pictures = {data.dataset: workspace.prepared(prepared_name(data)).with_suffix(".png") for data in sources}
+    pictures = {data.dataset: workspace.prepared(data.prepared_name).with_suffix(".png") for data in sources}
     embedded = {name: picture for name, picture in pictures.items() if get("datasets", name).embedded}
     return {name: picture for name, picture in embedded.items() if picture.exists()}
 

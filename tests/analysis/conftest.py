@@ -21,7 +21,6 @@ from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import BINS, Statistics, StatisticsTable
-from fedshift.identity import run_name
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
@@ -92,7 +91,7 @@ class Project:
             }
         )
         digest = sha256(canonical_json(spec.model_dump(mode="json")))[:16]
-        directory = self.workspace.run(run_name(spec, digest)).path
+        directory = self.workspace.run(f"{spec.place}/{digest}").path
         below = directory.relative_to(self.workspace.root).as_posix()
         target = axes.get("target") or "none"
         self.runs.append(

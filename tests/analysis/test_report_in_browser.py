@@ -17,7 +17,6 @@ import pytest
 
 from fedshift.analysis import report
 from fedshift.common.parquet import write_columns
-from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse
 from tests.analysis.conftest import Project, accuracy
@@ -40,7 +39,7 @@ def page(project: Project) -> Path:
                 rounds = {0: accuracy((0.1, 0.1), 0.1), 1: accuracy((0.5, 0.7), 0.25 + seed / 2)}
                 project.add(method, rounds, target=target, seed=seed)
     for run in project.runs:
-        path = project.workspace.partition(partition_name(RunSpec.model_validate_json(run.spec)))
+        path = project.workspace.partition(RunSpec.model_validate_json(run.spec).partition_name)
         held = [{"client": k, "class": f"digit {k}", "label": k, "split": "train"} for k in (0, 0, 1)]
         digest = write_columns(path, pd.DataFrame(held), {})
         file = project.workspace.run_at(run.directory).path / "summary.json"

@@ -21,7 +21,6 @@ import fedshift
 from fedshift.analysis.collection.collect import collect
 from fedshift.api._arguments import plain
 from fedshift.common.errors import FedshiftError
-from fedshift.identity import partition_name, prepared_name
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from fedshift.training.device import PRETEND
@@ -91,8 +90,8 @@ def _columns_are_those_of_the_page(home: Path, run: fedshift.Run) -> None:
         "<experiment>.parquet": metrics,
         "<experiment>.statistics.parquet": metrics.with_suffix(".statistics.parquet"),
         "<experiment>.runs.parquet": metrics.with_suffix(".runs.parquet"),
-        "index.parquet": workspace.prepared(prepared_name(spec.data)) / "index.parquet",
-        "partitions/<data set>/<recipe>.parquet": workspace.partition(partition_name(spec)),
+        "index.parquet": workspace.prepared(spec.data.prepared_name) / "index.parquet",
+        "partitions/<data set>/<recipe>.parquet": workspace.partition(spec.partition_name),
     }
     sections = re.split(r"^### ", (ROOT / "docs" / "columns.md").read_text(), flags=re.MULTILINE)[1:]
     for title, path in files.items():

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 
 from fedshift.cli import main
 from fedshift.common.parquet import read_columns
-from fedshift.identity import partition_name
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed
 from fedshift.spec.resolve import complete, resolve_division
@@ -178,10 +177,10 @@ def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
     run = spec()
     data = run.data.model_dump(include={"dataset", "release", "target", "prepare"})
     alone = Division.model_validate({"data": data, "partition": run.partition.model_dump(), "seed": run.seed})
-    assert partition_name(run) == partition_name(alone)
+    assert run.partition_name == alone.partition_name
     other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
-    assert partition_name(other) == partition_name(run)
-    assert partition_name(alone.model_copy(update={"seed": 7})) != partition_name(alone)
+    assert other.partition_name == run.partition_name
+    assert alone.model_copy(update={"seed": 7}).partition_name != alone.partition_name
 
 
 def test_divisions_that_are_documented_are_ones() -> None:

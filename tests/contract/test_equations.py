@@ -17,7 +17,7 @@ from fedshift import identity
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import PACKAGES, get, module, names
 from fedshift.data.partition import divide
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.testing.toys import finish, images, method, small, spec
 from tests.conftest import ROOT
 from tests.evaluations import test_fedbn as adapting

@@ -17,7 +17,6 @@ import yaml
 from PIL import Image
 
 from fedshift.data.prepare import load_prepared
-from fedshift.identity import prepared_name
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
@@ -76,7 +75,7 @@ def prepared(project: Path) -> tuple[np.ndarray, list[str]]:
     """Pixels and paths."""
     done(fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX)))
     source = Source(dataset="folder", release="mine", prepare=Prepare(px=PX))
-    content = load_prepared(Workspace(project).prepared(prepared_name(source)))
+    content = load_prepared(Workspace(project).prepared(source.prepared_name))
     images, index = content.pixels, content.index
     return images, list(index["path"])
 

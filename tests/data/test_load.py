@@ -15,7 +15,6 @@ from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_prepared
 from fedshift.experiments.task import Task
-from fedshift.identity import digest, prepared_name, rendered_name, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -49,19 +48,19 @@ def test_a_run_and_its_evaluations_read_each_file_once(project: Path, method: st
     workspace, spec = Workspace(project), spec_of(method)
     path = partition(workspace, spec)
     folders, once = (
-        [workspace.prepared(prepared_name(spec.data)), path.parent],
+        [workspace.prepared(spec.data.prepared_name), path.parent],
         {"prepared.json": 1, "index.parquet": 1, path.name: 1},
     )
     with opened(folders) as first:
         train(workspace, spec, Machine(CPU))
     assert {name: count for name, count in first.items() if name != "images.npy"} == once
     assert first["images.npy"] <= 3  # hashed once a process; NumPy opens it for its header, and for the map
-    run = workspace.run(run_name(spec, digest(spec)))
+    run = workspace.run(spec.run_name)
     with opened(folders) as second:
         evaluate(workspace, run.path, [Task("fedbn", {}), Task("confusion", {})], CPU)
     assert {name: count for name, count in second.items() if name != "images.npy"} == once
     if method == "ccst":
-        with opened([workspace.rendered(rendered_name(spec))]) as rendered:
+        with opened([workspace.rendered(spec.rendered_name)]) as rendered:
             load(workspace, spec)
         assert rendered["index.parquet"] == rendered["rendered.json"] == 1
 
@@ -70,7 +69,7 @@ def test_run_gets_what_its_files_say(project: Path) -> None:
     workspace = Workspace(project)
     spec = spec_of(target=["texture", "ink"], partition={"target_split": "client"})
     path = partition(workspace, spec)
-    prepared = load_prepared(workspace.prepared(prepared_name(spec.data)))
+    prepared = load_prepared(workspace.prepared(spec.data.prepared_name))
     table, content = load_partition(path, prepared.index)
     data = load(workspace, spec)
     assert data.images.shape == (1797, 32, 32, 3) and data.classes == list("0123456789")

@@ -18,7 +18,6 @@ from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.verify import verify, write_manifest
-from fedshift.identity import digest, run_name
 from fedshift.spec import Prepare, RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -90,4 +89,4 @@ def spec_of(layout: Layout, target: str) -> RunSpec:
 
 
 def metrics_of(workspace: Workspace, spec: RunSpec) -> pd.DataFrame:
-    return pd.read_parquet(workspace.run(run_name(spec, digest(spec))).path / "metrics.parquet")
+    return pd.read_parquet(workspace.run(spec.run_name).path / "metrics.parquet")

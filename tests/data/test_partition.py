@@ -18,7 +18,6 @@ from fedshift.data.partition import divide, load_partition, partition, partition
 from fedshift.data.partitions.domains_per_client import count_parts, deal
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.scheme import generator, permutation
-from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.workspace import Workspace
 from tests.reference import Reference
@@ -172,7 +171,7 @@ def test_file_carries_the_rare_classes_and_its_hash_covers_them(workspace: Works
     spec = make_spec("domain_per_client", {}, target="ink")
     shift = spec.partition.model_copy(update={"modify": {"label_shift": {"share": 0.3}}})
     spec = spec.model_copy(update={"partition": shift})
-    path, index = partition(workspace, spec), load_index(workspace.prepared(prepared_name(spec.data)))
+    path, index = partition(workspace, spec), load_index(workspace.prepared(spec.data.prepared_name))
     table, _ = load_partition(path, index)
     few_shot = table.attrs["few_shot"]
     assert [len(labels) for labels in few_shot] == [3, 3, 3]
@@ -190,7 +189,7 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
     prepare(workspace, "digits")
     spec = make_spec("domains_per_client", {"d": 2}, target="ink")
     path = partition(workspace, spec)
-    index = load_index(workspace.prepared(prepared_name(spec.data)))
+    index = load_index(workspace.prepared(spec.data.prepared_name))
     table, _ = load_partition(path, index)
     assert table.columns.tolist() == ["sample", "client", "domain", "class", "label", "split"]
     assert table.dtypes.astype(str).tolist() == ["int32", "int16", "str", "str", "int16", "str"]

@@ -29,7 +29,6 @@ from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
-from fedshift.identity import prepared_name
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -94,7 +93,7 @@ def test_unreadable_images_are_all_named_and_nothing_is_left(workspace: Workspac
     assert "A/x/0.png: " in error.value.what and "B/y/1.png: " in error.value.what
     assert not any(
         workspace.prepared(
-            prepared_name(Source(dataset="folder", release="mine", prepare=PX))
+            Source(dataset="folder", release="mine", prepare=PX).prepared_name
         ).parent.iterdir()
     )
 
@@ -225,7 +224,7 @@ def test_a_killed_prepare_goes_on_where_it_was(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
     killed(workspace, jobs)
-    folder = workspace.prepared(prepared_name(Source(dataset="folder", release="mine", prepare=PX)))
+    folder = workspace.prepared(Source(dataset="folder", release="mine", prepare=PX).prepared_name)
     assert not folder.exists()
     decoded = counted(monkeypatch)
     assert prepare(workspace, "folder", "mine", PX, jobs=1) == folder
@@ -278,7 +277,7 @@ def test_who_comes_second_waits_and_finds_it_done(workspace: Workspace, tree: Pa
     assert [process.returncode for process in both] == [0, 0]
     assert (
         told
-        == [str(workspace.prepared(prepared_name(Source(dataset="folder", release="mine", prepare=PX))))] * 2
+        == [str(workspace.prepared(Source(dataset="folder", release="mine", prepare=PX).prepared_name))] * 2
     )
     assert len(list(filter(Path.is_dir, Path(told[0]).parent.iterdir()))) == 1
 

@@ -18,7 +18,6 @@ from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
 from fedshift.evaluations._adaptation import Images
 from fedshift.evaluations.base import read
-from fedshift.identity import digest, partition_name, prepared_name, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
@@ -51,7 +50,7 @@ def trained(root: Path, run: RunSpec) -> Path:
 
 
 def directory_of(root: Path, run: RunSpec) -> Path:
-    return Workspace(root).run(run_name(run, digest(run))).path
+    return Workspace(root).run(run.run_name).path
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +123,7 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     whole = spec("fedavg")
     for one in (run, whole):
         partition(Workspace(project), one)
-    index = load_index(Workspace(project).prepared(prepared_name(run.data)))
+    index = load_index(Workspace(project).prepared(run.data.prepared_name))
     data = load(Workspace(project), run)
     (chosen,) = data.targets
     everybody = divide(index, spec("fedavg", data={"target": None}))
@@ -134,8 +133,8 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     assert len(chosen) == int(0.2 * domain) // 2
     assert chosen.tolist() == assemble(run, data, CPU)[0].evaluator._target[0][2].tolist()
     train(Workspace(project), run, Machine(CPU))
-    done(fedshift(project, "evaluate", digest(run), "fedbn"))
-    done(fedshift(project, "evaluate", digest(run), "fedbn", "--full-domain"))
+    done(fedshift(project, "evaluate", run.run_id, "fedbn"))
+    done(fedshift(project, "evaluate", run.run_id, "fedbn", "--full-domain"))
     counted = {read(path)[1]["task"]["images"]: read(path)[0]["n"][0].as_py() for path in results(project)}
     assert counted == {"tested": len(chosen), "full_domain": domain}
     assert len(load(Workspace(project), whole).targets[0]) == domain
@@ -146,7 +145,7 @@ def test_a_run_of_another_partition_is_refused(copied):
     run = spec("fedavg")
     directory, there = directory_of(copied, run), Workspace(copied)
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
-    shutil.copy(there.partition(partition_name(other)), there.partition(partition_name(run)))
+    shutil.copy(there.partition(other.partition_name), there.partition(run.partition_name))
     asked = fedshift(copied, "evaluate", directory.name, "fedbn")
     refused(asked, "was trained on another partition than lies here now", "Delete its directory")
     assert not results(copied)

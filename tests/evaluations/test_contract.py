@@ -18,7 +18,7 @@ from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import KEYS
 from fedshift.spec import RunSpec
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory
 from fedshift.testing.toys import finish, method, small, spec
 from fedshift.training import weights

@@ -12,7 +12,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import Adaptation
 from fedshift.federation.layout import Layout, Network, initial
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.testing.toys import Normed, method
 from tests.reference import Reference
 

@@ -17,7 +17,6 @@ from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand, specs
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
-from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -144,11 +143,11 @@ def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() ->
     for name in available(REAL):
         asked: list[str] = []
         found = specs(REAL, load(REAL, name), None, functools.partial(_fiftieth, asked))
-        assert [run_name(spec, "") for spec in found] == asked[::50] != []
+        assert [spec.place for spec in found] == asked[::50] != []
 
 
 def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
-    asked.append(run_name(spec, ""))
+    asked.append(spec.place)
     return len(asked) % 50 == 1
 
 
@@ -159,7 +158,7 @@ def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() 
     found = set()
     for name, count in archived.items():
         experiment = load(REAL, f"fdse/{name}")
-        runs = {digest(spec) for spec in specs(REAL, experiment, None, lambda spec: spec.seed == 2)}
+        runs = {spec.run_id for spec in specs(REAL, experiment, None, lambda spec: spec.seed == 2)}
         assert len(here & runs) == count, name
         assert "wrap" in experiment.title
         found |= here & runs

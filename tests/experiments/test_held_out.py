@@ -10,7 +10,6 @@ import pytest
 import torch
 import yaml
 
-from fedshift import identity
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.tables import write
 from fedshift.common.errors import FedshiftError
@@ -18,7 +17,6 @@ from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
-from fedshift.identity import prepared_name, run_name
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -50,7 +48,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     accuracies: dict[str, dict[tuple[int, int], float]] = {}
     for cell in cells:
         table, _ = load_partition(
-            partition(workspace, cell.spec), load_index(workspace.prepared(prepared_name(cell.spec.data)))
+            partition(workspace, cell.spec), load_index(workspace.prepared(cell.spec.data.prepared_name))
         )
         held_out = table[table["split"] == "target"]
         assert set(held_out["domain"]) == {"outline", cell.axes["validation"]}
@@ -60,8 +58,8 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
         assert [one["domains"] for one in summary["clients"]] == [
             [name] for name in ("plain", "ink", "texture") if name != cell.axes["validation"]
         ]
-        name = identity.digest(cell.spec)
-        run = workspace.run(run_name(cell.spec, name)).path
+        name = cell.spec.run_id
+        run = workspace.run(f"{cell.spec.place}/{name}").path
         assert run.parent.parent.name == summary["target"]
         rows = pq.read_table(run / "metrics.parquet").to_pylist()
         tested = [row for row in rows if row["split"] == "target" and row["metric"] == "accuracy"]
@@ -90,7 +88,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
 
 def test_the_order_is_declared_and_one_target_is_what_it_was() -> None:
     def digest(target: Any) -> str:
-        return identity.digest(resolve(spec(data={"target": target})))
+        return resolve(spec(data={"target": target})).run_id
 
     assert digest(["ink", "plain"]) == digest(("ink", "plain")) != digest(["plain", "ink"])
     assert digest("ink") == "a113a7c3e3f7cb41"

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from fedshift.archive.machine import MachineClass
-from fedshift.build import method_of, model_of
 from fedshift.common.files import read_json, write_json
 from fedshift.common.registry import names
 from fedshift.federation.loop import Federation
@@ -99,7 +98,10 @@ def result(case: Case) -> Result:
     torch.set_num_threads(1)
     with arithmetic(case.precision, CPU):
         federation = Federation(
-            run, method_of(run), lambda: model_of(run, 10), *digits(case.augment, TRAIN, VAL, TEST)
+            run,
+            run.method.build(),
+            lambda: run.model.build(10, run.data.input_px),
+            *digits(case.augment, TRAIN, VAL, TEST),
         )
         before = {name: value.clone() for name, value in tensors(federation).items()}
         after = tensors(finish(federation))

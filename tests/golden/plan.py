@@ -9,7 +9,6 @@ import yaml
 from fedshift.common.files import write_text
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.identity import digest, run_name
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 
@@ -23,7 +22,7 @@ def papers() -> list[str]:
     declared = yaml.safe_load((ROOT / "params.yaml").read_text())
     request = Request.of({**declared, "experiments": ["papers"]}, ROOT)
     cells = (cell for name in request.experiments for cell in expand(workspace, load(workspace, name)))
-    return sorted({run_name(cell.spec, digest(cell.spec)) for cell in cells})
+    return sorted({cell.spec.run_name for cell in cells})
 
 
 def rewrite() -> None:

@@ -9,7 +9,8 @@ import pytest
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.spec import parse
-from fedshift.spec.resolve import params, resolve
+from fedshift.spec.block import params
+from fedshift.spec.resolve import resolve
 
 
 @pytest.mark.parametrize(

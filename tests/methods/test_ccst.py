@@ -12,14 +12,11 @@ import pandas as pd
 import pytest
 import torch
 
-from fedshift import identity
-from fedshift.build import rendering_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file
 from fedshift.data.load import load, load_rendered
 from fedshift.data.partition import partition
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
-from fedshift.identity import rendered_name
 from fedshift.models.layers import adain as networks
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
@@ -66,14 +63,14 @@ def spec(**hp: Any) -> RunSpec:
 
 def render(workspace: Workspace, run: RunSpec) -> Path:
     load(workspace, run)
-    return workspace.rendered(rendered_name(run))
+    return workspace.rendered(run.rendered_name)
 
 
 def test_a_run_trains_on_renderings_and_is_tested_on_images(project: Path) -> None:
     workspace, run = Workspace(project), spec(styles=2)
     partition(workspace, run)
     federation, hashes = assemble(run, load(workspace, run), torch.device("cpu"))
-    folder = workspace.rendered(rendered_name(run))
+    folder = workspace.rendered(run.rendered_name)
     rendered, made_from, content = load_rendered(folder)
     assert hashes["rendered"] == content
     plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "fedavg", "params": {}})})
@@ -98,7 +95,7 @@ def test_an_image_in_its_own_clients_style_is_kept_and_others_are_not(project: P
     workspace, run = Workspace(project), spec(styles=3)
     partition(workspace, run)
     federation, _ = assemble(run, load(workspace, run), torch.device("cpu"))
-    rendered, made_from, _ = load_rendered(workspace.rendered(rendered_name(run)))
+    rendered, made_from, _ = load_rendered(workspace.rendered(run.rendered_name))
     originals = federation.worker.samples.pixels[torch.from_numpy(made_from)].numpy()
     kept = (rendered == originals).all((1, 2, 3))
     samples, counts = np.unique(made_from, return_counts=True)
@@ -125,7 +122,7 @@ def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
 ) -> None:
     workspace, run = Workspace(project), spec(styles=1)
     partition(workspace, run)
-    folder, whole = workspace.rendered(rendered_name(run)), CCST.render
+    folder, whole = workspace.rendered(run.rendered_name), CCST.render
 
     def interrupted(self: CCST, *given: Any) -> Iterator[Any]:
         yield next(whole(self, *given))
@@ -149,7 +146,7 @@ def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.Mon
     calls = toys.recorded(CCST, "render", monkeypatch)
     with ThreadPoolExecutor(2) as both:
         folders = set(both.map(lambda one: render(workspace, one), [run, run]))
-    assert folders == {workspace.rendered(rendered_name(run))}
+    assert folders == {workspace.rendered(run.rendered_name)}
     assert len(calls) == 1
 
 
@@ -167,7 +164,7 @@ def test_more_styles_than_clients_and_absent_weights_are_refused(
     for part in ("fedshift fetch weights ccst", "space: rgb"):
         assert part in error.value.cure
     assert not error.value.retry  # only the file in its place helps
-    assert not workspace.rendered(rendered_name(spec(space="vgg"))).exists()
+    assert not workspace.rendered(spec(space="vgg").rendered_name).exists()
 
 
 @pytest.fixture
@@ -191,7 +188,7 @@ def test_declared_weights_are_used(weights: dict[str, str]) -> None:
         pd.DataFrame({"sample": one.train.numpy(), "client": k, "split": "train"})
         for k, one in enumerate(clients)
     )
-    rendering = rendering_of(spec(space="vgg", styles=2, **weights))
+    rendering = spec(space="vgg", styles=2, **weights).rendering
     assert rendering is not None
     rendered = list(rendering.render(samples.pixels.numpy(), table, 0))
     net = networks.Stylizer(**{f"{part}_hash": value for part, value in weights.items()})
@@ -217,7 +214,7 @@ def test_a_rendered_image_has_its_contents_size(weights: dict[str, str], px: int
     rows = [
         pd.DataFrame({"sample": one.train, "client": k, "split": "train"}) for k, one in enumerate(clients)
     ]
-    rendering = rendering_of(spec(space="vgg", styles=2, **weights))
+    rendering = spec(space="vgg", styles=2, **weights).rendering
     assert rendering is not None
     shapes = {image.shape for _, image in rendering.render(pixels, pd.concat(rows), 0)}
     assert shapes == {(px, px, 3)}
@@ -235,7 +232,7 @@ def test_another_file_than_declared_is_refused(
         f"{path}: is another file: its SHA-256 is {weights['decoder']}, not {PUBLISHED[1]}\n"
     )
     assert "(decoder: its SHA-256)" in error.value.cure
-    assert not workspace.rendered(rendered_name(run)).exists()
+    assert not workspace.rendered(run.rendered_name).exists()
     torch.save({"0.weight": torch.zeros(3)}, path)
     with pytest.raises(FedshiftError, match="does not hold AdaIN's layers"):
         networks.Stylizer(weights["encoder"], sha256_file(path))
@@ -252,11 +249,11 @@ def test_only_published_weights_have_an_address(own: str) -> None:
 def test_other_weights_are_another_run_and_another_folder() -> None:
     others = {"encoder": "0" * 64, "decoder": "f" * 64}
     runs = [spec(), spec(space="vgg"), *(spec(space="vgg", **{part: others[part]}) for part in others)]
-    assert len({identity.digest(run) for run in runs}) == len(runs)
-    assert len({rendered_name(run) for run in runs}) == len(runs)
+    assert len({run.run_id for run in runs}) == len(runs)
+    assert len({run.rendered_name for run in runs}) == len(runs)
     # A digest leaves defaults out: no published hash may ever change, and runs without weights keep their names.
     assert spec(space="vgg", encoder=PUBLISHED[0], decoder=PUBLISHED[1]) == runs[1]
-    assert [identity.digest(run) for run in runs[:2]] == ["6e6c55950235ed89", "56f27c53c183844b"]
+    assert [run.run_id for run in runs[:2]] == ["6e6c55950235ed89", "56f27c53c183844b"]
     with pytest.raises(FedshiftError, match=r"'encoder' of ccst: String should match .*\n  Got '804ca283'"):
         spec(space="vgg", encoder="804ca283")
 

@@ -17,7 +17,7 @@ from fedshift.federation.loop import Federation
 from fedshift.methods import hfedf
 from fedshift.methods.hfedf import HFedF, hypernet
 from fedshift.methods.hfedf.hypernet import generate, own_deviation
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.testing.toys import finish, method, recorded, small, spec, to_float, turns
 from tests.models.plain import autoencoder
 

@@ -16,7 +16,6 @@ from fedshift.common.files import sha256_file
 from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.federation.layout import initial
-from fedshift.identity import digest
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
@@ -181,10 +180,10 @@ def test_run_starts_from_them(project, tmp_path, monkeypatch):
 
 
 def test_digest_covers_the_declared_hash(monkeypatch):
-    before = digest(spec("mobilenet", "imagenet"))
-    assert before != digest(spec("mobilenet", "scratch"))
+    before = spec("mobilenet", "imagenet").run_id
+    assert before != spec("mobilenet", "scratch").run_id
     monkeypatch.setattr(registry.get("models", "mobilenet"), "weights", {"imagenet": "mobilenet_v2-0.pth"})
-    assert digest(spec("mobilenet", "imagenet")) != before
+    assert spec("mobilenet", "imagenet").run_id != before
 
 
 def test_network_without_published_weights_says_so_before_anything_runs():

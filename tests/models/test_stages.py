@@ -10,7 +10,8 @@ import torch
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.models.base import Model
-from fedshift.spec.resolve import params, resolve
+from fedshift.spec.block import params
+from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import spec
 
 PX = {"vit_small": 256}

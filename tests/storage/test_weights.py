@@ -15,7 +15,6 @@ from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
 from fedshift.data.partition import partition
-from fedshift.identity import rendered_name
 from fedshift.planning import planfile
 from fedshift.planning.lacking import lacking, needed_weights
 from fedshift.planning.plan import plan
@@ -224,7 +223,7 @@ def test_weights_of_a_rendering_are_needed_until_its_images_are_rendered(
     own = lacking(workspace, [spec(space="vgg", encoder="0" * 64)])
     assert [lack.cure.startswith("put the file with SHA-256 000") for lack in own] == [True, False]
     partition(workspace, run)
-    workspace.rendered(rendered_name(run)).mkdir(parents=True)
+    workspace.rendered(run.rendered_name).mkdir(parents=True)
     assert lacking(workspace, [run]) == {}
 
 

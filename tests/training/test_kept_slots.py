@@ -13,7 +13,6 @@ from fedshift.analysis.collection.diagnostics import diagnostics
 from fedshift.common.errors import FedshiftError
 from fedshift.data.load import load
 from fedshift.data.partition import partition
-from fedshift.identity import digest, run_name
 from fedshift.methods.hfedf.hypernet import generate
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
@@ -36,7 +35,7 @@ def trained(root: Path, run: RunSpec) -> tuple[RunDirectory, dict[str, Any]]:
     workspace = Workspace(root)
     partition(workspace, run)
     train(workspace, run, Machine(CPU))
-    directory = workspace.run(run_name(run, digest(run)))
+    directory = workspace.run(run.run_name)
     return directory, json.loads(directory.summary_file.read_text())
 
 
@@ -68,7 +67,7 @@ def test_it_is_kept_where_asked_for_alone(project: Path) -> None:
     directory, summary = trained(project, run)
     federation, _ = assemble(run, load(Workspace(project), run), CPU)
     assert weights.rows(directory, summary, "last", federation.layout).keys() == {"generated"}
-    assert digest(run) != digest(spec("hfedf", "slots"))
+    assert run.run_id != spec("hfedf", "slots").run_id
 
 
 def test_a_method_without_such_slots_keeps_what_it_kept(project: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from fedshift.common.errors import Damaged
 from fedshift.data.partition import partition
-from fedshift.identity import digest, prepared_name, run_name
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import remove_damaged
 from fedshift.training.run import train
@@ -28,7 +27,7 @@ def test_damaged_images_and_partitions_are_retried_and_removed(project: Path) ->
     """A run that read them wrongly had failed for good."""
     workspace, spec = Workspace(project), spec_of("fedavg")
     path = partition(workspace, spec)
-    folder = workspace.prepared(prepared_name(spec.data))
+    folder = workspace.prepared(spec.data.prepared_name)
     own = folder.with_name("own")
     shutil.copytree(folder, own)
     folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
@@ -38,7 +37,7 @@ def test_damaged_images_and_partitions_are_retried_and_removed(project: Path) ->
         flip(damaged)
         with pytest.raises(Damaged):
             train(workspace, spec, MACHINE)
-        failure = workspace.run(run_name(spec, digest(spec))).failure()
+        failure = workspace.run(spec.run_name).failure()
         assert failure is not None and failure["retry"]
         assert remove_damaged(workspace, spec) == [removed]
         assert not removed.exists()

@@ -11,7 +11,6 @@ import torch
 
 from fedshift.common.registry import get, names
 from fedshift.data.partition import partition
-from fedshift.identity import digest, run_name
 from fedshift.spec import parse
 from fedshift.spec.resolve import complete, resolve
 from fedshift.storage.workspace import Workspace
@@ -29,13 +28,13 @@ def test_parameters_at_their_default_are_in_the_runs_directory(project: Path) ->
     workspace, spec = Workspace(project), resolve(parse(given, "test"))
     partition(workspace, spec)
     summary = train(workspace, spec, Machine(torch.device("cpu")))
-    identity = digest(spec)
-    written = json.loads((workspace.run(run_name(spec, identity)).path / "spec.json").read_text())
+    identity = spec.run_id
+    written = json.loads((workspace.run(f"{spec.place}/{identity}").path / "spec.json").read_text())
     assert written["method"]["params"] == {"mu": 0.01}
     assert written["partition"]["params"] == {"clients": 30}
     assert written["partition"]["modify"]["few_shot_target"].keys() == {"each"}
     assert summary["spec"] == spec.model_dump(mode="json")  # what was declared, as ever
-    assert digest(resolve(parse(written, "spec.json"))) == identity
+    assert resolve(parse(written, "spec.json")).run_id == identity
 
 
 @pytest.mark.parametrize("name", names("methods"))

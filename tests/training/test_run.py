@@ -25,7 +25,6 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
 from fedshift.federation.loop import Federation
-from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
@@ -59,7 +58,7 @@ def spec_of(method: str, **local: Any) -> RunSpec:
 
 def results(root: Path, spec: RunSpec) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Summary and reproducible files of a finished run: metrics, statistics, diagnostics, weights."""
-    run = Workspace(root).run(run_name(spec, digest(spec))).path
+    run = Workspace(root).run(spec.run_name).path
     paths = [path for path in (*run.glob("*s.parquet"), *run.glob("weights/*")) if path.stem != "timings"]
     return json.loads((run / "summary.json").read_text()), {path.name: path.read_bytes() for path in paths}
 
@@ -86,7 +85,7 @@ def test_run_that_its_last_holder_finished_is_only_read(
 ) -> None:
     """Another process finishes between the first look and the lock."""
     spec = spec_of("fedavg")
-    run = Workspace(project).run(run_name(spec, digest(spec))).path
+    run = Workspace(project).run(spec.run_name).path
     partition(Workspace(project), spec)
     told = train(Workspace(project), spec, MACHINE)
     away = run.with_name("away")
@@ -149,7 +148,7 @@ def test_killed_anywhere_it_goes_on_bit_for_bit(
         died.join()
         told = how == "sigterm"
         assert died.exitcode == (128 + signal.SIGTERM if told else -signal.SIGKILL)
-        run = Workspace(root).run(run_name(spec, digest(spec))).path
+        run = Workspace(root).run(spec.run_name).path
         assert not (run / "summary.json").exists()
         assert (run / "lock.json").exists() != told  # who is told to stop frees the run
         if told:
@@ -176,7 +175,7 @@ def stopped(project: Path) -> tuple[RunSpec, RunDirectory]:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(MemoryError):
         patch.setattr(Federation, "run", stops)
         train(Workspace(project), spec, MACHINE)
-    return spec, Workspace(project).run(run_name(spec, digest(spec)))
+    return spec, Workspace(project).run(spec.run_name)
 
 
 def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
@@ -203,7 +202,7 @@ def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
     monkeypatch.setattr("fedshift.training.run.time", SimpleNamespace(monotonic=struck))
     with pytest.raises(SystemExit, match="143"):
         train(Workspace(project), spec, Machine(torch.device("cpu")))
-    assert rounds_in(Workspace(project).run(run_name(spec, digest(spec))).checkpoint) == 2
+    assert rounds_in(Workspace(project).run(spec.run_name).checkpoint) == 2
 
 
 def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
@@ -262,7 +261,7 @@ def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> Non
     partition(Workspace(project), spec)
     with pytest.raises(FedshiftError, match=r"no working CUDA on .*\n.*device: cpu"):
         train(Workspace(project), spec, Machine(torch.device("cuda")))
-    failure = Workspace(project).run(run_name(spec, digest(spec))).failure()
+    failure = Workspace(project).run(spec.run_name).failure()
     assert failure is not None and failure["retry"]
 
 
@@ -277,7 +276,7 @@ def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.
 
 def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None:
     spec = spec_of("fedavg")
-    run = Workspace(project).run(run_name(spec, digest(spec))).path
+    run = Workspace(project).run(spec.run_name).path
     run.mkdir(parents=True)
     other = held(run / "lock.json")
     partition(Workspace(project), spec)
@@ -305,7 +304,7 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
     spec = spec_of("fdse")
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
-    run = Workspace(project).run(run_name(spec, digest(spec))).path
+    run = Workspace(project).run(spec.run_name).path
     for name in ("metrics", "statistics", "diagnostics"):
         folder = "segments" if name == "metrics" else f"segments/{name}"
         segments = sorted((run / folder).glob("*.parquet"))
@@ -371,7 +370,7 @@ def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> N
     spec = spec_of("fdse")
     partition(Workspace(project), spec)
     train(Workspace(project), spec, MACHINE)
-    run = Workspace(project).run(run_name(spec, digest(spec)))
+    run = Workspace(project).run(spec.run_name)
     before = pd.read_parquet(run.metrics).drop(columns="time")
     run.summary_file.write_bytes(b"")
     if torn == "checkpoint.safetensors":

@@ -11,9 +11,9 @@ from fedshift.analysis.collection import sources
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.records import whole_runs
 from fedshift.analysis.quantities.values import own_splits
-from fedshift.build import averaging
 from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
+from fedshift.spec import Method
 
 RULES = {
     "last": "the last round",
@@ -170,7 +170,7 @@ def _averaging(spec: str) -> str | None:
     declared = json.loads(spec)
     method, protocol = declared["method"], declared["federation"]["weights"]
     known = method["name"] in names("methods")
-    return averaging(method["name"], method["params"], protocol) if known else None
+    return Method(**method).weights(protocol) if known else None
 
 
 def _computed(collected: Collected) -> Iterator[str]:

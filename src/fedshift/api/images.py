@@ -16,7 +16,6 @@ from fedshift.api._arguments import workspace as workspace_of
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
-from fedshift.identity import partition_name
 from fedshift.training.provide import images, provide
 
 
@@ -72,5 +71,5 @@ def load_data(
     spec = spec_of(workspace, single)
     provide(workspace, spec, where.tree, say)
     prepared = load_prepared(images(workspace, spec))
-    table, _ = load_partition(workspace.partition(partition_name(spec)), prepared.index)
+    table, _ = load_partition(workspace.partition(spec.partition_name), prepared.index)
     return Data(prepared.pixels, table, list(prepared.facts["classes"]))

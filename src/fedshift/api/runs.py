@@ -18,7 +18,6 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.federation.records import own_split
-from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace, found
@@ -136,7 +135,7 @@ def run(
     workspace, where = workspace_of(root), release(data, "data")
     declared = {"method": method, "target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
     spec = spec_of(workspace, Single(data=where, settings=settings_of(settings), **plain(declared)))
-    directory = workspace.run(run_name(spec, digest(spec)))
+    directory = workspace.run(spec.run_name)
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
         training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), show=True)

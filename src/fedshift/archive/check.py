@@ -17,7 +17,6 @@ from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
-from fedshift.identity import digest_under, run_name, versions
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -86,9 +85,9 @@ def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
     if summary["digest"] != archived.digest:
         what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"
         raise _refused(archived, SUMMARY, what)
-    if digest_under(spec, archived.index.versions) != archived.digest:
+    if spec.id_under(archived.index.versions) != archived.digest:
         raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")
-    name = run_name(spec, archived.run)
+    name = f"{spec.place}/{archived.run}"
     if archived.index.run != name or archived.path.parent != workspace.archived(name):
         raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
     return spec
@@ -96,7 +95,7 @@ def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
 
 def _versions(archived: Archived, spec: RunSpec) -> None:
     """The versions that the installed code declares, name by name."""
-    installed, declared = versions(spec), archived.index.versions
+    installed, declared = spec.versions, archived.index.versions
     for name in sorted({*installed, *declared}):
         if installed.get(name) != declared.get(name):
             what = f"version of {name} is {declared.get(name)}, and the code declares {installed.get(name)}"

@@ -23,7 +23,6 @@ from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
 from fedshift.common.parquet import read_parquet
-from fedshift.identity import Versions
 from fedshift.spec.block import Closed, closed
 from fedshift.storage.rundir import RunDirectory, Summary
 
@@ -107,7 +106,7 @@ def finished(summary: Summary, metrics: Path | bytes) -> float:
 
 
 def create(
-    folder: Path, run: str, versions: Versions, finished: float, content: dict[str, bytes],
+    folder: Path, run: str, versions: dict[str, int | str], finished: float, content: dict[str, bytes],
     left_out: dict[str, str],
 ) -> Archived:  # fmt: skip
     """An archive file that is to lie in `folder`."""

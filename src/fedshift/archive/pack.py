@@ -12,7 +12,6 @@ from fedshift.archive import file
 from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.identity import digest_under, run_name, versions
 from fedshift.spec import parse
 from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
@@ -31,8 +30,8 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
     if (summary := run.summary()) is None:
         raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
     spec = parse(summary["spec"], str(run.summary_file))
-    declared = versions(spec)
-    if digest_under(spec, declared) != summary["digest"]:
+    declared = spec.versions
+    if spec.id_under(declared) != summary["digest"]:
         what = "was declared by other versions than the installed ones"
         raise FedshiftError(run.path, what, "Archive it with the code that trained it, or train it again.")
     content = {SUMMARY: run.summary_file.read_bytes(), METRICS: run.metrics.read_bytes()}
@@ -47,7 +46,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
             content[name] = path.read_bytes()
         else:
             left_out[name] = f"{size / 1e6:.1f} MB"
-    name = run_name(spec, run.name)
+    name = f"{spec.place}/{run.name}"
     at = file.finished(summary, run.metrics)
     return file.create(workspace.archived(name), name, declared, at, content, left_out)
 

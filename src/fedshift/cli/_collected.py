@@ -12,7 +12,6 @@ from fedshift.archive import store
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import read_choice
-from fedshift.identity import digest, run_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -84,7 +83,7 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
         choice = read_choice(workspace, name)
 
     def has_folder(spec: RunSpec) -> bool:
-        return workspace.archived(run_name(spec, "")).is_dir()
+        return workspace.archived(spec.place).is_dir()
 
     runs = specs(workspace, experiment, choice, has_folder)
-    return any(store.paths(workspace, run_name(spec, digest(spec))) for spec in runs)
+    return any(store.paths(workspace, spec.run_name) for spec in runs)

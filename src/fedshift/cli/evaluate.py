@@ -152,13 +152,12 @@ def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.de
 
 def _divide(run: RunDirectory, workspace: Workspace) -> None:
     """Make the partition that a finished run lacks, where its images are here."""
-    from fedshift.identity import partition_name, prepared_name
     from fedshift.spec import parse
     from fedshift.training.provide import divide
 
     if (summary := run.summary()) is None:
         return
     spec = parse(summary["spec"], str(run.summary_file))
-    lacks = not workspace.partition(partition_name(spec)).is_file()
-    if lacks and workspace.prepared(prepared_name(spec.data)).is_dir():
+    lacks = not workspace.partition(spec.partition_name).is_file()
+    if lacks and workspace.prepared(spec.data.prepared_name).is_dir():
         divide(workspace, spec)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from fedshift.cli._planned import plan_option
-from fedshift.identity import partition_name, prepared_name
 
 if TYPE_CHECKING:
     from fedshift.planning.planfile import Run
@@ -41,7 +40,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
     for spec in [_by_hand(file)] if file is not None else _planned(workspace, names, plan):
-        if not (folder := workspace.prepared(prepared_name(spec.data))).exists():
+        if not (folder := workspace.prepared(spec.data.prepared_name)).exists():
             data = spec.data
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
@@ -93,5 +92,5 @@ def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) ->
             raise unknown(path, "partition", name, runs)
         specs.append(parse(json.loads(runs[name].spec), name))
         planned = runs[name].partition
-        unchanged(planned, workspace.root / planned, workspace.partition(partition_name(specs[-1])))
+        unchanged(planned, workspace.root / planned, workspace.partition(specs[-1].partition_name))
     return specs

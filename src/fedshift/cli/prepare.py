@@ -48,7 +48,6 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
     """
     from fedshift.cli._planned import required, unchanged
     from fedshift.common.errors import unknown
-    from fedshift.identity import prepared_name
     from fedshift.planning import planfile
     from fedshift.spec import Prepare, Source
 
@@ -58,6 +57,6 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
         raise unknown(path, "prepared images", name, known)
     images = known[name]
     source = Source(dataset=images.dataset, release=images.release, prepare=Prepare(px=images.px))
-    present = workspace.prepared(prepared_name(source))
+    present = workspace.prepared(source.prepared_name)
     unchanged(images.prepared, workspace.root / images.prepared, present)
     return images.dataset, images.release, images.px

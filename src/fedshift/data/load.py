@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from fedshift.build import rendering_of
 from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import built_once, read_json, sha256, sha256_file, write_json
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared, prepared_hash
 from fedshift.federation.samples import ClientData
-from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.rendering import Rendering
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -62,8 +60,8 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
 
     Raises FedshiftError where files are absent or do not match their hashes, or a client trains on nothing.
     """
-    folder = workspace.prepared(prepared_name(spec.data))
-    prepared, path = load_prepared(folder), workspace.partition(partition_name(spec))
+    folder = workspace.prepared(spec.data.prepared_name)
+    prepared, path = load_prepared(folder), workspace.partition(spec.partition_name)
     partition, content = load_partition(path, prepared.index)
     hashes = {"prepared": prepared_hash(prepared.facts), "partition": content}
     sample, owner, split = (partition[column].to_numpy() for column in ("sample", "client", "split"))
@@ -82,10 +80,10 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
         clients.append(ClientData(train, val, test, domains, tuple(few_shot[k])))
     images = mapped(prepared.pixels)
     labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
-    if rendering := rendering_of(spec):
+    if rendering := spec.rendering:
         sources = {"prepared": prepared.facts["images"], "partition": content}
         folder = render(
-            workspace.rendered(rendered_name(spec)), rendering, prepared.pixels, partition, spec.seed, sources
+            workspace.rendered(spec.rendered_name), rendering, prepared.pixels, partition, spec.seed, sources
         )
         rendered, samples_of, hashes["rendered"] = load_rendered(folder)
         clients = [

@@ -16,9 +16,8 @@ from fedshift.common.registry import get
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator, permutation
-from fedshift.identity import partition_name, prepared_name
 from fedshift.spec import Division, Source
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
@@ -37,8 +36,8 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     target, one of which no image is tested, a client with fewer than two training samples, and a random split
     that gives no client a validation image.
     """
-    path = workspace.partition(partition_name(spec))
-    index = load_index(workspace.prepared(prepared_name(spec.data)))
+    path = workspace.partition(spec.partition_name)
+    index = load_index(workspace.prepared(spec.data.prepared_name))
     if not path.exists():
         table = divide(index, spec)
         plot_partition(table, path.with_suffix(".png"))

@@ -44,7 +44,7 @@ from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
 from fedshift.data.dataset import Dataset
 from fedshift.data.verify import manifest, verified
-from fedshift.identity import fingerprint, prepared_name
+from fedshift.identity import fingerprint
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
 
@@ -71,7 +71,7 @@ def prepare(
     the next call goes on from it.
     """
     options = options or Prepare()
-    folder = workspace.prepared(prepared_name(Source(dataset=name, release=release, prepare=options)))
+    folder = workspace.prepared(Source(dataset=name, release=release, prepare=options).prepared_name)
     raw = manifest(workspace, name, release)["hash"]
     if not folder.exists():
         verified(workspace, name, release)

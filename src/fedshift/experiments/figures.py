@@ -10,7 +10,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import Entry, Experiment
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 
 DEFAULT = ["curves"]  # and `claims`, where the experiment tests some
 

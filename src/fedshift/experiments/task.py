@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedshift.build import method_of, model_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
 from fedshift.common.registry import get, module
 from fedshift.identity import fingerprint
 from fedshift.spec import RunSpec
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory, Summary
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def _network(spec: str) -> Model:
 
     known = RunSpec.model_validate_json(spec)
     with shapes_only():
-        return method_of(known).model(model_of(known, 2))
+        return known.method.build().model(known.model.build(2, known.data.input_px))
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:

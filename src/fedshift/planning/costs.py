@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fedshift.build import method_of, model_of, rendering_of
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import canonical_json, read_text
 from fedshift.common.registry import get
@@ -35,7 +34,7 @@ from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
 from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
 UNKNOWN_DOMAIN = 2500  # images, where a data set has neither a manifest yet nor published counts
@@ -88,7 +87,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     held_out = sum(sizes.pop(domain, 0) for domain in spec.data.held_out)
     sources = sum(sizes.values())
     train, rounds = spec.partition.fractions[0], spec.federation.rounds
-    copies = rendering.copies if (rendering := rendering_of(spec)) else 1
+    copies = rendering.copies if (rendering := spec.rendering) else 1
     active, clients = taking_part(spec, len(sizes))
     trained = rounds * spec.local.epochs * active / clients * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
@@ -109,7 +108,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
     """How many clients train in a round, of how many: one of one where the method pools them."""
-    if method_of(spec).clients == "pooled":
+    if spec.method.build().clients == "pooled":
         return 1, 1
     scheme = get("partitions", spec.partition.scheme)
     clients = scheme(params(scheme, spec.partition.params)).clients(sources)
@@ -121,7 +120,7 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     are the global model, or each client's, and what clients have of their own. Raises FedshiftError where the
     method does not suit the model.
     """
-    method = method_of(spec)
+    method = spec.method.build()
     layout = _layout(spec, classes)
     several = (
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
@@ -144,7 +143,7 @@ def _layout(spec: RunSpec, classes: int) -> Layout:
     key = canonical_json([spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px, classes])
     if key not in _LAYOUTS:
         with shapes_only():
-            _LAYOUTS[key] = Layout(method_of(spec).model(model_of(spec, classes)))
+            _LAYOUTS[key] = Layout(spec.method.build().model(spec.model.build(classes, spec.data.input_px)))
     return _LAYOUTS[key]
 
 

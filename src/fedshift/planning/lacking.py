@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fedshift.build import rendering_of
 from fedshift.common.registry import get
 from fedshift.data.lists import WORDS, lists_file
 from fedshift.data.tree import ImageTree
-from fedshift.identity import prepared_name, rendered_name
 from fedshift.spec import RunSpec
 from fedshift.storage.weights import WeightsFile, of_model
 from fedshift.storage.workspace import Workspace
@@ -44,8 +42,8 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
     """The published files that a run reads; a rendering's only until its images are rendered."""
     start = spec.model.init
     files = [of_model(get("models", spec.model.name), start)] if start != "scratch" else []
-    rendering = rendering_of(spec)
-    if rendering is not None and not workspace.rendered(rendered_name(spec)).exists():
+    rendering = spec.rendering
+    if rendering is not None and not workspace.rendered(spec.rendered_name).exists():
         files += rendering.weights
     return files
 
@@ -70,7 +68,7 @@ def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
     if not facts.listed_only and (not official or {*WORDS} & {*dataset.levels}):
         return []
     file = lists_file(raw, facts.lists)
-    if (file is not None and file.exists()) or workspace.prepared(prepared_name(spec.data)).exists():
+    if (file is not None and file.exists()) or workspace.prepared(spec.data.prepared_name).exists():
         return []
     command = f"fedshift fetch {name} --release {release} --lists FOLDER"
     return [Lack("lists", f"the official lists of {name} {release}", command)]

@@ -18,7 +18,6 @@ from fedshift.experiments.load import load, trials
 from fedshift.experiments.paper_claims import paper_claims, sides, table_of
 from fedshift.experiments.schema import Compared, Experiment
 from fedshift.experiments.tuning import check_places
-from fedshift.identity import digest, method_code, partition_name, prepared_name, run_name
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Cell, Evaluated, Images, Plan, Run
 from fedshift.planning.request import Request
@@ -103,11 +102,11 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's line of a run: names, places and estimates."""
     from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
 
-    identity, estimate = digest(spec), cost(workspace, spec, request.device)
+    identity, estimate = spec.run_id, cost(workspace, spec, request.device)
     return Run(
         digest=identity,
-        code=method_code(spec),
-        directory=f"results/runs/{run_name(spec, identity)}",
+        code=spec.method_code,
+        directory=f"results/runs/{spec.place}/{identity}",
         dataset=spec.data.dataset,
         method=spec.method.name,
         target=spec.data.target_name or "none",
@@ -119,8 +118,8 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
         minutes=estimate.minutes,
         mem_mb=estimate.mem_mb,
         disk_mb=estimate.disk_mb,
-        prepared=_below(workspace, workspace.prepared(prepared_name(spec.data))),
-        partition=_below(workspace, workspace.partition(partition_name(spec))),
+        prepared=_below(workspace, workspace.prepared(spec.data.prepared_name)),
+        partition=_below(workspace, workspace.partition(spec.partition_name)),
         kept_mb=estimate.kept_mb,
     )
 

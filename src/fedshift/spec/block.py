@@ -1,10 +1,16 @@
-"""Blocks: frozen groups of options that refuse unknown keys, and the message for a mistake in one."""
+"""Blocks: frozen groups of options that reject unknown keys; parameters of plug-ins; the message for a
+mistake in either.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, get_args
+import dataclasses
+import functools
+import math
+import typing
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from fedshift.common.errors import FedshiftError, nearest
@@ -88,3 +94,64 @@ def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 
 def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+
+
+def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
+    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
+
+    Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
+    is 0 or more, unless its type says which it may be.
+    """
+    valid = _names(plugin.Params)
+    for key in overrides:
+        if key not in valid:
+            raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
+    try:
+        filled = _adapter(plugin.Params).validate_python(overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        of = f"'{key}' of {plugin.name}" if key else plugin.name
+        what = f"{of}: {first['msg'].removeprefix('Value error, ')}"
+        raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
+    for name in valid:
+        value = getattr(filled, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise FedshiftError(where, f"'{name}' of {plugin.name} is not finite", f"Got {value!r}.")
+        if isinstance(overrides.get(name), bool) and not isinstance(value, bool):
+            raise FedshiftError(where, f"'{name}' of {plugin.name} is a number", f"Got {value!r}.")
+        if _is_number(value) and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
+            what = f"'{name}' of {plugin.name} must be from 0 to {MOST:,}"
+            raise FedshiftError(where, what, f"Got {value!r}.")
+    return filled
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Of a class's parameters, in order."""
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@functools.cache
+def _bounds_itself(kind: type, name: str) -> bool:
+    """Whether the declared type of a parameter says by itself which numbers it may be: `Literal[1, -1]`,
+    `Annotated[float, Field(ge=-1)]`.
+    """
+    hint = typing.get_type_hints(kind, include_extras=True)[name]
+    return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
+
+
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
+    """Those of `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
+    filled, default = params(plugin, overrides, where), plugin.Params()
+    pairs = ((name, getattr(filled, name)) for name in _names(plugin.Params))
+    return {name: value for name, value in pairs if value != getattr(default, name)}

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from fedshift.common.files import canonical_json, sha256
+from fedshift.common.registry import get, module
+from fedshift.identity import ENGINE_VERSION, fingerprint
 from fedshift.spec.block import Closed
 
 
@@ -45,6 +48,17 @@ class Source(Closed):
     def target_name(self) -> str | None:
         """`target` as one word for paths and records: "a+b" of two."""
         return "+".join(self.held_out) or None
+
+    @property
+    def prepared_name(self) -> str:
+        """`<data set>/<px>-<recipe>`: the folder of decoded images below data/prepared.
+
+        The recipe covers release, resampling, and the versions of the data set and of the engine. Not covered
+        is the content of the raw tree: prepared.json has the tree's own hash.
+        """
+        version = get("datasets", self.dataset).version
+        recipe = [self.release, self.prepare.model_dump(exclude_defaults=True), version, ENGINE_VERSION]
+        return f"{self.dataset}/{self.prepare.px}-{short(recipe)}"
 
 
 class Data(Source):
@@ -129,3 +143,27 @@ class Division(Closed):
         lt=2**63,
         description="Decides every draw: split, start, batches, augmentation, participation.",
     )
+
+    @property
+    def partition_name(self) -> str:
+        """`<data set>/<recipe>`: the Parquet file of the partition below data/partitions.
+
+        The recipe covers everything that decides who holds which sample: the declared settings, the versions
+        of data set, scheme, modifiers and engine, and the files of scheme and modifiers.
+        """
+        scheme = ("partitions", self.partition.scheme)
+        plugins = [scheme, *(("modifiers", name) for name in self.partition.modify)]
+        recipe = [
+            self.data.release,
+            get("datasets", self.data.dataset).version,
+            self.partition.model_dump(exclude_defaults=True),
+            *(get(*plugin).version for plugin in plugins),
+            ENGINE_VERSION,
+            fingerprint(*(module(*plugin) for plugin in plugins)),
+        ]
+        return f"{self.data.dataset}/{short([*recipe, self.data.target, self.seed])}"
+
+
+def short(recipe: object) -> str:
+    """12 hexadecimals over a recipe."""
+    return sha256(canonical_json(recipe))[:12]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import typing
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
-from fedshift.common.errors import FedshiftError, nearest, unknown
+from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
-from fedshift.spec.block import MOST
+from fedshift.spec.block import overridden, params
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
@@ -41,10 +37,10 @@ def _resolve(spec: RunSpec, where: str) -> RunSpec:
     method = get("methods", spec.method.name, f"{where}: method.name")
     blocks = {
         "model": spec.model.model_copy(
-            update={"params": _overrides(model, spec.model.params, f"{where}: model.params")}
+            update={"params": overridden(model, spec.model.params, f"{where}: model.params")}
         ),
         "method": spec.method.model_copy(
-            update={"params": _overrides(method, spec.method.params, f"{where}: method.params")}
+            update={"params": overridden(method, spec.method.params, f"{where}: method.params")}
         ),
     }
     spec = spec.model_copy(update=blocks)
@@ -86,10 +82,10 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
     scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
     changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
     modify = {
-        name: _overrides(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
+        name: overridden(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
         for name, change in changes.items()
     }
-    scheme_params = _overrides(scheme, spec.partition.params, f"{where}: partition.params")
+    scheme_params = overridden(scheme, spec.partition.params, f"{where}: partition.params")
     _check_clients(scheme(params(scheme, scheme_params)), f"{where}: partition.params")
     if dataset.domains:
         sources = len(dataset.domains) - len(spec.data.held_out)
@@ -116,78 +112,17 @@ def check_weights(spec: RunSpec, where: str) -> None:
     """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method
     weighs its clients otherwise.
     """
-    kind, weights = get("methods", spec.method.name), spec.federation.weights
-    method = kind(params(kind, spec.method.params))
+    method, weights = spec.method.build(), spec.federation.weights
     if method.weights not in (None, weights):
         what = (
             f"'{weights}' would have no effect: {method.name} weighs its clients by a rule of its own, "
             f"'{method.weights}'"
         )
-        own = "weights" in _names(kind.Params)
+        own = "weights" in {field.name for field in dataclasses.fields(method.Params)}
         cure = (
             f"Set method.params.weights to '{weights}'." if own else "Leave it out, or choose another method."
         )
         raise FedshiftError(f"{where}: federation.weights", what, cure)
-
-
-def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
-    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
-
-    Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
-    is 0 or more, unless its type says which it may be.
-    """
-    valid = _names(plugin.Params)
-    for key in overrides:
-        if key not in valid:
-            raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
-    try:
-        filled = _adapter(plugin.Params).validate_python(overrides)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        of = f"'{key}' of {plugin.name}" if key else plugin.name
-        what = f"{of}: {first['msg'].removeprefix('Value error, ')}"
-        raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
-    for name in valid:
-        value = getattr(filled, name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is not finite", f"Got {value!r}.")
-        if isinstance(overrides.get(name), bool) and not isinstance(value, bool):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is a number", f"Got {value!r}.")
-        if _is_number(value) and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
-            what = f"'{name}' of {plugin.name} must be from 0 to {MOST:,}"
-            raise FedshiftError(where, what, f"Got {value!r}.")
-    return filled
-
-
-@functools.cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Of a class's parameters, in order."""
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-@functools.cache
-def _bounds_itself(kind: type, name: str) -> bool:
-    """Whether the declared type of a parameter says by itself which numbers it may be: `Literal[1, -1]`,
-    `Annotated[float, Field(ge=-1)]`.
-    """
-    hint = typing.get_type_hints(kind, include_extras=True)[name]
-    return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
-
-
-@functools.cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def _overrides(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
-    filled, default = params(plugin, overrides, where), plugin.Params()
-    pairs = ((name, getattr(filled, name)) for name in _names(plugin.Params))
-    return {name: value for name, value in pairs if value != getattr(default, name)}
 
 
 @functools.cache
@@ -198,14 +133,13 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     from fedshift.common.tensors import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
-    kind = get("methods", changed.name)
     place = "model.params"
     built: Model | Method = network
     try:
         with shapes_only():
-            net = get("models", network.name)(2, px, **network.params)
+            net = network.build(2, px)
             place, built = "method.params", changed
-            kind(params(kind, changed.params)).model(net)
+            changed.build().model(net)
     except FedshiftError as error:
         return error
     except (ArithmeticError, RuntimeError, ValueError) as error:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fedshift.spec.block import MOST, Closed
+from fedshift.common.registry import get
+from fedshift.spec.block import MOST, Closed, params
 
 
 class Model(Closed):
@@ -23,12 +24,30 @@ class Model(Closed):
         "torchvision published (docs/add-a-model.md).",
     )
 
+    def build(self, classes: int, px: int) -> Any:
+        """A new network (fedshift.models.base.Model) for `classes` classes and images of `px` pixels, before
+        its method changes it, on torch's default device. Raises FedshiftError where `px` is too small.
+        """
+        return get("models", self.name)(classes, px, **self.params)
+
 
 class Method(Closed):
     """Federated method and its hyper-parameters (those of its `Params`)."""
 
     name: str = Field(description="Name of the method; docs/methods.md describes all.")
     params: dict[str, Any] = Field({}, description="Hyper-parameters of the method.")
+
+    def build(self) -> Any:
+        """A new fedshift.federation.method.Method with these parameters. What a method declares may depend on
+        them, so ask the object and not its class.
+        """
+        kind = get("methods", self.name)
+        return kind(params(kind, self.params))
+
+    def weights(self, protocol: str) -> str:
+        """How the method weighs clients: "size" or "uniform", which it or the protocol declares, or "own"."""
+        method = self.build()
+        return "own" if method.weighs else method.weights or protocol
 
 
 class Schedule(Closed):

@@ -20,7 +20,7 @@ from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model, Out
 from fedshift.spec import RunSpec
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 
 torch.set_num_threads(1)  # several processes on few cores: threads would only wait for each other
 

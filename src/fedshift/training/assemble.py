@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedshift.build import method_of, model_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import shapes_only
 from fedshift.data.augment import Augment, Evaluate
@@ -29,7 +28,7 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
     """
 
     def build() -> Model:
-        return model_of(spec, len(data.classes))
+        return spec.model.build(len(data.classes), spec.data.input_px)
 
     seen, px = spec.data, spec.data.prepare.px
     augment = Augment(seen.augment, px, seen.input_px, seen.normalise)
@@ -41,7 +40,7 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
             plain = build()
         weights = read(plain, spec.model.init)
         hashes["start"], options["start"] = weights.sha256, weights.start
-    federation = Federation(spec, method_of(spec), build, samples, data.clients, data.targets, **options)
+    federation = Federation(spec, spec.method.build(), build, samples, data.clients, data.targets, **options)
     return federation, hashes
 
 

@@ -20,9 +20,8 @@ from fedshift.experiments.task import Task, one_domain, place
 from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
-from fedshift.identity import prepared_name
 from fedshift.spec import RunSpec, parse
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory, Summary
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
@@ -69,7 +68,7 @@ class _FinishedRun:
             if hashes[what] != summary["hashes"][what]:
                 cure = "Delete its directory to train it again."
                 raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
-        folder = workspace.prepared(prepared_name(spec.data))
+        folder = workspace.prepared(spec.data.prepared_name)
         self.domains = functools.cache(lambda: list(load_index(folder)["domain"]))
 
     def trained(self, task: Task) -> Trained:

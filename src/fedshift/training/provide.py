@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedshift.build import rendering_of
 from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import locked
 from fedshift.common.registry import get
@@ -16,7 +15,6 @@ from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, load_prepared, prepare, prepared_facts, prepared_hash
 from fedshift.data.verify import as_listed
-from fedshift.identity import partition_name, prepared_name, rendered_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import Division, RunSpec
 from fedshift.storage.rundir import RunDirectory
@@ -45,7 +43,7 @@ def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None
     """Raises FedshiftError where decoded images are there, and are not of the user's tree as it is, or one of
     the finished `runs` was trained on others.
     """
-    folder = workspace.prepared(prepared_name(spec.data))
+    folder = workspace.prepared(spec.data.prepared_name)
     if not folder.exists():
         return
     images(workspace, spec)
@@ -73,15 +71,15 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
     from fedshift.data.load import load_rendered  # torch
 
     data = spec.data
-    prepared = workspace.prepared(prepared_name(data))
+    prepared = workspace.prepared(data.prepared_name)
     removed = []
-    if rendering_of(spec) and _damaged(rendered := workspace.rendered(rendered_name(spec)), load_rendered):
+    if spec.rendering and _damaged(rendered := workspace.rendered(spec.rendered_name), load_rendered):
         removed.append(rendered)
     if _damaged(prepared, load_prepared):
         if get("datasets", data.dataset).embedded or workspace.raw(data.dataset, data.release).exists():
             removed.append(prepared)
     elif prepared.exists():
-        index, path = load_index(prepared), workspace.partition(partition_name(spec))
+        index, path = load_index(prepared), workspace.partition(spec.partition_name)
         if _damaged(path, lambda path: load_partition(path, index)):
             removed.append(path)
     for path in removed:
@@ -109,7 +107,7 @@ def images(
     user's own tree has changed since its files were listed, or since they were decoded.
     """
     data = spec.data
-    folder = workspace.prepared(prepared_name(data))
+    folder = workspace.prepared(data.prepared_name)
     raw = workspace.raw(data.dataset, data.release)
     absent = not get("datasets", data.dataset).embedded and not (folder.exists() or raw.exists())
     if tree or absent:
@@ -125,7 +123,7 @@ def divide(workspace: Workspace, spec: Division) -> Path:
 
     Raises FedshiftError as `partition` does, and where the one that is there is damaged.
     """
-    path = workspace.partition(partition_name(spec))
+    path = workspace.partition(spec.partition_name)
     if path.is_file():
         return partition(workspace, spec)
     path.parent.mkdir(parents=True, exist_ok=True)

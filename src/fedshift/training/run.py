@@ -30,7 +30,6 @@ from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import reproducible, timings
-from fedshift.identity import digest, method_code, partition_name, run_name
 from fedshift.planning.lacking import needed_weights
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import complete
@@ -65,7 +64,7 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = Fa
     Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
     the run's directory.
     """
-    run = workspace.run(run_name(spec, digest(spec)))
+    run = workspace.run(spec.run_name)
     if summary := run.summary():
         return summary
     with locked(run.lock):
@@ -92,12 +91,12 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
         machine_facts = environment(machine.device, machine.threads, commit())
     machine_facts["earlier"] = _earlier(run, machine_facts)
     write_json(run.environment, machine_facts)
-    if not (partition := workspace.partition(partition_name(spec))).is_file():
+    if not (partition := workspace.partition(spec.partition_name)).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run.spec)])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
-    name = f"{digest(spec)} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
+    name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     spent = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)
     _merge(run.segments, run.metrics, reproducible)
@@ -133,7 +132,7 @@ def _rounds(
 
     name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
     """
-    code = method_code(federation.spec)
+    code = federation.spec.method_code
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
     verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
     earlier = resumed.seconds if resumed else 0.0

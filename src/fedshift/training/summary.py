@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
-from fedshift.identity import digest, method_code
 from fedshift.storage.rundir import Summary
 
 
@@ -30,8 +29,8 @@ def summarize(
         model = federation.build()
     model_name, stage = federation.evaluator.reported
     return {
-        "digest": digest(spec),
-        "method_code": method_code(spec),
+        "digest": spec.run_id,
+        "method_code": spec.method_code,
         "spec": spec.model_dump(mode="json"),
         "dataset": spec.data.dataset,
         "method": spec.method.name,

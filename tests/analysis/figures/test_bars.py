@@ -10,7 +10,7 @@ from fedshift.analysis.drawing import interactive, static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.bars import Bars
 from fedshift.analysis.figures.sweep import Sweep
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 
 OOD = {("fedavg", "a"): 0.4, ("fedavg", "b"): 0.6, ("local", "a"): 0.5, ("local", "b"): 0.3}

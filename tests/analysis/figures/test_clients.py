@@ -11,7 +11,7 @@ from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.clients import Clients
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 
 Values = dict[str, tuple[float, float]]

@@ -7,7 +7,7 @@ import pytest
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.embeddings import Embeddings
 from fedshift.analysis.quantities.recorded import last
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project
 from tests.analysis.figures.recording import Numbers, recorded
 

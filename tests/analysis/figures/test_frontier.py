@@ -11,7 +11,7 @@ from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.drawing.static import draw
 from fedshift.analysis.figures.frontier import FRONT, Frontier
 from fedshift.common.errors import FedshiftError
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 
 RUNS = {"fedavg": (0.5, 10.0), "local": (0.4, 20.0), "fedbn": (0.7, 30.0)}  # ood, seconds

@@ -13,7 +13,7 @@ from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.sweep import Sweep
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 
 

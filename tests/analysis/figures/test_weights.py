@@ -10,7 +10,7 @@ from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures._recorded import points
 from fedshift.analysis.figures.weights import LEAST, Weights
 from fedshift.common.errors import FedshiftError
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 from tests.analysis.figures.recording import Numbers, recorded
 

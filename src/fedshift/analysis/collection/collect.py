@@ -19,13 +19,13 @@ from fedshift.analysis.collection.records import ended, of_run, statistics_of_ru
 from fedshift.analysis.collection.sources import with_archive
 from fedshift.analysis.collection.uses import Use, keys_of, planned
 from fedshift.archive.machine import hardware
-from fedshift.build import pools
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.registry import names
 from fedshift.experiments.load import load
 from fedshift.experiments.task import place
 from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
@@ -121,7 +121,7 @@ def _pools(method: str) -> bool | None:
     """
     declared = json.loads(method)
     known = declared["name"] in names("methods")
-    return pools(declared["name"], declared["params"]) if known else None
+    return bool(Method(**declared).build().clients == "pooled") if known else None
 
 
 def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:

@@ -15,7 +15,6 @@ from fedshift.common.files import canonical_json
 from fedshift.experiments.expand import Cell
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.schema import Experiment
-from fedshift.identity import digest, method_code, run_name
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
@@ -67,10 +66,10 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
 
 
 def _use_now(workspace: Workspace, cell: Cell) -> Use:
-    run = workspace.run(run_name(cell.spec, digest(cell.spec)))
+    run = workspace.run(cell.spec.run_name)
     below, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
     adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(cell.label, cell.axes, run.name, below, spec, method_code(cell.spec), adaptation)
+    return Use(cell.label, cell.axes, run.name, below, spec, cell.spec.method_code, adaptation)
 
 
 def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:

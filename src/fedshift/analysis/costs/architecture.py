@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 from fedshift.analysis.costs.counted import network
-from fedshift.build import method_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.common.yaml_file import read
@@ -113,7 +112,7 @@ def _hypernetwork(spec: RunSpec) -> Iterator[Piece]:
 
 
 def _generator(spec: RunSpec) -> Hypernetwork:
-    method = method_of(spec)
+    method = spec.method.build()
     if not isinstance(method, Generated):
         raise FedshiftError(
             f"method {spec.method.name}", "has no hypernetwork", "Ask for the layers of `model`."

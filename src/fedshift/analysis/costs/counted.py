@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.analysis.costs import MEGA, Counts
-from fedshift.build import method_of, model_of
 from fedshift.common.registry import get
 from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
@@ -22,7 +21,7 @@ def network(spec: RunSpec) -> nn.Module | None:
     """The run's network on the meta device; None where only its images tell the classes."""
     classes = len(get("datasets", spec.data.dataset).classes)
     with shapes_only():
-        return method_of(spec).model(model_of(spec, classes)) if classes else None
+        return spec.method.build().model(spec.model.build(classes, spec.data.input_px)) if classes else None
 
 
 def normalised(model: nn.Module, px: int) -> int:

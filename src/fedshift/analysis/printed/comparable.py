@@ -28,7 +28,7 @@ from fedshift.experiments.load import printed_grid, protocol
 from fedshift.experiments.protocols import Protocol, Rule
 from fedshift.experiments.space import Spaces
 from fedshift.spec import RunSpec
-from fedshift.spec.resolve import params
+from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of

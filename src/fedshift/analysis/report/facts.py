@@ -18,7 +18,6 @@ from fedshift.analysis.quantities.select import selected
 from fedshift.archive.machine import hardware
 from fedshift.common.parquet import read_parquet
 from fedshift.data.partition import partition_hash
-from fedshift.identity import partition_name
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -91,7 +90,7 @@ def partitions(
         target = summary["target"] or ""
         if target in panels.get(point, {}):
             continue
-        path = workspace.partition(partition_name(RunSpec.model_validate_json(row["spec"])))
+        path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
         if path in seen or not path.is_file():
             continue
         if summary["hashes"]["partition"] != partition_hash(path):
