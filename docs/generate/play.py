@@ -13,9 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedshift.federation import cost
-from fedshift.federation.loop import Federation
+from fedshift.federation.loop import Federation, Transfer
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.federation.transfer import Transfer
 from fedshift.models.base import Model
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.lock import Locked, holder, locked, this_process
+from fedshift.common.files import Locked, holder, locked, this_process
 from tests.conftest import ROOT
 
-HOLD = "import sys, time; from pathlib import Path; from fedshift.common.lock import locked\nwith locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+HOLD = "import sys, time; from pathlib import Path; from fedshift.common.files import locked\nwith locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 
 def start(path: Path) -> subprocess.Popen[str]:
@@ -63,7 +63,7 @@ def test_of_eight_processes_one_wins(before: str, tmp_path: Path) -> None:
 
 def test_one_after_the_other_each_alone(tmp_path: Path) -> None:
     """As fast as they can, while others look who holds the lock."""
-    program = """import sys; from pathlib import Path; from fedshift.common.lock import Locked, holder, locked
+    program = """import sys; from pathlib import Path; from fedshift.common.files import Locked, holder, locked
 path, turns = Path(sys.argv[1]), 0
 while turns < 20:
     holder(path)

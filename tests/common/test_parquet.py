@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.common.parquet import read_parquet
+from fedshift.common.formats import read_parquet
 
 TABLE = pa.table({"metric": ["accuracy", "seconds", "loss", "seconds"], "value": [0.5, 1.0, 2.0, 3.0]})
 

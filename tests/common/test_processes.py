@@ -13,7 +13,7 @@ import pytest
 
 from fedshift.common import processes
 from fedshift.common.errors import FedshiftError
-from fedshift.common.lock import Locked
+from fedshift.common.files import Locked
 from fedshift.common.processes import spread
 
 PARENT = """

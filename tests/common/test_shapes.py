@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fedshift.common.formats import shapes_only
 from fedshift.common.registry import get, names
-from fedshift.common.tensors import shapes_only
 
 
 @pytest.mark.parametrize("name", names("models"))

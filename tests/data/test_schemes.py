@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.parquet import columns_hash
+from fedshift.common.formats import columns_hash
 from fedshift.data.plots import plot_partition
 from tests.data.divisions import SCHEMES, SMALL, division, held
 from tests.data.test_partition import PACS, make_index

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from fedshift.common.lock import Holder, holder
+from fedshift.common.files import Holder, holder
 from fedshift.planning import planfile
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import is_whole, write_text
-from fedshift.common.lock import Holder
+from fedshift.common.files import Holder, is_whole, write_text
 from tests.faults import people, strikes, torn
 from tests.faults.disk import mounted, why_none
 from tests.faults.processes import until

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.tensors import read_tensors
+from fedshift.common.formats import read_tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method, Visit

@@ -16,8 +16,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file
 from fedshift.data.load import load, load_rendered
 from fedshift.data.partition import partition
+from fedshift.data.renderings import ccst as networks
 from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
-from fedshift.models.layers import adain as networks
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.weights import FOLDER

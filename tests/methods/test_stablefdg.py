@@ -12,8 +12,7 @@ from torch import Tensor
 from fedshift.common.registry import get
 from fedshift.methods.stablefdg.attention import Highlighter, partners
 from fedshift.methods.stablefdg.styles import explored, information, oversampled
-from fedshift.models.layers.blocks import GlobalAverage
-from fedshift.models.layers.insert import channels
+from fedshift.models.layers.blocks import GlobalAverage, channels
 from fedshift.models.layers.style import Style, adain, style
 from tests.methods.stablefdg_toys import rng
 from tests.reference import Reference

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from fedshift.cli import main
 from fedshift.cli.status import describe
-from fedshift.common.files import sha256, write_bytes, write_json
-from fedshift.common.lock import hold
+from fedshift.common.files import hold, sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request

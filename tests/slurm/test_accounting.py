@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedshift.common.lock import holder
+from fedshift.common.files import holder
 from fedshift.doctor import cluster as doctor
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.request import Request
@@ -174,7 +174,7 @@ def test_a_job_that_was_killed_for_its_memory_gets_more(
 ) -> None:
     """The first job of each pack asks for less than torch takes, and the kernel kills it."""
     there = checkout(tmp_path / "there")
-    there.edit("src/fedshift/planning/job.py", "500 + times", "380 + (times - 1)")
+    there.edit("src/fedshift/planning/cluster.py", "500 + times", "380 + (times - 1)")
     done = there.snakemake("metrics", *SACCT, profile="slurm", **cluster.environment)  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert_same(calm.root, there.root)

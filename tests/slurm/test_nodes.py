@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.planning import nodes
+from fedshift.planning.cluster import IN_A_ROW, acquit, blame, excluded, troubles
 from fedshift.storage.workspace import Workspace
 from tests.slurm.cluster import Cluster, running
 from tests.slurm.results import finished
@@ -56,7 +56,7 @@ def test_a_sick_node_loses_no_run_and_gets_no_job(cluster: Cluster, tmp_path: Pa
     assert len(finished(there.root)) == 7
     known = jobs(cluster)
     failed = [job for job in known if job["NodeList"] == "n0"]
-    assert nodes.IN_A_ROW <= len(failed) <= nodes.IN_A_ROW + IN_FLIGHT
+    assert IN_A_ROW <= len(failed) <= IN_A_ROW + IN_FLIGHT
     assert {job["JobState"] for job in failed} == {"FAILED"}
     again = [job for job in known if job["Comment"] in {one["Comment"] for one in failed}]
     assert len(again) == 2 * len(failed)  # the second attempt succeeds: it was sent elsewhere
@@ -73,12 +73,12 @@ def test_never_all_nodes_are_excluded(
     for node in ("n0", "n1"):
         monkeypatch.setenv("SLURMD_NODENAME", node)
         for pack in "abc":
-            assert nodes.excluded(workspace, comment, "gpu") == ({"n0"} if node == "n1" else set())
-            nodes.blame(workspace, pack, RuntimeError("CUDA error: no device"))
-    assert nodes.excluded(workspace, comment, "gpu") == set()
-    assert all("no other node is up" in what for what, _ in nodes.troubles(workspace))
-    nodes.acquit(workspace)  # a run has finished on n1
-    nodes.blame(workspace, "d", RuntimeError("shapes do not fit"))
-    assert nodes.excluded(workspace, comment, "gpu") == {"n0"}  # d failed on n1, but no other node is left
+            assert excluded(workspace, comment, "gpu") == ({"n0"} if node == "n1" else set())
+            blame(workspace, pack, RuntimeError("CUDA error: no device"))
+    assert excluded(workspace, comment, "gpu") == set()
+    assert all("no other node is up" in what for what, _ in troubles(workspace))
+    acquit(workspace)  # a run has finished on n1
+    blame(workspace, "d", RuntimeError("shapes do not fit"))
+    assert excluded(workspace, comment, "gpu") == {"n0"}  # d failed on n1, but no other node is left
     cluster.call("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
-    assert nodes.excluded(workspace, comment, "gpu") == {"n1"}  # n0 is sick, but no other node is up
+    assert excluded(workspace, comment, "gpu") == {"n1"}  # n0 is sick, but no other node is up

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.lock import holder
+from fedshift.common.files import holder
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, until
 from tests.slurm.cluster import Cluster, running

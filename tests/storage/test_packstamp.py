@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_bytes, write_json
-from fedshift.common.lock import locked
+from fedshift.common.files import locked, write_bytes, write_json
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.common.files import write_bytes
-from fedshift.common.lock import locked, this_process
+from fedshift.common.files import locked, this_process, write_bytes
 from fedshift.storage.rundir import RunDirectory, State
 from tests.conftest import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedshift.testing.toys import finish, method, small, spec
-from fedshift.training.bar import progress
+from fedshift.training.run import progress
 
 SPEC = spec(federation={"rounds": 3}, local={"epochs": 2})
 

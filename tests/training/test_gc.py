@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedshift.common.files import write_bytes, write_json
-from fedshift.common.lock import locked
+from fedshift.common.files import locked, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.training import gpus
+from fedshift.training import device as gpus
 
 JOB = """\
 import os, sys
 from pathlib import Path
-from fedshift.training.gpus import claim
+from fedshift.training.device import claim
 claim("cuda", int(sys.argv[1]), Path(sys.argv[2]))
 child = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 import subprocess

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
-from fedshift.common.tensors import read_tensors, write_tensors
+from fedshift.common.formats import read_tensors, write_tensors
 from fedshift.data.partition import partition
 from fedshift.federation.loop import Federation
 from fedshift.spec import RunSpec, parse

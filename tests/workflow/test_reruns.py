@@ -72,7 +72,7 @@ def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None
     (federation / "transfer.py").rename(federation / "travel.py")
     for path, text in sources.items():
         if path.is_file() and "federation.transfer" in text:
-            path.write_text(text.replace("fedshift.federation.transfer", "fedshift.federation.travel"))
+            path.write_text(text.replace("fedshift.federation.loop", "fedshift.federation.travel"))
     helper = "def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:\n"
     begin = sources[checkout.root / LOOP].index(helper)
     end = sources[checkout.root / LOOP].index("\n\n\n", begin)

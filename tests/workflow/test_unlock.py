@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fedshift.common.lock import hold
+from fedshift.common.files import hold
 from tests.workflow.checkout import Checkout, tiny
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, SOURCES)
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import date_today, sha256
 from fedshift.common.yaml_file import read
-from fedshift.planning import job, nodes, planfile
+from fedshift.planning import cluster, job, planfile
 from fedshift.planning.cluster import Cluster, limits
 from fedshift.planning.request import Request
 from fedshift.planning.settle import changed, restore_pulled, settle, warnings
@@ -85,7 +85,7 @@ def start():
 
 def read_again():
     """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
-    for what, cure in nodes.troubles(WORKSPACE):
+    for what, cure in cluster.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
     failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in PLAN.runs)
     damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]

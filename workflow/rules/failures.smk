@@ -25,7 +25,7 @@ def say_failures():
     more = len(lines) - SHOWN
     for line in [*lines[:SHOWN], *([f"and {more} other jobs"] if more > 0 else [])]:
         print(line, file=sys.stderr)
-    for what, cure in nodes.troubles(WORKSPACE):
+    for what, cure in cluster.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
     return bool(lines)
 

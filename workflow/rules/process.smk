@@ -6,7 +6,7 @@ import signal
 import socket
 
 import psutil
-from fedshift.common.lock import hold, holder
+from fedshift.common.files import hold, holder
 
 HOLDERS = Path(".snakemake/fedshift").absolute()  # a file for each Snakemake that works in this folder
 STOPPED = []

@@ -14,7 +14,7 @@ from fedshift.cli._settings import parsed
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task
-from fedshift.planning.nodes import acquit, blaming
+from fedshift.planning.cluster import acquit, blaming
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 

@@ -11,7 +11,8 @@ from fedshift.archive.store import archived
 from fedshift.cli._json import echo_json, json_option
 from fedshift.cli._names import complete, experiments
 from fedshift.cli.plan import read_request
-from fedshift.planning import nodes, planfile
+from fedshift.planning import planfile
+from fedshift.planning.cluster import troubles
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import ready
 from fedshift.planning.planfile import Run
@@ -56,7 +57,7 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
         click.echo(line)
     for line in warnings(run for run in planfile.runs(path) if lines[run.directory][1] == CHANGED):
         click.echo(line)
-    for what, cure in nodes.troubles(workspace):
+    for what, cure in troubles(workspace):
         click.echo(f"{what}\n  {cure}")
     for directory, (kind, why) in lines.items():
         if every or kind in (State.FAILED, State.RUNNING):

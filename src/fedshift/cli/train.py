@@ -13,11 +13,11 @@ import click
 from fedshift.cli._planned import device_option, threads_option, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.planning import planfile
-from fedshift.planning.nodes import acquit, blame, blaming
+from fedshift.planning.cluster import acquit, blame, blaming
 from fedshift.planning.planfile import Run
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
-from fedshift.training.gpus import claim
+from fedshift.training.device import claim
 from fedshift.training.pack import at_once, in_turn
 from fedshift.training.stop import interruptible, whole
 

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent, and hashes."""
+"""Files and folders that are whole or absent, locks, and hashes. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +91,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():
         part.mkdir(parents=True, exist_ok=True)
-        with locked(part / "lock") as mine:
-            if not mine:
-                continue
+        with locked(part / "lock", wait=True):
             if folder.exists():
                 shutil.rmtree(part)
                 break
@@ -106,21 +106,6 @@ def built_once(folder: Path) -> Iterator[Path | None]:
             (folder / "lock").unlink(missing_ok=True)  # not before: who asks meanwhile would build there, too
             return
     yield None
-
-
-@contextlib.contextmanager
-def locked(lock: Path) -> Iterator[bool]:
-    """Hold a lock that dies with the process; False where its holder has removed the file meanwhile."""
-    try:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    except FileNotFoundError:  # and its folder
-        yield False
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield lock.exists() and lock.stat().st_ino == os.fstat(file).st_ino
-    finally:
-        os.close(file)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -213,3 +198,99 @@ def sha256_file(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
+HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that holds a lock. job: its Slurm job."""
+
+    host: str
+    pid: int
+    job: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}" + (f", Slurm job {self.job}" if self.job else "")
+
+
+class Locked(FedshiftError):
+    """Another process trains this run now."""
+
+    def __init__(self, path: Path, holder: Holder | None) -> None:
+        cure = f"Wait for it, or stop it first. If its machine is gone: rm {path}"
+        super().__init__(path.parent, f"is being trained by {holder or 'another process'}", cure, retry=True)
+
+
+def this_process() -> Holder:
+    """This process, as the holder of a lock."""
+    return Holder(socket.gethostname(), os.getpid(), os.environ.get("SLURM_JOB_ID"))
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock file `path` for the block and remove it at its end. Another process that holds it is
+    waited for, or else Locked is raised.
+
+    The lock is the kernel's (flock), which file servers share between nodes; it ends with its process. The
+    file's content only serves messages.
+    """
+    if (file := hold(path, wait)) is None:
+        raise Locked(path, holder(path))
+    try:
+        yield
+    finally:
+        if _is(path, file):
+            path.unlink()
+        os.close(file)
+
+
+def hold(path: Path, wait: bool = False) -> int | None:
+    """Take a lock and return its open file; None where another process holds it, unless it is waited for. It
+    ends when the file is closed, at the latest with this process.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            with contextlib.suppress(*HELD):
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                if _is(path, file):  # else its holder has removed it meanwhile
+                    os.ftruncate(file, 0)
+                    os.write(file, json.dumps(asdict(this_process())).encode())
+                    return file
+            os.close(file)
+        except FileNotFoundError:  # its holder has moved the folder
+            continue
+        except OSError as error:
+            cure = cure_of(error) or "Mount its file system with locks (flock), or work elsewhere (--root)."
+            raise FedshiftError(path, f"cannot be locked: {error.strerror}", cure, retry=True) from error
+        if not wait and time.monotonic() > until:
+            return None
+        time.sleep(0.05)
+
+
+def holder(path: Path) -> Holder | None:
+    """The process that holds a lock file; None where no process does."""
+    try:
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except HELD:
+                return Holder(**json.load(file))
+    except OSError:
+        return None
+    except (TypeError, ValueError):  # taken just now
+        return Holder("another process", 0)
+    return None
+
+
+def _is(path: Path, file: int) -> bool:
+    """Whether an open file is still the one at `path`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False

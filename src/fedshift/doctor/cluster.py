@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
 from fedshift.doctor.finding import Finding
-from fedshift.planning import job, nodes, planfile
-from fedshift.planning.cluster import PATH, Cluster, parsed_minutes
+from fedshift.planning import job, planfile
+from fedshift.planning.cluster import PATH, Cluster, parsed_minutes, troubles
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 
@@ -54,7 +54,7 @@ def check(workspace: Workspace, request: Request) -> Iterator[Finding]:
         yield from _unmet(workspace, request, partitions[name])
     yield from _accounting(profile)
     yield from _held()
-    for what, cure in nodes.troubles(workspace):
+    for what, cure in troubles(workspace):
         yield Finding("slurm", "wrong", what, cure)
 
 

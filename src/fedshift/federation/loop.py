@@ -23,7 +23,6 @@ from fedshift.federation.records import Records, StatisticsTable
 from fedshift.federation.samples import ClientData, Samples, pooled
 from fedshift.federation.server import Server, accumulate
 from fedshift.federation.state import TRAINED, State
-from fedshift.federation.transfer import Transfer
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec
 
@@ -34,6 +33,53 @@ Uploads = dict[str, list[Tensor]]
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Mean cross entropy in fp32; logits [B, C], y [B]."""
     return F.cross_entropy(logits.float(), y)
+
+
+class Transfer:
+    """Moves rows, slots and messages between the server and a client; `bytes_down` and `bytes_up` count what
+    travelled.
+    """
+
+    def __init__(self, method: Method, state: State) -> None:
+        self._method, self._state = method, state
+        self.bytes_down = self.bytes_up = 0
+
+    def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
+        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has
+        it already.
+        """
+        state = self._state
+        row[state.shared.at] = source[state.shared.at]
+        row[state.private.at] = state.own[client]
+        if not again:
+            self.bytes_down += state.travelling * row.element_size()
+
+    def messages_down(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The server's travelling slots and one client's messages, as `client` gets them."""
+        slots = [slot for slot in self._method.slots if slot.travels]
+        has = {slot.name for slot in slots if slot.travels == "once" and self._state.visits[client]}
+        got = {slot.name: self._state.slots[slot.name] for slot in slots} | _detached(messages)
+        self.bytes_down += sum(value.nbytes for name, value in got.items() if name not in has)
+        return got
+
+    def up(self, row: Tensor, client: int) -> None:
+        """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that
+        the server reads.
+        """
+        state = self._state
+        state.own[client] = row[state.private.at]
+        row[state.local.at] = torch.nan
+        self.bytes_up += state.travelling * row.element_size()
+
+    def messages_up(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        """What a client sends next to its model."""
+        sent = _detached(messages or {})
+        self.bytes_up += sum(value.nbytes for value in sent.values())
+        return sent
+
+
+def _detached(messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach() for name, value in messages.items()}
 
 
 class Federation:

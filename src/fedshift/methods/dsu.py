@@ -23,7 +23,7 @@ from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model
-from fedshift.models.layers.insert import check_stages, insert
+from fedshift.models.layers.blocks import check_stages, insert
 from fedshift.models.layers.style import adain, style, widened
 
 

@@ -23,7 +23,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.method import Method
 from fedshift.federation.server import Server
 from fedshift.models.base import Model
-from fedshift.models.layers.insert import channels, insert
+from fedshift.models.layers.blocks import channels, insert
 from fedshift.models.layers.style import EPSILON, Style, adain, style, widened
 
 

@@ -19,7 +19,7 @@ from fedshift.common.equations import equation
 from fedshift.federation.client import Client
 from fedshift.methods._centralizable import Centralizable
 from fedshift.models.base import Model
-from fedshift.models.layers.insert import check_stages
+from fedshift.models.layers.blocks import check_stages
 from fedshift.models.layers.style import adain, mixed, shares, style
 
 

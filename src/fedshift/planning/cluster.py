@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_whole, write_json
 from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
 from fedshift.planning.request import check, key
+from fedshift.storage.rundir import Failure, failure_of
+from fedshift.storage.workspace import Workspace
 
 PATH = Path("slurm", "cluster.yaml")
 OF_GPUS = ("gres", "gpu_model")
@@ -86,3 +93,115 @@ def parsed_minutes(limit: str) -> int | None:
         return None
     days, hours, minutes, _ = (int(part or 0) for part in parts.groups())
     return (days * 24 + hours) * 60 + minutes
+
+
+IN_A_ROW = 3
+UP = re.compile(r"(?:alloc|comp|idle|mix|plan|res)")  # states in which a node begins jobs, now or later
+
+
+def this_node() -> str | None:
+    """The name by which Slurm knows the node of this job; None outside of one."""
+    return os.environ.get("SLURMD_NODENAME")
+
+
+@contextlib.contextmanager
+def blaming(workspace: Workspace, subject: str) -> Iterator[None]:
+    """In the block, an error is recorded against this node (`blame`), and raised again."""
+    try:
+        yield
+    except Exception as error:
+        blame(workspace, subject, error)
+        raise
+
+
+def blame(workspace: Workspace, subject: str, error: Exception) -> None:
+    """Record on a node of Slurm that a job failed; keep the user's waiting jobs away once the node is sick.
+
+    subject: what the job was to do: a pack, or the experiment that it evaluates.
+    """
+    failure = failure_of(error)
+    if not (node := this_node()) or not failure["retry"]:
+        return
+    record = {key: failure[key] for key in ("kind", "text", "machine")}
+    with contextlib.suppress(FedshiftError):  # a full disk must not end the other runs of the job
+        write_json(workspace.nodes / node / f"{subject.replace('/', '_')}.json", record)
+    if failure["machine"] and node in sick(workspace):
+        _keep_away(workspace)
+
+
+def acquit(workspace: Workspace) -> None:
+    """Record that a run has finished on this node: what failed here before no longer counts."""
+    if (node := this_node()) and (folder := workspace.nodes / node).is_dir():
+        with contextlib.suppress(FedshiftError):
+            write_json(folder / "finished", {})
+
+
+def sick(workspace: Workspace) -> dict[str, Failure]:
+    """The nodes to which no job goes -> the last failure there."""
+    found = {}
+    for folder in sorted(workspace.nodes.glob("*/")):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            finished = folder / "finished"
+            since = finished.stat().st_mtime_ns if finished.exists() else 0
+            dated = [(path.stat().st_mtime_ns, path) for path in folder.glob("*.json")]
+            known = [(time, read_whole(path)) for time, path in sorted(dated) if time > since]
+            failures = [failure for _, failure in known if failure and failure["machine"]]
+            if len(failures) >= IN_A_ROW:
+                found[folder.name] = failures[-1]
+    return found
+
+
+def excluded(workspace: Workspace, comment: str, partition: str | None) -> set[str]:
+    """The nodes that a job must not go to; never all that the partition has: then as few as possible.
+
+    comment: Slurm's comment of the job, which ends with its pack, or with the experiment that it evaluates.
+    """
+    bad = {*sick(workspace)}
+    failed = {
+        path.parent.name for path in workspace.nodes.glob("*/*.json") if comment.endswith(f"_{path.stem}")
+    }
+    usable = _usable(partition)
+    return next((nodes for nodes in (bad | failed, bad, failed) if nodes and usable - nodes), set())
+
+
+def troubles(workspace: Workspace) -> list[tuple[str, str]]:
+    """What is wrong with each sick node, and what to do."""
+    if not (bad := sick(workspace)):
+        return []
+    usable = _usable(Cluster.read(workspace.root).slurm_partition)
+    alone = bool(usable) and usable <= {*bad}
+    then = "jobs are sent there all the same, as no other node is up" if alone else "no job is sent there"
+    return [
+        (
+            f"node {node}: {IN_A_ROW} jobs or more in a row failed, the last by {failure['kind']}: "
+            f"{failure['text'].partition(chr(10))[0]}; {then}",
+            f"Once it is repaired: rm -r {(workspace.nodes / node).relative_to(workspace.root)}",
+        )
+        for node, failure in bad.items()
+    ]
+
+
+def _usable(partition: str | None) -> set[str]:
+    """The nodes of partitions (None: of the default one) that are not down or drained."""
+    found = set()
+    for line in (answer_of("sinfo", "-h", "-N", "-o", "%N|%T|%P") or "").splitlines():
+        node, state, name = line.split("|")
+        ours = name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
+        if ours and UP.match(state):
+            found.add(node)
+    return found
+
+
+def _keep_away(workspace: Workspace) -> None:
+    """Exclude the nodes from the jobs of this project that wait in Slurm."""
+    root = str(workspace.root.resolve())
+    waiting = answer_of("squeue", "-h", "--me", "-t", "PENDING", "-o", "%i|%P|%x|%Z|%k") or ""
+    for line in waiting.splitlines():
+        job, partition, before, folder, comment = line.split("|", 4)
+        if folder == root and (nodes := excluded(workspace, comment, partition)):
+            every = ",".join(sorted({before, *nodes} - {""}))
+            answer_of("scontrol", "update", f"JobId={job}", f"ExcNodeList={every}")
+
+
+if __name__ == "__main__":  # COMMENT PARTITION, "" for the default one
+    print(",".join(sorted(excluded(Workspace(Path()), sys.argv[1], sys.argv[2] or None))))

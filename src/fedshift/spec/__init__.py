@@ -69,8 +69,8 @@ class RunSpec(Division):
 
     @property
     def rendering(self) -> Any:
-        """The fedshift.rendering.Rendering that makes the images that the run trains on; None where it trains
-        on the prepared ones.
+        """The fedshift.data.renderings.Rendering that makes the images that the run trains on; None where it
+        trains on the prepared ones.
         """
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import CURES, is_whole, read_whole, write_json
-from fedshift.common.lock import Holder, holder
+from fedshift.common.files import CURES, Holder, holder, is_whole, read_whole, write_json
 
 PARQUET_END = b"PAR1"
 Summary = dict[str, Any]
@@ -56,7 +55,7 @@ class RunDirectory:
 
     path: Path
 
-    lock = _At("lock.json")  # who trains the run (`fedshift.common.lock`)
+    lock = _At("lock.json")  # who trains the run (`fedshift.common.files`)
     spec = _At("spec.json")  # the resolved RunSpec with all parameters
     environment = _At("environment.json")  # versions and hardware that the run began on
     checkpoint = _At("checkpoint.safetensors")  # from which an interrupted run resumes

@@ -126,10 +126,5 @@ def divide(workspace: Workspace, spec: Division) -> Path:
     path = workspace.partition(spec.partition_name)
     if path.is_file():
         return partition(workspace, spec)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_suffix(".lock")
-    with locked(lock):
-        try:
-            return partition(workspace, spec)
-        finally:
-            lock.unlink(missing_ok=True)
+    with locked(path.with_suffix(".lock"), wait=True):
+        return partition(workspace, spec)

@@ -10,23 +10,27 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
+from tqdm import tqdm
 
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import atomic_path, read_whole, sha256, write_json
-from fedshift.common.lock import locked
-from fedshift.common.parquet import read_parquet
+from fedshift.common.files import atomic_path, locked, read_whole, remove_temporary, sha256, write_json
+from fedshift.common.formats import read_parquet, shapes_only
 from fedshift.common.version import commit
 from fedshift.data.load import load
 from fedshift.federation import checkpoint
+from fedshift.federation.batches import participants
+from fedshift.federation.cost import macs_per_image, peak_memory_mb, state_dict_bytes
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.records import reproducible, timings
@@ -37,10 +41,8 @@ from fedshift.storage.rundir import RunDirectory, Summary, failure_of
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
-from fedshift.training.bar import accuracies, progress
 from fedshift.training.device import environment, require
 from fedshift.training.stop import stoppable
-from fedshift.training.summary import summarize
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = Fa
     with locked(run.lock):
         if summary := run.summary():  # by the process that held the lock until now
             return summary
+        remove_temporary(run.path)  # what a killed process was writing
         try:
             return _train(workspace, spec, run, machine, show)
         except Exception as error:
@@ -179,3 +182,101 @@ def _log_round(federation: Federation, run: str) -> None:
     means = "".join(f", {name} {value:.3f}" for name, value in accuracies(federation).items())
     total = federation.spec.federation.rounds
     log.info("%s: round %d of %d, %.2f s%s", run, federation.round, total, seconds, means)
+
+
+SHAPE = "{desc} {percentage:3.0f}%|{bar}| {elapsed} elapsed, {remaining} remaining{postfix}"
+
+
+@contextmanager
+def progress(federation: Federation, shown: bool) -> Iterator[None]:
+    """Show a bar on the terminal's standard error while the federation trains in the block; without a
+    terminal, or where it is not `shown`, none.
+    """
+    run = federation.spec.federation
+    each = len(participants(len(federation.clients), run.participation, federation.spec.seed, 0))
+    done, total = federation.round * each, run.rounds * each
+    disable = None if shown else True
+    with tqdm(total=total, initial=done, bar_format=SHAPE, disable=disable, smoothing=0, leave=False) as bar:
+
+        def trained() -> None:
+            bar.set_description_str(f"round {federation.round + 1} of {run.rounds}", refresh=False)
+            means = (f"{name} {100 * value:.1f}" for name, value in accuracies(federation).items())
+            bar.set_postfix_str(", ".join(means), refresh=False)
+            bar.update()
+
+        federation.on_client = (lambda: None) if bar.disable else trained
+        yield
+
+
+def accuracies(federation: Federation) -> dict[str, float]:
+    """Mean accuracies after the last finished round, if it was evaluated: `in`, on the clients' images, and
+    `out`, on the held-out domain.
+    """
+    measured: dict[str, list[float]] = {}
+    for row in federation.records.rows:
+        if row["round"] == federation.round and row["metric"] == "accuracy":
+            measured.setdefault("in" if row["client"] >= 0 else "out", []).append(row["value"])
+    return {name: sum(values) / len(values) for name, values in measured.items()}
+
+
+def summarize(
+    federation: Federation, hashes: dict[str, str], classes: list[str],
+    weights: dict[str, dict[str, str]], metrics: pa.Table, seconds: float,
+) -> Summary:  # fmt: skip
+    """What a Federation that has trained to the end is, and what its records say it cost.
+
+    hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds:
+        that the run took, in all its processes.
+    """
+    spec, state, layout = federation.spec, federation.state, federation.layout
+    statistics = layout.kind("bn_statistic")
+    bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
+    with shapes_only():
+        model = federation.build()
+    model_name, stage = federation.evaluator.reported
+    return {
+        "digest": spec.run_id,
+        "method_code": spec.method_code,
+        "spec": spec.model_dump(mode="json"),
+        "dataset": spec.data.dataset,
+        "method": spec.method.name,
+        "target": spec.data.target_name,
+        "seed": spec.seed,
+        "clients": [
+            {
+                "client": k,
+                "domains": list(client.domains),
+                "train": len(client.train),
+                "val": len(client.val),
+                "test": len(client.test),
+            }
+            for k, client in enumerate(federation.evaluated_clients)
+        ],
+        "classes": classes,
+        "evaluates": model_name,
+        "stage": stage,
+        "hashes": {**hashes, **{f"weights_{name}": file["sha256"] for name, file in weights.items()}},
+        "weights": {name: file["file"] for name, file in weights.items()},
+        "rounds": federation.round,
+        "best_round": federation.evaluator.selection.round,
+        "costs": {
+            **_totals(metrics),
+            "seconds": seconds,
+            "state_dict_bytes": state_dict_bytes(model),
+            "macs_per_image": macs_per_image(model, spec.data.input_px),
+            "peeked_floats": federation.server.peeked,
+            "peak_memory_mb": peak_memory_mb(federation.device),
+        },
+        "policy": {
+            "shared": state.layout.floats(state.shared),
+            "personal": state.layout.floats(state.personal),
+            "local": state.layout.floats(state.local),
+            "bn": bn,
+        },
+    }
+
+
+def _totals(metrics: pa.Table) -> dict[str, Any]:
+    """bytes_down, bytes_up and images of the whole run."""
+    rows = metrics.filter(pc.equal(metrics["stage"], "cost")).group_by("metric").aggregate([("value", "sum")])
+    return dict(zip(rows["metric"].to_pylist(), rows["value_sum"].to_pylist(), strict=True))

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedshift.data.renderings import ccst as adain
 from fedshift.methods.fdse.block import Decomposition, decompose
 from fedshift.methods.hfedf.autoencoder import Autoencoder
 from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter
-from fedshift.models.layers import adain
 from fedshift.models.layers.blocks import ConvBlock, GlobalAverage, LinearBlock
 from tests.models import plain
 from tests.models.test_forward import held_to, images, scattered

@@ -16,7 +16,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
 from fedshift.analysis.quantities.select import selected
 from fedshift.archive.machine import hardware
-from fedshift.common.parquet import read_parquet
+from fedshift.common.formats import read_parquet
 from fedshift.data.partition import partition_hash
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace

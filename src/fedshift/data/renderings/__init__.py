@@ -1,1 +1,46 @@
-"""Images that a method makes from others before training, one file each, found by file name."""
+"""What a rendering is: images that a method makes from the clients' training images before training
+(fedshift.data.load makes and reads them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedshift.storage.weights import WeightsFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+class Rendering:
+    """Base of all renderings; `Params` is a frozen dataclass whose fields the method that asks for the
+    rendering has, too.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    Params: ClassVar[type]
+
+    def __init__(self, params: Any) -> None:
+        self.params = params
+
+    @property
+    def copies(self) -> int:
+        """Images that stand for each training image."""
+        return 1
+
+    @property
+    def weights(self) -> tuple[WeightsFile, ...]:
+        """Published files that it reads; its defaults' have the rendering's name as their owner."""
+        return ()
+
+    def render(
+        self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px,
+        px, 3] the prepared images.
+        """
+        raise NotImplementedError

@@ -34,7 +34,7 @@ from fedshift.methods.fdse.consensus import consensus, consensus_factors, inner_
 from fedshift.methods.fdse.consistency import Alignment
 from fedshift.methods.fdse.released import FirstRelease, SecondRelease
 from fedshift.models.base import Model
-from fedshift.models.layers.insert import channels
+from fedshift.models.layers.blocks import channels
 
 FORMS = {"code_v1": FirstRelease, "code_head": SecondRelease}  # of Eq. 6, in released code
 

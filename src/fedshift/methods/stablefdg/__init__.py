@@ -58,7 +58,7 @@ from fedshift.methods.stablefdg.styles import (
     seeds,
 )
 from fedshift.models.base import MapFunction, Model
-from fedshift.models.layers.insert import channels, check_stages
+from fedshift.models.layers.blocks import channels, check_stages
 from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
 
 

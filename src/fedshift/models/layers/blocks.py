@@ -7,9 +7,13 @@ there is none), that a method may replace by one block.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
+
+from fedshift.common.errors import FedshiftError
+from fedshift.models.base import Model
 
 
 class ConvBlock(nn.Sequential):
@@ -86,3 +90,42 @@ def _bins(size: int, bins: int) -> Tensor:
         start, stop = i * size // bins, -(-(i + 1) * size // bins)
         matrix[i, start:stop] = 1 / (stop - start)
     return matrix
+
+
+def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
+    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network has not."""
+    for stage in stages:
+        if stage not in model.stages:
+            raise FedshiftError(
+                f"method.params.{key}",
+                f"'{stage}' is no stage of {model.name}",
+                f"Valid: {', '.join(model.stages)}.",
+            )
+
+
+@torch.no_grad()
+def channels(model: Model) -> dict[str, int]:
+    """The channels of the map after every stage."""
+    widths: dict[str, int] = {}
+
+    def note(stage: str, x: Tensor) -> Tensor:
+        widths[stage] = x.shape[1]
+        return x
+
+    device = next(model.parameters()).device
+    after = {stage: lambda x, stage=stage: note(stage, x) for stage in model.stages}
+    model.eval()
+    model.body(torch.zeros(1, 3, model.input_px, model.input_px, device=device), after)
+    model.train()
+    return widths
+
+
+def insert(model: Model, layers: Mapping[str, nn.Module], suffix: str) -> Model:
+    """Put layers[stage] behind that stage, as a stage "<stage>_<suffix>" of its own."""
+    stages: dict[str, nn.Module] = {}
+    for name, stage in model.stages.items():
+        stages[name] = stage
+        if name in layers:
+            stages[f"{name}_{suffix}"] = layers[name]
+    model.stages = nn.ModuleDict(stages)
+    return model

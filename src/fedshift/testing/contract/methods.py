@@ -14,8 +14,8 @@ from torch import Tensor
 from fedshift.federation import checkpoint, local, loop
 from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
+from fedshift.federation.loop import Transfer
 from fedshift.federation.method import Method
-from fedshift.federation.transfer import Transfer
 from fedshift.testing.contract.state import Contract, everything, packed, read, reproducible, same, state_of
 from fedshift.testing.toys import aliased, finish, method, small, spec
 from fedshift.tracking.points import points
