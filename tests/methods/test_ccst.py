@@ -145,9 +145,8 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv(FOLDER, str(tmp_path))
     torch.manual_seed(0)
     for part, net in (("encoder", networks.encoder()), ("decoder", networks.decoder())):
-        grown = (
-            value * 6**0.5 for value in net.state_dict().values()
-        )  # torch's start dies out over the layers
+        # torch's start dies out over the layers
+        grown = (value * 6**0.5 for value in net.state_dict().values())
         state = {f"{i}.weight": value for i, value in enumerate(grown)}
         further = {"more": torch.zeros(5)} if part == "encoder" else {}
         torch.save({**state, **further}, tmp_path / networks.FILES[part])
@@ -166,7 +165,6 @@ def toy(px: int = 32) -> tuple[Any, Any, pd.DataFrame]:
 def test_declared_weights_are_used(weights: dict[str, str]) -> None:
     pixels, clients, table = toy()
     rendering = rendering_of(spec(space="vgg", styles=2, **weights))
-    assert rendering is not None
     rendered = list(rendering.render(pixels.numpy(), table, 0))
     net = networks.Stylizer(**{f"{part}_hash": value for part, value in weights.items()})
     one, other = (pixels[one.train].permute(0, 3, 1, 2).float() / 255 for one in clients)
