@@ -30,6 +30,9 @@ from fedshift.spec.resolve import params, resolve
         ("fedfa", "p", 3, 1),
         ("fedfa", "momentum", 5, 1),
         ("fediir", "ema", 5, 0),
+        ("hfedf", "ema", -1, 1),
+        ("hfedf", "embedding_dim", -1, 1),
+        ("hfedf", "hidden", -1, 0),
     ],
 )
 def test_a_value_that_cannot_be_trained_is_refused(

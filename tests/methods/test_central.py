@@ -1,4 +1,4 @@
-"""Central training: one client with everybody's data, one optimiser for the whole run, tested on every client's held-out data."""
+"""Central training: tested on every client's held-out data. Its rounds: test_central_replay.py."""
 
 from __future__ import annotations
 

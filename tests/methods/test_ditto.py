@@ -1,4 +1,4 @@
-"""Ditto: the personal model beside the global one, on quadratics by hand and against the reference; its start, statistics, evaluation."""
+"""Ditto: two rounds against the reference, and which model is evaluated. Its rounds: test_ditto_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DSU against stored noise, its limits, and where it acts."""
+"""DSU against stored noise, its limits, and where it acts. Its rounds: test_dsu_replay.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from fedshift.common.registry import get
 from fedshift.methods.dsu import Uncertainty, dsu
 from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
-
-EXCEPTIONS: dict[str, dict[str, str]] = {}
 
 
 def maps(*shape: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""FedAvg: the average and its weights, on quadratics by hand and against the reference."""
+"""FedAvg: a round against the reference, a client alone, the average of plain tensors. Its rounds: test_fedavg_replay.py."""
 
 from __future__ import annotations
 

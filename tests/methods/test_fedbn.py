@@ -1,4 +1,4 @@
-"""FedBN: batch normalisation stays with its client, its statistics follow the reference, an unseen domain gets the mean."""
+"""FedBN: statistics against the reference, what is kept, unseen domains. Its rounds: test_fedbn_replay.py."""
 
 from __future__ import annotations
 

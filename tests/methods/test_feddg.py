@@ -1,4 +1,4 @@
-"""FedDG: amplitudes mixed as in its paper, the episodic step, what is sent once, its limits."""
+"""FedDG: whose amplitudes are drawn, what is sent once, its limit. Its rounds: test_feddg_replay.py."""
 
 from __future__ import annotations
 

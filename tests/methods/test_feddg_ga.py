@@ -1,4 +1,4 @@
-"""FedDG-GA: the rule against the reference, when gaps are measured and when they count."""
+"""FedDG-GA: the rule against the reference and at its boundaries. Its rounds: test_feddg_ga_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedDyn: two clients on quadratics against the reference, its fixed point, its states."""
+"""FedDyn: two rounds on quadratics against the reference, its refusal. Its rounds: test_feddyn_replay.py."""
 
 from __future__ import annotations
 

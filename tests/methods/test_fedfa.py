@@ -1,4 +1,4 @@
-"""FedFA: the server's variances against stored ones, the layer's numbers, and who keeps what."""
+"""FedFA: the server's variances against stored ones, the layer and the server at their limits. Its rounds: test_fedfa_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedGMA: masks against the reference, and what is masked."""
+"""FedGMA: masks against the reference and at their threshold, what is masked. Its rounds: test_fedgma_replay.py."""
 
 from __future__ import annotations
 

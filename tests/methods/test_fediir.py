@@ -1,4 +1,4 @@
-"""FedIIR: the written-out gradient against autograd, the order of its round, its limits."""
+"""FedIIR: the head's gradient in its precisions, what travels, its limit. Its rounds: test_fediir_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedProx: the proximal term on quadratics by hand and against the reference, its place in a step, its limit."""
+"""FedProx: a round against the reference, its limit. Its rounds: test_fedprox_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedSR: its regularisers against the reference, its head, its limits."""
+"""FedSR: its regularisers against the reference and at zero, its head in evaluation. Its rounds: test_fedsr_replay.py."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import get
 from fedshift.federation.batches import generator
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
@@ -19,10 +18,11 @@ from fedshift.federation.optimizer import Rule
 from fedshift.methods import hfedf
 from fedshift.methods.hfedf import alignment, ema_step, gradalign, hypernet
 from fedshift.methods.hfedf.hypernet import Pullback, embedding_dim, own_deviation
-from fedshift.spec.resolve import params
 from fedshift.testing.toys import finish, method, quadratics, recorded, small, spec, to_float, turns
 from tests.models.plain import autoencoder
 from tests.reference import Reference
+
+RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
 
 
 def factors(g: Tensor) -> Pullback:
@@ -125,9 +125,6 @@ def test_what_is_evaluated_are_the_generated_models() -> None:
     assert federation.evaluator.weights()["generated"].equal(federation.method.unseen(federation.server))
 
 
-RUN = spec(local={"lr": 0.05}, federation={"rounds": 2})
-
-
 def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     pulled = recorded(hypernet, "pullback", monkeypatch)
     chosen = method("hfedf", embedding="random", embedding_dim=40, embedding_std=0.01)
@@ -138,11 +135,6 @@ def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.Monkey
         assert (after - before).abs().min() > 1e-6
         assert after.mean().item() == pytest.approx(0, abs=0.003)
         assert after.std().item() == pytest.approx(0.01, rel=0.25)
-
-
-def pre_learned(**federation: Any) -> Federation:
-    run = spec(local={"lr": 0.05}, federation={"rounds": 2, **federation})
-    return small(run, method("hfedf", embedding="pre_learned", embedding_dim=2))
 
 
 def test_latents_are_those_of_100_training_images_and_all_of_validation_written_out(
@@ -184,30 +176,13 @@ def test_latents_are_those_of_100_training_images_and_all_of_validation_written_
 
 
 def test_pre_learned_embeddings_need_all_clients_and_32_px(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = method("hfedf", embedding="pre_learned", embedding_dim=2)
     monkeypatch.setattr(hfedf.Autoencoder, "fit", lambda *args: None)
     with pytest.raises(FedshiftError, match="need every client"):
-        finish(pre_learned(participation=0.67))
+        finish(small(spec(federation={"rounds": 2, "participation": 0.67}), chosen))
     monkeypatch.setattr(Client, "batches", lambda self: iter([(torch.zeros(4, 3, 16, 16), None)]))
     with pytest.raises(FedshiftError, match="takes 32 px, not 16"):
-        finish(pre_learned())
-
-
-@pytest.mark.parametrize("key", ["ema", "embedding_dim", "hidden"])
-def test_parameters_out_of_range_are_refused(key: str) -> None:
-    with pytest.raises(FedshiftError, match=f"'{key}'.* of hfedf"):
-        params(get("methods", "hfedf"), {key: -1}, "test")
-
-
-def test_the_deviation_of_embeddings_scales_their_draws_and_nothing_else() -> None:
-    for embedding in ("learned", "random"):
-        starts = [
-            small(RUN, method("hfedf", embedding=embedding, embedding_std=std)).server.slot.h
-            for std in (1.0, 0.01)
-        ]
-        federation = small(RUN, method("hfedf", embedding=embedding))
-        clients = federation.method.net(federation.layout, federation.server.N).embeddings(starts[0]).numel()
-        assert starts[1][:clients].tolist() == pytest.approx((0.01 * starts[0][:clients]).tolist())
-        assert starts[1][clients:].equal(starts[0][clients:])
+        finish(small(RUN, chosen))
 
 
 def test_fan_in_start_gives_generated_weights_the_models_own_deviation() -> None:
@@ -219,3 +194,9 @@ def test_fan_in_start_gives_generated_weights_the_models_own_deviation() -> None
             assert rows[:, entry.slice].std().item() == pytest.approx(wanted, rel=0.05)
     bias = next(entry for entry in federation.layout.entries if entry.name == "stages.stage2.conv.bias")
     assert own_deviation(federation.layout)[bias.slice].tolist() == pytest.approx([(3 * 16 * 9) ** -0.5] * 32)
+
+
+def test_the_deviation_of_embeddings_scales_their_draws_and_nothing_else() -> None:
+    wide, narrow = (small(RUN, method("hfedf", embedding_std=std)).server.slot.h for std in (1.0, 0.01))
+    assert narrow[:3].tolist() == pytest.approx((0.01 * wide[:3]).tolist())
+    assert narrow[3:].equal(wide[3:])

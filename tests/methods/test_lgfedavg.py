@@ -1,4 +1,4 @@
-"""LG-FedAvg: only the last linear layer is exchanged."""
+"""LG-FedAvg: only the last linear layer is exchanged. Its rounds: test_lgfedavg_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MixStyle against stored draws, its limits, and where it acts."""
+"""MixStyle against stored draws, its limits, and where it acts. Its rounds: test_mixstyle_replay.py."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from fedshift.methods import mixstyle as module
 from fedshift.methods.mixstyle import mixstyle
 from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
-
-EXCEPTIONS: dict[str, dict[str, str]] = {}
 
 
 @pytest.mark.parity
@@ -37,9 +35,3 @@ def test_probability_one_mixes_after_every_stage_in_training_only(monkeypatch: p
     federation = small(spec(federation={"rounds": 1}), method("mixstyle", p=1.0), clients=1)
     finish(federation)
     assert seen == [(16, 16, 16), (32, 8, 8), (64, 4, 4)] * 2  # two batches; evaluation is as without
-
-
-def test_centralized_is_one_client_with_all_data() -> None:
-    federation = finish(small(spec(), method("mixstyle", centralized=True)))
-    assert len(federation.clients[0].train) == 36
-    assert federation.method.optimizer_state == "persist"

@@ -1,4 +1,4 @@
-"""MOON: the contrastive term against the reference, its two frozen models, its limits."""
+"""MOON: the contrastive term against the reference, its limits. Its rounds: test_moon_replay.py."""
 
 from __future__ import annotations
 

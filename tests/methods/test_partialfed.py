@@ -1,4 +1,4 @@
-"""PartialFed (a reconstruction): its gate against the reference, its limits, what it loads and keeps."""
+"""PartialFed (a reconstruction): its gate against the reference, its fixed rules. Its rounds: test_partialfed_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pFedHN: one server step after each client, and hFedF as its limit."""
+"""pFedHN: hFedF as its limit. Its rounds: test_pfedhn_replay.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCAFFOLD: controls and corrected steps on quadratics by hand and against the reference, who takes part, its limits."""
+"""SCAFFOLD: two rounds against the reference, what a control divides by, its released rule. Its rounds: test_scaffold_replay.py."""
 
 from __future__ import annotations
 
