@@ -185,7 +185,6 @@ def test_a_rendered_image_has_its_contents_size(weights: dict[str, str], px: int
     """The decoder's image is a multiple of 8 wide, FedRD's PACS is 227."""
     pixels, _, table = toy(px)
     rendering = rendering_of(spec(space="vgg", styles=2, **weights))
-    assert rendering is not None
     shapes = {image.shape for _, image in rendering.render(pixels.numpy(), table, 0)}
     assert shapes == {(px, px, 3)}
 

@@ -52,7 +52,6 @@ def played(name: str, monkeypatch: pytest.MonkeyPatch, **hp: Any) -> tuple[list[
 
 
 def of(found: Any, name: str, t: int, active: list[int]) -> Tensor:
-    """A diagnostic of the round's clients, one number each, [K]."""
     return torch.tensor([found[name, t, k][0] for k in active])
 
 

@@ -82,7 +82,6 @@ def test_a_control_divides_by_the_sum_of_the_rates() -> None:
     """Rates .1 and .05: 1 -> .9 -> .855, and .145 / .15."""
     halved = {"schedule": {"kind": "exponential", "gamma": 0.5, "unit": "epoch"}}
     run = finish(quadratics(method("scaffold"), [1.0], [0.0], 1.0, 0.1, 2, 1, local=halved))
-    assert run.server.row.item() == pytest.approx(0.855)
     assert controls(run) == (pytest.approx(0.145 / 0.15), [pytest.approx(0.145 / 0.15)])
 
 
