@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from fedshift.testing.toys import finish, method, spec
-from tests.methods.plain import (
-    SIZES,
-    Tensors,
-    batches,
-    cross_entropy,
-    descend,
-    doubles,
-    far,
-    federation,
-    leaves,
-    logits,
-    named,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 1, "weight_decay": 1e-2}
 
 
-@doubles()
+@plain.doubles()
 def test_three_rounds() -> None:
     run = spec(local=LOCAL, federation={"rounds": 3, "participation": 0.67})
-    f = federation(run, method("central"))
-    P, momentum, seen = named(f, f.state.row), Tensors(), 0
+    f = plain.federation(run, method("central"))
+    P, momentum, seen = plain.named(f, f.state.row), plain.Tensors(), 0
     for t in range(3):
-        for _, x, y in batches(f, 0, t):
-            leaves(P)
-            descend(P, cross_entropy(logits(P, x, True), y), 0.05, momentum, run.local)
+        for _, x, y in plain.batches(f, 0, t):
+            plain.leaves(P)
+            plain.descend(P, plain.cross_entropy(plain.logits(P, x, True), y), 0.05, momentum, run.local)
             seen += len(y)
-    assert 3 * (sum(SIZES) - 1) == seen  # a single image is left out: 36 are 7 batches of 5 and one
-    assert far(named(finish(f), f.state.row), P) < 1e-9
+    assert 3 * (sum(plain.SIZES) - 1) == seen  # a single image is left out: 36 are 7 batches of 5 and one
+    assert plain.far(plain.named(finish(f), f.state.row), P) < 1e-9

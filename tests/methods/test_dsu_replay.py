@@ -7,18 +7,7 @@ from torch import Tensor
 
 from fedshift.federation.batches import key
 from fedshift.testing.toys import method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    Tensors,
-    averaged,
-    cross_entropy,
-    differs,
-    doubles,
-    feature,
-    federation,
-    head,
-    trained,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
 
@@ -34,12 +23,18 @@ def layer(s: int, x: Tensor) -> Tensor:
     return (x - mu) / sigma * new_sigma + new_mu
 
 
-@doubles()
+@plain.doubles()
 def test_three_rounds() -> None:
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("dsu"))
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("dsu"))
 
-    def turn(G: Tensors, k: int, t: int) -> Tensors:
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
         torch.manual_seed(key(0, "dropout", t, k))
-        return trained(f, G, k, t, lambda P, x, y: cross_entropy(head(P, feature(P, x, True, layer)), y))
+        return plain.trained(
+            f,
+            G,
+            k,
+            t,
+            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, layer)), y),
+        )
 
-    assert differs(f, averaged(f, turn)) < 1e-8
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

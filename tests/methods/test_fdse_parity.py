@@ -8,11 +8,25 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
+from fedshift.federation.layout import Layout
 from fedshift.methods.fdse.consensus import consensus, min_norm, similarity
 from fedshift.methods.fdse.consistency import KEEP, consistency, depth_weights, moments, running
 from fedshift.methods.fdse.released import consistency_head, consistency_v1
-from tests.methods.fdse_toys import alexnet, channels
+from fedshift.testing.toys import method
 from tests.reference import Reference
+
+
+def alexnet(params: dict[str, Any]) -> tuple[Any, Any]:
+    chosen = method("fdse", **params)
+    with torch.device("meta"):
+        model = chosen.model(get("models", "alexnet_bn")(10, 256))
+    return Layout(model), chosen
+
+
+def channels(*sizes: int) -> Tensor:
+    return torch.block_diag(*[torch.full((1, size), 1 / size, dtype=torch.float64) for size in sizes])
+
 
 EXCEPTIONS = {
     "fdse_eq8.json": {

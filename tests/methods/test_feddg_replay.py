@@ -13,25 +13,7 @@ from torch import Tensor
 from fedshift.federation.batches import key
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    SIZES,
-    Tensors,
-    active,
-    average,
-    batches,
-    by_size,
-    copied,
-    cross_entropy,
-    descend,
-    differs,
-    doubles,
-    federation,
-    leaves,
-    logits,
-    named,
-    trainable,
-)
+from tests.methods import plain
 
 LOCAL: dict[str, Any] = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2, "clip": 2.0}  # fmt: skip
 INNER, CLAMP = 0.05, 0.02
@@ -71,39 +53,39 @@ def drawn(amplitudes: list[NDArray[Any]], k: int, count: int) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(("released", "width", "half"), [(False, 0.01, 1), (True, 0.01, 0), (False, 0.1, 3)])
-@doubles()
+@plain.doubles()
 def test_three_rounds(released: bool, width: float, half: int) -> None:
     hp = {"released": released, "width": width, "inner": INNER, "clamp": CLAMP}
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("feddg", **hp))
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("feddg", **hp))
     f.worker.samples.unit = lambda x: (x + 1) / 2  # type: ignore[method-assign]  # the engine's own is in fp32
     amplitudes = bank(f, half)
-    assert [len(one) for one in amplitudes] == list(SIZES)
-    G = named(f, f.state.row)
-    for t in range(PARTIAL["rounds"]):
-        chosen, up = active(f, t), []
+    assert [len(one) for one in amplitudes] == list(plain.SIZES)
+    G = plain.named(f, f.state.row)
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen, up = plain.active(f, t), []
         for k in chosen:
-            P, momentum = copied(G), Tensors()
+            P, momentum = plain.copied(G), plain.Tensors()
             torch.manual_seed(key(0, "dropout", t, k))
-            for _, x, y in batches(f, k, t):
+            for _, x, y in plain.batches(f, k, t):
                 u = (x + 1) / 2
-                leaves(P)
-                names = trainable(P)
-                inner = cross_entropy(logits(P, 2 * u - 1, True), y)
+                plain.leaves(P)
+                names = plain.trainable(P)
+                inner = plain.cross_entropy(plain.logits(P, 2 * u - 1, True), y)
                 g = torch.autograd.grad(inner, [P[name] for name in names], retain_graph=True)
                 other = drawn(amplitudes, k, len(y))
                 r = np.zeros(len(y)) if released else torch.rand(len(y)).numpy()
                 changed = torch.from_numpy(mixed(u.numpy(), other, r, half))
-                Q = copied(P)
+                Q = plain.copied(P)
                 for name, one in zip(names, g, strict=True):
                     Q[name] = Q[name] - INNER * one.clamp(-CLAMP, CLAMP)
-                leaves(Q)
-                outer = cross_entropy(logits(Q, 2 * changed - 1, True), y)
+                plain.leaves(Q)
+                outer = plain.cross_entropy(plain.logits(Q, 2 * changed - 1, True), y)
                 added = dict(zip(names, torch.autograd.grad(outer, [Q[name] for name in names]), strict=True))
 
-                def both(name: str, w: Tensor, g: Tensor, added: Tensors = added) -> Tensor:
+                def both(name: str, w: Tensor, g: Tensor, added: plain.Tensors = added) -> Tensor:
                     return g + added[name]
 
-                descend(P, inner, LOCAL["lr"], momentum, f.worker.spec.local, before=both)
+                plain.descend(P, inner, LOCAL["lr"], momentum, f.worker.spec.local, before=both)
             up.append(P)
-        G = average(up, by_size(chosen))
-    assert differs(f, G) < 1e-8
+        G = plain.average(up, plain.by_size(chosen))
+    assert plain.differs(f, G) < 1e-8

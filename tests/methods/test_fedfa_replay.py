@@ -8,33 +8,19 @@ from torch import Tensor
 
 from fedshift.federation.batches import key
 from fedshift.testing.toys import method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    Tensors,
-    active,
-    average,
-    by_size,
-    cross_entropy,
-    differs,
-    doubles,
-    feature,
-    federation,
-    head,
-    named,
-    trained,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
 KINDS = ("mu", "sigma")
 
 
-def spread(P: Tensors, s: int, kind: str) -> Tensor:
+def spread(P: plain.Tensors, s: int, kind: str) -> Tensor:
     """1 + gamma [C]: a channel's part of the clients' variance, as a factor."""
     u = 1 / (1 + 1 / (P[f"stages.stage{s}_ffa.variance_{kind}"] + 1e-6))
     return 1 + len(u) * u / u.sum()
 
 
-def layer(P: Tensors, s: int, x: Tensor) -> Tensor:
+def layer(P: plain.Tensors, s: int, x: Tensor) -> Tensor:
     """Nothing by the coin; else the running means move, and both statistics get noise."""
     if float(torch.rand(())) >= 0.5:
         return x
@@ -52,23 +38,23 @@ def layer(P: Tensors, s: int, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("variance", ["per_channel", "official_scalar"])
-@doubles()
+@plain.doubles()
 def test_three_rounds(variance: str) -> None:
     hp = {"momentum": 0.9, "variance": variance}
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("fedfa", **hp))
-    G = named(f, f.state.row)
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("fedfa", **hp))
+    G = plain.named(f, f.state.row)
     assert all(value.eq(kind == "sigma").all() for kind in KINDS for name, value in G.items() if name.endswith(f"running_{kind}"))  # fmt: skip
-    for t in range(PARTIAL["rounds"]):
-        chosen, up = active(f, t), []
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen, up = plain.active(f, t), []
         for k in chosen:
             torch.manual_seed(key(0, "dropout", t, k))
-            up.append(trained(f, G, k, t, objective))
-        G = average(up, by_size(chosen))
+            up.append(plain.trained(f, G, k, t, objective))
+        G = plain.average(up, plain.by_size(chosen))
         for name in [name for name in G if "_ffa.variance_" in name]:
             running = torch.stack([P[name.replace("variance", "running")] for P in up])
             G[name] = running.var(0) if variance == "per_channel" else running.var().expand(running.shape[1])
-    assert differs(f, G) < 1e-8
+    assert plain.differs(f, G) < 1e-8
 
 
-def objective(P: Tensors, x: Tensor, y: Tensor) -> Tensor:
-    return cross_entropy(head(P, feature(P, x, True, lambda s, z: layer(P, s, z))), y)
+def objective(P: plain.Tensors, x: Tensor, y: Tensor) -> Tensor:
+    return plain.cross_entropy(plain.head(P, plain.feature(P, x, True, lambda s, z: layer(P, s, z))), y)

@@ -1,12 +1,28 @@
-"""FedRD: Eq. 1-4 against the reference and by hand."""
+"""FedRD: Eq. 1-4 against the reference and at their boundaries, who has rare classes, its limits."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get
+from fedshift.data.load import load as load_data
+from fedshift.data.partition import partition
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
+from fedshift.federation.loop import Federation
+from fedshift.federation.samples import pooled
 from fedshift.methods import fedrd
+from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import finish, method, recorded, small, spec, trained
+from fedshift.training.assemble import assemble
+from tests.conftest import ROOT
 from tests.reference import Reference
+from tests.tolerance import assert_rounded
 
 
 @pytest.mark.parity
@@ -59,21 +75,11 @@ def test_the_debiased_loss_follows_the_reference() -> None:
 
 
 def test_weights_by_hand() -> None:
-    """N = 2, d = (1, 3), no gap: halves of (3/4, 1/4) and (1/2, 1/2). A sum of 5/6 where a fourth model is counted at N = 3."""
+    """N = 2, d = (1, 3), no gap: halves of (3/4, 1/4) and (1/2, 1/2)."""
     d, still = torch.tensor([1.0, 3.0]), torch.zeros(2)
     assert fedrd.guided_weights(d, still).tolist() == [0.625, 0.375]
-    three = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.2, -0.1, 1.0])
-    assert fedrd.guided_weights(*three).sum() == pytest.approx(1)
-    assert fedrd.guided_weights(*three, 1).sum() == pytest.approx(5 / 6)
     assert fedrd.guided_weights(torch.zeros(3), torch.zeros(3)).tolist() == pytest.approx([1 / 3] * 3)
     assert fedrd.guided_weights(torch.tensor([7.0]), torch.tensor([-2.0])).tolist() == [1.0]
-
-
-def test_a_near_client_and_one_that_gained_more_get_more_weight() -> None:
-    near, far = fedrd.guided_weights(torch.tensor([1.0, 2.0]), torch.zeros(2))
-    assert near > far
-    gained, lost = fedrd.guided_weights(torch.ones(2), torch.tensor([0.5, -0.5]))
-    assert gained > lost
 
 
 @pytest.mark.parametrize("level", [-120.0, -1e4, 120.0])
@@ -85,12 +91,107 @@ def test_weights_are_finite_where_every_gap_is_far_from_zero(level: float) -> No
     torch.testing.assert_close(weights, (1 / 3 + parts / parts.sum()) / 2, rtol=1e-4, atol=0)
 
 
-def test_the_debiased_loss_by_hand() -> None:
-    """Two samples of loss ln 2, one of a few-shot class with lambda = 2: weights 3 and 1."""
-    ln2, logits, y = torch.tensor(2.0).log(), torch.zeros(2, 2), torch.tensor([0, 1])
-    alpha = fedrd.class_weights(torch.tensor([0.0, 1.0]), torch.tensor(2.0))
-    assert alpha.tolist() == [1.0, 3.0]
-    loss = {norm: fedrd.debiased_cross_entropy(logits, y, alpha, norm) for norm in ("weighted_mean", "batch_mean", "sum")}  # fmt: skip
-    assert loss["weighted_mean"].item() == pytest.approx(ln2.item())
-    assert loss["batch_mean"].item() == pytest.approx(2 * ln2.item())
-    assert loss["sum"].item() == pytest.approx(4 * ln2.item())
+# Train, val, test: weights by train and val are those by train alone.
+PROPORTIONAL = ((16, 8, 3), (6, 3, 3), (12, 6, 3))
+
+
+def test_the_indicator_of_a_resnet_is_the_released_code_s() -> None:
+    model = get("models", "resnet18")
+    assert model.published(model.indicator) == "layer1.1.conv2.weight"
+
+
+def test_without_guidance_clients_weigh_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training and validation samples: 16 + 3, 6 + 5 and 14 + 4."""
+    federation = small(spec(federation={"rounds": 1}), method("fedrd", guide=False))
+    rows = torch.stack([row for _, row in trained(federation, monkeypatch)])
+    parts = torch.tensor([19.0, 11.0, 18.0])[:, None] / 48 * rows
+    assert_rounded(federation.server.row, parts.sum(0), parts)
+
+
+def test_without_both_parts_it_is_fedavg_bit_for_bit() -> None:
+    """Also without rare classes: clients hold as many of their validation samples as of their training samples."""
+    run = spec(local={"epochs": 3, "clip": 1.0}, federation={"rounds": 2})
+    fedavg = finish(small(run, method("fedavg"), sizes=PROPORTIONAL)).server.row
+    off = small(run, method("fedrd", guide=False, debias=False), sizes=PROPORTIONAL)
+    assert finish(off).server.row.equal(fedavg)
+    none = small(run, method("fedrd", guide=False), sizes=PROPORTIONAL)
+    none.clients[:] = [replace(one, few_shot=()) for one in none.clients]
+    assert finish(none).server.row.equal(fedavg)
+
+
+def test_no_validation_sample_is_an_error() -> None:
+    federation = small(spec(), method("fedrd"))
+    federation.clients[2].val.resize_(0)
+    with pytest.raises(FedshiftError, match="client 2: it holds no val sample"):
+        finish(federation)
+
+
+EXPERIMENT = """
+title: any
+protocol: digits
+spec:
+  data: {{dataset: digits, target: texture}}
+  partition: {{{partition}}}
+  federation: {{rounds: 1}}
+  local: {{batch: 128, epochs: 1}}
+  evaluation: {{keep: none}}
+methods: {{fedrd: }}
+axes: {{seed: [0]}}
+"""
+
+
+def divided(project: Path, divided_by: str = "") -> Federation:
+    """Of the rendered digits, by an experiment's file."""
+    workspace, file = Workspace(project), project / "experiments" / "shifted.yaml"
+    file.write_text(EXPERIMENT.format(partition=divided_by))
+    (cell,) = expand(workspace, load(workspace, "shifted"))
+    partition(workspace, cell.spec)
+    return assemble(cell.spec, load_data(workspace, cell.spec), torch.device("cpu"))[0]
+
+
+def test_drawn_classes_reach_the_loss_and_no_other_class_does(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a data set without named classes: Eq. 2 leaves plain cross entropy where the partition says so, by client."""
+    federation = divided(project, "modify: {label_shift: {share: 0.3}}")
+    told = [client.few_shot for client in federation.clients]
+    assert [len(labels) for labels in told] == [3, 3, 3] and len(set(told)) > 1
+    assert set(pooled(federation.clients)[0].few_shot) == set().union(*told)
+    with monkeypatch.context() as patch:
+        alphas = recorded(fedrd, "class_weights", patch)
+        finish(federation)
+    logits, y = torch.randn(10, 10, generator=torch.Generator().manual_seed(0)), torch.arange(10)
+    plain = torch.nn.functional.cross_entropy(logits, y, reduction="none")
+    assert len(alphas) == 3
+    for labels, (few, _, _), client in zip(told, alphas, federation.clients, strict=True):
+        alpha = fedrd.class_weights(few, torch.tensor(0.5))
+        debiased = [fedrd.debiased_cross_entropy(*one, alpha, "sum") for one in zip(logits.split(1), y.split(1), strict=True)]  # fmt: skip
+        assert tuple((torch.stack(debiased) != plain).nonzero().flatten().tolist()) == labels
+        held = federation.worker.samples.host_labels[client.train].bincount(minlength=10)
+        assert set(held.argsort()[:3].tolist()) == set(labels)
+
+
+def test_a_client_of_two_domains_has_the_rare_classes_of_both(project: Path) -> None:
+    classes = {"plain": [0], "ink": [1, 2], "outline": [9]}
+    shift = f"scheme: domains_per_client, params: {{d: 2}}, modify: {{label_shift: {{classes: {classes}}}}}"
+    for client in divided(project, shift).clients:
+        assert len(client.domains) == 2
+        both = sorted(label for domain in client.domains for label in classes[domain])
+        assert client.few_shot == tuple(both)
+
+
+def test_classes_that_nobody_made_rare_are_not_weighted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighted, federation = recorded(fedrd, "debiased_cross_entropy", monkeypatch), divided(project)
+    assert [client.few_shot for client in federation.clients] == [(), (), ()]
+    finish(federation)
+    assert not weighted
+
+
+def test_fedrds_protocol_on_pacs_makes_the_paper_s_classes_rare() -> None:
+    """Numbers are those of the released code: dog elephant giraffe guitar horse house person."""
+    classes = {"photo": [4, 5, 6], "art_painting": [0, 1, 6], "cartoon": [3, 4, 6], "sketch": [1, 2, 3]}
+    for cell in expand(Workspace(ROOT), load(Workspace(ROOT), "fedrd/table5")):
+        assert cell.spec.partition.modify["label_shift"]["classes"] == classes
+    assert " ".join(get("datasets", "pacs").classes) == "dog elephant giraffe guitar horse house person"

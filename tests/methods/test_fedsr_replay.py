@@ -10,30 +10,15 @@ from torch import Tensor
 
 from fedshift.federation.batches import key
 from fedshift.testing.toys import finish, method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    SIZES,
-    Tensors,
-    active,
-    average,
-    batches,
-    by_size,
-    cross_entropy,
-    far,
-    feature,
-    federation,
-    leaves,
-    named,
-    trainable,
-)
+from tests.methods import plain
 
 LOCAL: dict[str, Any] = {"batch": 5, "lr": 0.02, "momentum": 0.5, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}  # fmt: skip
 L2R, CMI, Z = 0.5, 0.2, 6
 OWN = "head.reference."
 
 
-def objective(P: Tensors, x: Tensor, y: Tensor, squared: bool) -> Tensor:
-    encoded = feature(P, x, True) @ P["head.encoder.weight"].T + P["head.encoder.bias"]
+def objective(P: plain.Tensors, x: Tensor, y: Tensor, squared: bool) -> Tensor:
+    encoded = plain.feature(P, x, True) @ P["head.encoder.weight"].T + P["head.encoder.bias"]
     mu, sigma = encoded[:, :Z], torch.log1p(torch.exp(encoded[:, Z:]))
     z = mu + sigma * torch.randn(len(y), Z)
     out = z @ P["head.classify.weight"].T + P["head.classify.bias"]
@@ -41,7 +26,9 @@ def objective(P: Tensors, x: Tensor, y: Tensor, squared: bool) -> Tensor:
     kl = torch.log(r / (C * sigma)) + ((C * sigma) ** 2 + (C * mu - P[f"{OWN}mu"][y]) ** 2) / (2 * r**2) - 0.5
     squares = z.square().sum(1)
     return (
-        cross_entropy(out, y) + L2R * (squares if squared else squares.sqrt()).mean() + CMI * kl.sum(1).mean()
+        plain.cross_entropy(out, y)
+        + L2R * (squares if squared else squares.sqrt()).mean()
+        + CMI * kl.sum(1).mean()
     )
 
 
@@ -49,18 +36,18 @@ def objective(P: Tensors, x: Tensor, y: Tensor, squared: bool) -> Tensor:
 def test_three_rounds(squared: bool) -> None:
     """The references have momentum .9 and are not clipped; the noise is one number for each image and dimension."""
     hp = {"z": Z, "l2r": L2R, "cmi": CMI, "squared": squared}
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("fedsr", **hp))
-    G = {name: value.double() for name, value in named(f, f.state.row).items()}
-    own = [{name: value for name, value in G.items() if name.startswith(OWN)} for _ in SIZES]
-    for t in range(PARTIAL["rounds"]):
-        chosen, up = active(f, t), []
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("fedsr", **hp))
+    G = {name: value.double() for name, value in plain.named(f, f.state.row).items()}
+    own = [{name: value for name, value in G.items() if name.startswith(OWN)} for _ in plain.SIZES]
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen, up = plain.active(f, t), []
         for k in chosen:
-            P, momentum = G | own[k], Tensors()
+            P, momentum = G | own[k], plain.Tensors()
             P = {name: value.clone() for name, value in P.items()}
             torch.manual_seed(key(0, "dropout", t, k))
-            for _, x, y in batches(f, k, t):
-                leaves(P)
-                names = trainable(P)
+            for _, x, y in plain.batches(f, k, t):
+                plain.leaves(P)
+                names = plain.trainable(P)
                 loss = objective(P, x.double(), y, squared)
                 g = dict(zip(names, torch.autograd.grad(loss, [P[name] for name in names]), strict=True))
                 length = torch.cat([g[name].flatten() for name in names if OWN not in name]).norm()
@@ -76,9 +63,11 @@ def test_three_rounds(squared: bool) -> None:
                     P[name] = w - LOCAL["lr"] * momentum[name]
             own[k] = {name: P[name] for name in own[k]}
             up.append(P)
-        G |= {name: value for name, value in average(up, by_size(chosen)).items() if OWN not in name}
+        G |= {
+            name: value for name, value in plain.average(up, plain.by_size(chosen)).items() if OWN not in name
+        }
     finish(f)
     for k, mine in enumerate(own):
         row = f.state.row.clone()
         row[f.state.private.at] = f.state.own[k]
-        assert far(named(f, row), G | mine) < 5e-5  # the engine is in fp32 here
+        assert plain.far(plain.named(f, row), G | mine) < 5e-5  # the engine is in fp32 here

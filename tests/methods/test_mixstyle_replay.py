@@ -8,18 +8,7 @@ from torch.distributions import Beta
 
 from fedshift.federation.batches import generator, key
 from fedshift.testing.toys import method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    Tensors,
-    averaged,
-    cross_entropy,
-    differs,
-    doubles,
-    feature,
-    federation,
-    head,
-    trained,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
 
@@ -34,17 +23,23 @@ def mixed(x: Tensor) -> Tensor:
     return (x - mu) / sigma * new_sigma + new_mu
 
 
-@doubles()
+@plain.doubles()
 def test_three_rounds() -> None:
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("mixstyle", beta=0.3, p=0.6))
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("mixstyle", beta=0.3, p=0.6))
 
-    def turn(G: Tensors, k: int, t: int) -> Tensors:
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
         torch.manual_seed(key(0, "dropout", t, k))
         coins = generator(0, "method", t, k)
 
         def after(s: int, x: Tensor) -> Tensor:
             return mixed(x) if s < 4 and float(torch.rand((), generator=coins)) < 0.6 else x
 
-        return trained(f, G, k, t, lambda P, x, y: cross_entropy(head(P, feature(P, x, True, after)), y))
+        return plain.trained(
+            f,
+            G,
+            k,
+            t,
+            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, after)), y),
+        )
 
-    assert differs(f, averaged(f, turn)) < 1e-8
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

@@ -6,19 +6,7 @@ import torch
 from torch import Tensor
 
 from fedshift.testing.toys import method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    SIZES,
-    Tensors,
-    averaged,
-    cross_entropy,
-    differs,
-    doubles,
-    feature,
-    federation,
-    head,
-    trained,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
 MU, TAU = 3.0, 0.3
@@ -28,26 +16,26 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
 
 
-@doubles()
+@plain.doubles()
 def test_three_rounds() -> None:
     """The last model is that of the client's last turn, however long ago; features are compared in fp32."""
-    f = federation(spec(local=LOCAL, federation=PARTIAL), method("moon", mu=MU, tau=TAU))
-    last: list[Tensors | None] = [None for _ in SIZES]
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("moon", mu=MU, tau=TAU))
+    last: list[plain.Tensors | None] = [None for _ in plain.SIZES]
 
-    def turn(G: Tensors, k: int, t: int) -> Tensors:
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
         before = last[k]
 
-        def loss(P: Tensors, x: Tensor, y: Tensor) -> Tensor:
-            z = feature(P, x, True)
-            task = cross_entropy(head(P, z), y)
+        def loss(P: plain.Tensors, x: Tensor, y: Tensor) -> Tensor:
+            z = plain.feature(P, x, True)
+            task = plain.cross_entropy(plain.head(P, z), y)
             if before is None:
                 return task
             with torch.no_grad():
-                both = feature(G, x, False), feature(before, x, False)
+                both = plain.feature(G, x, False), plain.feature(before, x, False)
             near, far = (torch.exp(cosine(z.float(), one.float()) / TAU) for one in both)
             return task - MU * torch.log(near / (near + far)).mean()
 
-        last[k] = trained(f, G, k, t, loss)
+        last[k] = plain.trained(f, G, k, t, loss)
         return last[k]
 
-    assert differs(f, averaged(f, turn)) < 1e-5
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-5

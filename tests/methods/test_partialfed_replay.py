@@ -14,21 +14,7 @@ from torch import Tensor
 from fedshift.federation.batches import generator
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import finish, method, spec
-from tests.methods.plain import (
-    SIZES,
-    Tensors,
-    active,
-    average,
-    by_size,
-    cross_entropy,
-    doubles,
-    far,
-    federation,
-    logits,
-    named,
-    pixels,
-    trained,
-)
+from tests.methods import plain
 
 LOCAL: dict[str, Any] = {"batch": 5, "lr": 0.1, "momentum": 0.9, "epochs": 2}
 RUN = spec(local=LOCAL, federation={"rounds": 5, "participation": 0.67})
@@ -36,13 +22,13 @@ HP: dict[str, Any] = {"lr": 20.0, "warm": 4.0, "cold": 0.5, "rounds": 3}
 UNITS = [*(f"stages.stage{s}." for s in (1, 2, 3, 4)), "head."]
 
 
-def chosen_layers(G: Tensors, own: Tensors, gates: Tensor) -> Tensors:
+def chosen_layers(G: plain.Tensors, own: plain.Tensors, gates: Tensor) -> plain.Tensors:
     """Each unit from the global model or the client's own, by gates [5] of 1 or 0."""
     unit = {name: next(i for i, prefix in enumerate(UNITS) if name.startswith(prefix)) for name in G}
     return {name: gates[unit[name]] * G[name] + (1 - gates[unit[name]]) * own[name] for name in G}
 
 
-def gate_phase(f: Federation, G: Tensors, own: Tensors, gates: Tensor, k: int, t: int) -> Tensor:
+def gate_phase(f: Federation, G: plain.Tensors, own: plain.Tensors, gates: Tensor, k: int, t: int) -> Tensor:
     """One epoch over the client's images, both models fixed and in eval mode."""
     tau = HP["warm"] * math.exp(math.log(HP["cold"] / HP["warm"]) * min(1.0, t / HP["rounds"]))
     rng, train = generator(0, "method", t, k), f.clients[k].train
@@ -56,20 +42,22 @@ def gate_phase(f: Federation, G: Tensors, own: Tensors, gates: Tensor, k: int, t
         mixed = chosen_layers(G, own, hard)
         fixed = chosen_layers(G, own, hard.detach())
         mixed = {name: fixed[name] if "running" in name else value for name, value in mixed.items()}
-        (slope,) = torch.autograd.grad(cross_entropy(logits(mixed, pixels(x), False), y), leaf)
+        (slope,) = torch.autograd.grad(
+            plain.cross_entropy(plain.logits(mixed, plain.pixels(x), False), y), leaf
+        )
         gates = gates - HP["lr"] * slope
     return gates
 
 
-@doubles()
+@plain.doubles()
 def test_five_rounds() -> None:
-    f = federation(RUN, method("partialfed", **HP))
-    G = named(f, f.state.row)
-    own: list[Tensors | None] = [None for _ in SIZES]
-    gates = [torch.zeros(5, 2) for _ in SIZES]
+    f = plain.federation(RUN, method("partialfed", **HP))
+    G = plain.named(f, f.state.row)
+    own: list[plain.Tensors | None] = [None for _ in plain.SIZES]
+    gates = [torch.zeros(5, 2) for _ in plain.SIZES]
     taken: list[list[bool]] = []
     for t in range(5):
-        chosen, up = active(f, t), []
+        chosen, up = plain.active(f, t), []
         for k in chosen:
             start, mine = G, own[k]
             if mine is not None:
@@ -77,13 +65,13 @@ def test_five_rounds() -> None:
                 of_global = gates[k][:, 0] >= gates[k][:, 1]
                 taken.append(of_global.tolist())
                 start = chosen_layers(G, mine, of_global.double())
-            up.append(trained(f, start, k, t))
+            up.append(plain.trained(f, start, k, t))
             own[k] = up[-1]
-        G = average(up, by_size(chosen))
+        G = plain.average(up, plain.by_size(chosen))
     assert any(any(one) and not all(one) for one in taken)
     finish(f)
     assert (f.state.slots["gates"] - torch.stack(gates)).abs().max() < 1e-7
-    assert far(named(f, f.state.row), G) < 1e-8
+    assert plain.far(plain.named(f, f.state.row), G) < 1e-8
     for k, mine in enumerate(own):
         assert mine is not None
-        assert far(named(f, f.state.slots["last"][k]), mine) < 1e-8
+        assert plain.far(plain.named(f, f.state.slots["last"][k]), mine) < 1e-8

@@ -18,22 +18,7 @@ from fedshift.federation.batches import generator, key
 from fedshift.federation.loop import Federation
 from fedshift.methods.stablefdg.styles import oversampled, ring, seeds
 from fedshift.testing.toys import finish, method, spec
-from tests.methods.plain import (
-    PARTIAL,
-    Tensors,
-    active,
-    average,
-    batches,
-    descend,
-    doubles,
-    equal,
-    far,
-    federation,
-    leaves,
-    named,
-    pixels,
-    stage,
-)
+from tests.methods import plain
 
 SEED = 0
 LOCAL = {
@@ -61,12 +46,14 @@ def moved(x: Tensor, own: tuple[Tensor, Tensor], mu: Tensor, sigma: Tensor) -> T
     return (x - wide[0]) / wide[1] * wide[3] + wide[2]
 
 
-def information(f: Federation, G: Tensors, k: int, t: int, form: str) -> Tensor:
+def information(f: Federation, G: plain.Tensors, k: int, t: int, form: str) -> Tensor:
     """Eq. 2-3, of all training images in shuffled batches."""
     P, train = {name: value.clone() for name, value in G.items()}, f.clients[k].train
     order = train[torch.randperm(len(train), generator=generator(SEED, "begin", t, k))]
     parts = [part for part in order.split(4) if len(part) > 1]
-    styles = [style(stage(P, 1, pixels(f.worker.samples.take(part)[0]), True), form) for part in parts]
+    styles = [
+        style(plain.stage(P, 1, plain.pixels(f.worker.samples.take(part)[0]), True), form) for part in parts
+    ]
     mu, sigma = (torch.cat(one) for one in zip(*styles, strict=True))
     spread = [one.var(0, correction=int(form == "official")) + 1e-6 * (form == "official") for one in (mu, sigma)]  # fmt: skip
     return torch.stack([mu.mean(0), sigma.mean(0), *spread])
@@ -128,18 +115,18 @@ class Pass:
         return moved(x, own, *mixed)
 
 
-def projected(P: Tensors, what: str, z: Tensor, similarity: str) -> Tensor:
+def projected(P: plain.Tensors, what: str, z: Tensor, similarity: str) -> Tensor:
     """theta z [B, d, hw]."""
     one = torch.einsum("dc,bcp->bdp", P[f"neck.{what}.weight"][:, :, 0, 0], z.flatten(2))
     one = one + P[f"neck.{what}.bias"][:, None]
     return one / one.norm(dim=1, keepdim=True) if similarity == "cosine" else one
 
 
-def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
-    x = one.explore(one.shift(stage(P, 1, x, True)))
+def logits(f: Federation, P: plain.Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
+    x = one.explore(one.shift(plain.stage(P, 1, x, True)))
     for s in (2, 3):
-        x = one.explore(stage(P, s, x, True))
-    z = stage(P, 4, x, True)
+        x = one.explore(plain.stage(P, s, x, True))
+    z = plain.stage(P, 4, x, True)
     query, keys = (projected(P, what, z, one.hp["similarity"]) for what in ("query", "key"))
     labels, train = one.y.tolist(), f.clients[k].train
     auxiliary: dict[int, Tensor] = {}
@@ -153,9 +140,9 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
         held = sorted(set(of.tolist()))
         members = [train[of == label] for label in held]
         chosen = [m[torch.randint(len(m), (), generator=one.rng)] for m in members]
-        a = pixels(f.worker.samples.take(torch.stack(chosen))[0])
+        a = plain.pixels(f.worker.samples.take(torch.stack(chosen))[0])
         for s in range(1, 5):
-            a = stage(P, s, a, True)
+            a = plain.stage(P, s, a, True)
         auxiliary = dict(zip(held, projected(P, "query", a, one.hp["similarity"]), strict=True))
     highlighted = []
     for i, label in enumerate(labels):
@@ -170,14 +157,14 @@ def logits(f: Federation, P: Tensors, k: int, x: Tensor, one: Pass) -> Tensor:
 
 
 @pytest.mark.parametrize("reading", [PAPER, RELEASED], ids=["paper", "released"])
-@doubles()
+@plain.doubles()
 def test_three_rounds(reading: dict[str, Any]) -> None:
     hp = {"p": 0.4, "alpha": 3.0, "beta": 0.1, "d": 5, **reading}
-    run = spec(local={**LOCAL, "schedule": {"kind": "cosine"}}, federation=PARTIAL)
-    f = federation(run, method("stablefdg", **hp), classes=4)
-    G, seen = named(f, f.state.row), []
-    for t in range(PARTIAL["rounds"]):
-        chosen = active(f, t)
+    run = spec(local={**LOCAL, "schedule": {"kind": "cosine"}}, federation=plain.PARTIAL)
+    f = plain.federation(run, method("stablefdg", **hp), classes=4)
+    G, seen = plain.named(f, f.state.row), []
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen = plain.active(f, t)
         phi: list[Tensor | None] = [None] * len(chosen)
         if t >= hp["share_from_round"]:
             styles = [information(f, G, k, t, hp["sigma"]) for k in chosen]
@@ -188,16 +175,16 @@ def test_three_rounds(reading: dict[str, Any]) -> None:
             P, momentum = {name: value.clone() for name, value in G.items()}, {}
             rng = generator(SEED, "method", t, k)
             torch.manual_seed(key(SEED, "dropout", t, k))
-            for _, x, y in batches(f, k, t):
-                leaves(P)
+            for _, x, y in plain.batches(f, k, t):
+                plain.leaves(P)
                 one = Pass(hp, rng, phi[place], y)
                 out = logits(f, P, k, x, one)
                 loss = torch.nn.functional.cross_entropy(out, one.y)
-                descend(P, loss, LOCAL["lr"] * (1 + math.cos(math.pi * t / 3)) / 2, momentum, run.local)
+                plain.descend(P, loss, LOCAL["lr"] * (1 + math.cos(math.pi * t / 3)) / 2, momentum, run.local)
                 seen += one.seen
             up.append(P)
-        G = average(up, equal(chosen))
+        G = plain.average(up, plain.equal(chosen))
     assert set(seen) == {"shift", "added", "auxiliary"}
     finish(f)
     # Rounding (2e-16) grows in these steps: to 7e-12 (paper) and 2e-8 (released) at most, on AVX-512, AVX2 and SSE 4.1.
-    assert far(named(f, f.state.row), G) < 1e-6
+    assert plain.far(plain.named(f, f.state.row), G) < 1e-6
