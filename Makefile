@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 LONG := slurm or chromium or faults or slow
 
-.PHONY: help setup demo test test-all test-isa ui faults fuzz gpu-check mutants miniatures gallery docs site lint constraints clean
+.PHONY: help setup demo test test-all test-isa ui faults fuzz gpu-check mutants miniatures docs site lint constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,9 +83,6 @@ mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, t
 
 miniatures: $(INSTALLED) ## every experiment in miniature to tables, verdicts and scorecard; what was played is not played again
 	@OMP_NUM_THREADS=1 PYTHONPATH=src $(PYTHON) -m tests.miniatures.campaign --write
-
-gallery: $(INSTALLED) ## the pictures of docs/figures.md, from runs of digits; some minutes
-	@OMP_NUM_THREADS=1 PYTHONPATH=src:. $(PYTHON) docs/gallery
 
 docs: $(INSTALLED) ## write the generated pages and schemas from the code
 	@$(PYTHON) docs/generate

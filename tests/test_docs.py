@@ -12,11 +12,8 @@ from pathlib import Path
 import click
 import pytest
 import torch
-import yaml
 
 from fedshift.cli import main
-from fedshift.common.registry import own
-from fedshift.experiments.figures import listed
 from tests.conftest import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")])
@@ -103,23 +100,6 @@ def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "docs/generate", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_every_kind_of_figure_has_a_picture_that_the_gallery_makes() -> None:
-    """Each picture is of a figure that an experiment of the gallery lists, and there are no others."""
-    gallery, images = ROOT / "docs" / "gallery", ROOT / "docs" / "images" / "gallery"
-    pictures = yaml.safe_load((gallery / "pictures.yaml").read_text())
-    kinds = set()
-    for experiment in {name.partition("/")[0] for name in pictures}:
-        declared = yaml.safe_load((gallery / f"{experiment}.yaml").read_text())["figures"]
-        files = listed(declared, experiment)
-        drawn = {file for name in pictures for of, _, file in [name.partition("/")] if of == experiment}
-        assert drawn == {*files}
-        kinds |= {kind for kind, _ in files.values()}
-    assert kinds == {*own("figures")}
-    assert {path.relative_to(images).with_suffix("").as_posix() for path in images.rglob("*.png")} == {
-        *pictures
-    }
 
 
 PAPERS = {"FDSE": "000", "FedRD": "002", "hFedF": "003", "StableFDG": "004"}  # -> how its text's file begins

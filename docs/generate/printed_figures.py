@@ -5,12 +5,8 @@ feeds.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import yaml
 
 from fedshift.analysis.layout.page import piped
 from fedshift.common.registry import get, own, title
@@ -55,12 +51,6 @@ Made by `make docs`. Kinds: what `figures:` of an experiment may name ([add-a-fi
 
 {kinds}
 
-## What they look like
-
-All of digits, after a few rounds of training: they show what a kind looks like, and say nothing of the papers.
-Made by `{commit}` on {machine} (`make gallery`, some minutes).
-
-{pictures}
 ## The papers' figures
 
 Every printed figure of results has a file; illustrations, below, have none. Its `notes` have the paper's caption in our words and what is guessed. None of
@@ -73,32 +63,12 @@ that is named and not linked is not there yet.
 Illustrations show no result, so there is nothing to make again:
 
 {illustrations}
-
-## What a look at them has mended
-
-Each kind was looked at as a reviewer would: in grey, in the page of a report at 390 px, with its units, ends of axes, titles and words below.
-{mended} weaknesses of {kinds_count} kinds, each with the commit that mended it.
-
-{weaknesses}
-
-## Planted errors
-
-Each analysis has tests in which something is wrong on purpose; they fail where it goes by unnoticed. Paths are below `tests/`.
-
-{planted}
 """
-GALLERY = ROOT / "docs" / "gallery"
 
 
 def figures() -> str:
     """The page."""
     kinds = [[f"`{name}`", title("figures", name), _parameters(name)] for name in own("figures")]
-    made = json.loads((GALLERY / "made.json").read_text())
-    captions = yaml.safe_load((GALLERY / "pictures.yaml").read_text())
-    pictures = [
-        f"![{_plain(text)}](images/gallery/{name}.png)\n\n{text}\n" for name, text in captions.items()
-    ]
-    mended = yaml.safe_load((GALLERY / "mended.yaml").read_text())
     there = available(Workspace(ROOT))
     rows = [
         [paper, f"Fig. {name}", ", ".join(_linked(file, there) for file in files), _kinds(files, there),
@@ -108,8 +78,6 @@ def figures() -> str:
     ]  # fmt: skip
     return HEAD.format(
         kinds=_table(["kind", "shows", "parameters"], kinds),
-        pictures="\n".join(pictures),
-        **made,
         printed=_table(["paper", "figure", "file", "kinds", "sentences"], rows),
         illustrations=_table(
             ["paper", "figure", "shows"],
@@ -119,30 +87,7 @@ def figures() -> str:
                 for name, what in shown.items()
             ],
         ),
-        mended=sum(map(len, mended.values())),
-        kinds_count=len(mended),
-        weaknesses=_table(
-            ["kind", "weak, and mended"], [[f"`{kind}`", _mended(of)] for kind, of in mended.items()]
-        ),
-        planted=_table(["analysis", "planted", "noticed by"], [*_planted()]),
     )
-
-
-def _mended(weaknesses: dict[str, str]) -> str:
-    return "; ".join(f"{what} (`{commit}`)" for what, commit in weaknesses.items())
-
-
-def _planted() -> Iterator[list[str]]:
-    """A line for each error that is planted in an analysis."""
-    for kind, analyses in yaml.safe_load((GALLERY / "planted.yaml").read_text()).items():
-        for name, errors in analyses.items():
-            for error, test in errors.items():
-                yield [f"{kind.removesuffix('s')} `{name}`", error, f"`{test}`"]
-
-
-def _plain(caption: str) -> str:
-    """What is read aloud in place of the picture: the caption's first sentence."""
-    return caption.replace("`", "").partition(". ")[0].rstrip(".")
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

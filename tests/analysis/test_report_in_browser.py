@@ -17,6 +17,7 @@ import pytest
 
 from fedshift.analysis import report
 from fedshift.common.formats import write_columns
+from fedshift.data.plots import plot_partition
 from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse
 from tests.analysis.conftest import Project, accuracy
@@ -42,6 +43,7 @@ def page(project: Project) -> Path:
         path = project.workspace.partition(RunSpec.model_validate_json(run.spec).partition_name)
         held = [{"client": k, "class": f"digit {k}", "label": k, "split": "train"} for k in (0, 0, 1)]
         digest = write_columns(path, pd.DataFrame(held), {})
+        plot_partition(pd.DataFrame(held).assign(domain="plain"), path.with_suffix(".png"))
         file = project.workspace.run_at(run.directory).path / "summary.json"
         summary = json.loads(file.read_text())
         file.write_text(json.dumps({**summary, "hashes": {**summary["hashes"], "partition": digest}}))
@@ -60,7 +62,6 @@ def opened(page: Path, tmp_path: Path) -> Opened:
 def test_nothing_is_asked_for_and_nothing_goes_wrong(opened: Opened) -> None:
     assert opened.requests == []
     assert opened.console == []
-    assert 'data-title="Share chart' not in opened.dom  # it would send the chart to a server
 
 
 def test_a_page_that_asks_is_found_out(tmp_path: Path) -> None:
@@ -74,28 +75,25 @@ def test_a_page_that_asks_is_found_out(tmp_path: Path) -> None:
 
 NARROW = """<script>
 document.documentElement.style.width = "390px";
-window.addEventListener("load", () => setTimeout(() => {
+window.addEventListener("load", () => {
   const box = (e) => e.getBoundingClientRect();
-  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
   const beyond = [...document.querySelectorAll("body *")].filter((e) => !e.closest(".wide") && box(e).right > 390).map((e) => e.outerHTML.slice(0, 80));
-  const texts = (chart) => [...chart.querySelectorAll("svg text")].filter((e) => e.textContent.trim() && box(e).width);
-  const overlaps = [...document.querySelectorAll(".js-plotly-plot")].flatMap((chart) => texts(chart).flatMap((a, i, all) =>
-    all.slice(i + 1).filter((b) => over(box(a), box(b))).map((b) => `${chart.id}: ${a.textContent} / ${b.textContent}`)));
-  document.body.dataset.narrow = JSON.stringify({beyond, overlaps, charts: document.querySelectorAll(".js-plotly-plot").length});
-}, 3000));
+  const drawn = [...document.querySelectorAll(".chart img")].map((e) => e.complete && e.naturalWidth > 200);
+  document.body.dataset.narrow = JSON.stringify({beyond, drawn});
+});
 </script>"""
 
 
-def test_nothing_leaves_a_narrow_screen_and_no_texts_overlap(page: Path, tmp_path: Path) -> None:
+def test_every_chart_is_shown_and_nothing_leaves_a_narrow_screen(page: Path, tmp_path: Path) -> None:
     """At 390 px: what is wider scrolls within the page."""
-    text = page.read_text()
+    text = page.read_text().replace("style-src", "script-src 'unsafe-inline'; style-src", 1)
     end = text.rindex("</body>")
     narrow = tmp_path / "narrow.html"
     narrow.write_text(text[:end] + NARROW + text[end:])
     dom = browse(narrow, tmp_path / "browser").dom
     match = re.search(r'data-narrow="([^"]*)"', dom)
     assert match is not None
-    assert json.loads(unescape(match[1])) == {"beyond": [], "overlaps": [], "charts": 4}
+    assert json.loads(unescape(match[1])) == {"beyond": [], "drawn": [True] * 5}
 
 
 def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
@@ -110,33 +108,9 @@ def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
     assert (dark > 130).mean() == pytest.approx(written, rel=0.5)
 
 
-PAPER = """<script>
-window.addEventListener("load", () => setTimeout(() => {
-  const widths = () => [...document.querySelectorAll(".plot .main-svg")].map((e) => e.getAttribute("width") * e.currentCSSZoom);
-  const screen = widths();
-  window.dispatchEvent(new Event("beforeprint"));
-  const paper = widths();
-  window.dispatchEvent(new Event("afterprint"));
-  document.body.dataset.paper = JSON.stringify([screen, paper, widths()].map((all) => Math.max(...all)));
-}, 3000));
-</script>"""
-
-
-def test_charts_fit_on_paper(page: Path, tmp_path: Path) -> None:
-    text = page.read_text()
-    end = text.rindex("</body>")
-    printed = tmp_path / "printed.html"
-    printed.write_text(text[:end] + PAPER + text[end:])
-    match = re.search(r'data-paper="([^"]*)"', browse(printed, tmp_path / "browser").dom)
-    assert match is not None
-    on_screen, on_paper, afterwards = json.loads(match[1])
-    assert on_screen == afterwards > 1000
-    assert 690 < on_paper < 701  # A4 and Letter have 717 and more
-
-
 def test_every_chart_has_words(opened: Opened) -> None:
-    words = re.findall(r'<figure class="chart" aria-label="([^"]*)"', opened.dom)
-    assert len(words) == 4
+    words = re.findall(r'<img src="data:[^"]*" alt="([^"]*)"', opened.dom)
+    assert len(words) == 5
     assert words[0] == (
         "Learning curves. y: in-distribution accuracy (%); out-of-distribution accuracy (%). x: round. "
         "panels: held out: plain; held out: ink; average. lines: fedavg; local"
@@ -145,18 +119,3 @@ def test_every_chart_has_words(opened: Opened) -> None:
         words[1]
         == "Accuracy against held-out domain. y: out-of-distribution accuracy (%). x: held-out domain. lines: fedavg; local"
     )
-
-
-def test_every_curve_bar_and_dot_is_drawn(opened: Opened) -> None:
-    panels = len(TARGETS) + 1  # each target, and their average
-    lines = re.findall(r'<path class="js-line"[^>]*? d="M[^"]*L[^"]*"', opened.dom)
-    of_seeds = 2 * (1 + len(SEEDS))  # id and ood: a mean, and a thin line per seed
-    assert len(lines) == len(METHODS) * panels * of_seeds
-    bars = re.findall(r'<g class="point"><path d="M[\d.]+,([\d.]+)V([\d.]+)H', opened.dom)
-    assert len([1 for foot, top in bars if foot != top]) == len(TARGETS) * 2  # two holders, one class each
-    dots = re.findall(r'<path class="point"[^>]*? d="M[^"]*"', opened.dom)
-    against_costs = 2 * len(METHODS)  # against bytes and against seconds
-    sweep = len(METHODS) * len(TARGETS) * (1 + len(SEEDS))  # a mean, and a ring per seed
-    on_lines = len(METHODS) * panels * 2 * 2  # on the means of id and ood, in both rounds
-    assert len(dots) == against_costs + sweep + on_lines
-    assert len(opened.picture.getcolors(1 << 24) or []) > 300

@@ -34,8 +34,8 @@ def test_a_folder_is_built_once_and_is_whole(tmp_path: Path) -> None:
     ("error", "left"),
     [
         (FedshiftError("here", "cannot be read"), []),
-        (FedshiftError("here", "disk full", retry=True), ["content", "lock"]),
-        (KeyboardInterrupt(), ["content", "lock"]),
+        (FedshiftError("here", "disk full", retry=True), ["content"]),
+        (KeyboardInterrupt(), ["content"]),
     ],
 )
 def test_what_is_not_whole_gets_no_name(tmp_path: Path, error: BaseException, left: list[str]) -> None:

@@ -101,11 +101,3 @@ def test_a_lock_that_was_removed_is_free_and_its_holder_removes_no_other(tmp_pat
         other = held(path)
     assert (who := holder(path)) is not None and who.pid == other.pid
     end(other)
-
-
-def test_what_a_killed_holder_was_writing_is_removed(tmp_path: Path) -> None:
-    half = tmp_path / "segments" / ".1-2.parquet.7.tmp"
-    half.parent.mkdir()
-    half.write_text("half")
-    with locked(tmp_path / "lock.json"):
-        assert not half.exists()

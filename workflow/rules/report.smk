@@ -16,7 +16,7 @@ rule report:
             "results/report/{set}/index.html",
             caption="../report/page.rst",
             category="{set}",
-            labels={"result": "interactive report"},
+            labels={"result": "report"},
         ),
     log:
         "logs/report/{set}.log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import COLUMNS, Axis, Panel, Panels, Row, Series, Spread
 from tests.analysis.conftest import Project, accuracy
 
@@ -133,16 +133,6 @@ def test_a_value_without_an_interval_has_neither_bar_nor_arrow() -> None:
     panel = Panel([Series("a", "mean", [0.0], [0.0], "square", none)], Axis("x", limits=(-2, 2)), Axis("y"))
     (axes,) = static.draw(Panels("Toy", [Row([panel])], ["a"]), "A toy").axes
     assert "_beyond" not in {line.get_label() for line in axes.get_lines()}
-
-
-def test_a_band_ends_where_a_value_has_none() -> None:
-    """On the page: two pieces, and no area across the value between them."""
-    nan = float("nan")
-    spread = Spread([1, 1, nan, 1, 1], [2, 2, nan, 3, 3])
-    panel = Panel([Series("a", "mean", [*range(5)], [1.5] * 5, spread=spread)], Axis("x"), Axis("y"))
-    shown = interactive.draw(Panels("Toy", [Row([panel])], ["a"]))[""]
-    areas = [(trace.x, trace.y) for trace in shown.data if trace.fill]
-    assert areas == [((0, 1, 1, 0), (2, 2, 1, 1)), ((3, 4, 4, 3), (3, 3, 1, 1))]
 
 
 def test_a_figure_has_its_own_title_beside_the_experiments() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures.clients import Clients
 from fedshift.common.errors import FedshiftError
@@ -65,7 +65,6 @@ def test_a_radar_has_a_closed_line_for_each_method_in_percent_of_the_best(projec
     figure = static.draw(panels, "A toy")
     assert [axes.name for axes in figure.axes] == ["polar"]
     assert all(len(line.get_xdata()) == 3 for line in figure.axes[0].get_lines())
-    assert {trace.type for trace in interactive.draw(panels)[""].data} == {"scatterpolar"}
 
 
 def test_a_seed_that_lacks_a_held_out_domain_is_left_out(project: Project) -> None:

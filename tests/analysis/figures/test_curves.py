@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from matplotlib.figure import Figure
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels
 from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.cli import main
@@ -111,9 +111,6 @@ def test_published_values_of_the_same_experiment_are_dashed(
     dashed = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "--"]
     assert [line.get_ydata()[0] for line in dashed] == values
     assert ("dashed: published" in figure.get_supxlabel()) == bool(values)
-    shown = interactive.draw(curves(project, collected))
-    dashed_there = [trace for trace in shown[""].data if trace.line.dash == "dash"]
-    assert [trace.y[0] for trace in dashed_there] == values
 
 
 @pytest.mark.parametrize(
@@ -136,9 +133,6 @@ def test_few_seeds_have_no_standard_deviation(
     assert figure.get_supxlabel() == "    ".join(filter(None, ["round", words]))
     bands = [band.get_paths()[0].vertices[:, 1] for band in figure.axes[0].collections]
     assert [(band.min(), band.max()) for band in bands] == [pytest.approx((low, high))] * (low is not None)
-    shown = interactive.draw(curves(project, collected))
-    filled = [trace.y for trace in shown[""].data if trace.fill]
-    assert [(min(band), max(band)) for band in filled] == [pytest.approx((low, high))] * (low is not None)
     thin = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_linewidth() < 1]
     assert thin == ([pytest.approx(60), pytest.approx(65)] if len(seeds) == 2 else [])
 
@@ -213,11 +207,6 @@ def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None
     axes = drawn(project, collected).axes
     assert [panel.get_title() for panel in axes[:3]] == ["held out: ink", "held out: plain", "average"]
     assert [panel.get_ylabel()[:5] for panel in axes[::6]] == ["d = 2", "d = 3", "d = 1"]
-    assert [*interactive.draw(curves(project, collected))] == [
-        "d = 2",
-        "d = 3",
-        "d = 1",
-    ]
 
 
 def test_a_row_has_the_held_out_domains_of_its_own_runs(project: Project) -> None:
@@ -255,8 +244,6 @@ def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_na
     figure = static.draw(panels, "A toy")
     assert [text.get_text() for text in figure.axes[0].texts] == ["fedavg"]
     assert "grey: 2 others" in figure.get_supxlabel()
-    shown = [trace.name for trace in interactive.draw(panels)[""].data if trace.showlegend]
-    assert shown == ["fedavg"]
 
 
 def test_verbs_from_collect_to_figure(project: Project) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.quantities.clients import domains
 from fedshift.common.errors import FedshiftError
@@ -41,7 +41,7 @@ def drawn(project: Project, found: Collected) -> dict[str, Any]:
     """Every file of the figure is written, and the page's chart can be made."""
     paths = static.write(project.workspace, found)
     assert {path.suffix for path in paths} == {".svg", ".pdf", ".png", ".csv"}
-    return interactive.draw(panels(project, found))
+    return static.svg(panels(project, found))
 
 
 def image(run: dict[str, Any], client: int, n: int) -> dict[str, Any]:

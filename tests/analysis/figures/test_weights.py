@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fedshift.analysis.drawing import interactive, static
+from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Panels, table
 from fedshift.analysis.figures._recorded import points
 from fedshift.analysis.figures.weights import LEAST, Weights
@@ -41,7 +41,6 @@ def test_over_rounds(project: Project) -> None:
     assert panels.rows[0].panels[0].rules == [("y", 50)]
     assert panels.note == "thin lines: single seeds; grey rule: all clients alike"
     static.draw(panels, "A toy")
-    interactive.draw(panels)
 
 
 @pytest.mark.parametrize(("second", "rules"), [((NOBODY, 0.5, 0.5), [("y", 50)]), ((0.2, 0.3, 0.5), [])])

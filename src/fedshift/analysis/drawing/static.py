@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 import warnings
@@ -80,9 +81,17 @@ def write(
     return paths
 
 
-def draw(panels: Panels, title: str) -> Figure:
-    """The figure under its own title and the experiment's; lines are named at the right of each row, what its
-    last panel lacks in a legend.
+def svg(panels: Panels) -> str:
+    """The figure as SVG text, without a title: a page has headings."""
+    file = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        draw(panels, None).savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    return file.getvalue()
+
+
+def draw(panels: Panels, title: str | None) -> Figure:
+    """The figure under its own title and the experiment's, or under none where `title` is None;
+    lines are named at the right of each row, what its last panel lacks in a legend.
     """
     (width, height), columns = panels.size, len(panels.rows[0].panels)
     figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(panels.rows)), layout="constrained")
@@ -115,8 +124,9 @@ def draw(panels: Panels, title: str) -> Figure:
     fits = len("    ".join(below)) <= letters
     note = "    ".join(below) if fits else "\n".join(textwrap.fill(text, letters) for text in below)
     figure.supxlabel(note, fontsize=8.5)
-    wrapped = textwrap.fill(f"{panels.title}. {title}", round(TITLE_LETTERS * figure.get_figwidth()))
-    figure.suptitle(wrapped, fontsize=11, fontweight="bold")
+    if title is not None:
+        wrapped = textwrap.fill(f"{panels.title}. {title}", round(TITLE_LETTERS * figure.get_figwidth()))
+        figure.suptitle(wrapped, fontsize=11, fontweight="bold")
     return figure
 
 

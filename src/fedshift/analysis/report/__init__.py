@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 from collections.abc import Sequence
@@ -9,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from fedshift.analysis import claims
 from fedshift.analysis.check import Comparison, check
@@ -19,13 +17,13 @@ from fedshift.analysis.claims import groups as claim_groups
 from fedshift.analysis.claims import lines as claim_lines
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.collection.records import batches as batches
-from fedshift.analysis.drawing import interactive
-from fedshift.analysis.drawing.panels import Panels, panels_of
+from fedshift.analysis.drawing import static
+from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, panels_of
 from fedshift.analysis.layout.footnotes import footnotes
 from fedshift.analysis.layout.page import blocks, number, template
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import curves
-from fedshift.analysis.report import charts, downloads, facts
+from fedshift.analysis.report import downloads, facts
 from fedshift.analysis.tables import cells
 from fedshift.analysis.verdicts import judge
 from fedshift.analysis.verdicts import lines as verdict_lines
@@ -34,8 +32,8 @@ from fedshift.common.files import sha256_file, write_json, write_text
 from fedshift.common.version import __version__, commit
 from fedshift.storage.workspace import Workspace
 
-# Without the button that would send a chart to plotly's servers.
-CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud"]}
+COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
+INCH = 96  # pixels
 
 
 def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
@@ -60,7 +58,6 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         version=__version__,
         commit=commit(),
         scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
-        plotly=Markup(get_plotlyjs()),
         parts=parts,
         absent=[name for name in names if name not in present],
         finished=_finished(collected),
@@ -133,22 +130,16 @@ def _measured(
     possible, impossible = panels_of(workspace, collected)
     return {
         "figures": [
-            _figure(panels, f"{anchor}-{name}") | {"downloads": downloads.of_figure(drawn, name, page)}
+            _figure(panels) | {"downloads": downloads.of_figure(drawn, name, page)}
             for name, panels in possible.items()
         ],
         "undrawn": {name: str(error) for name, error in impossible.items()},
         "partitions": [
-            _chart(
-                charts.partitions(held),
-                f"{anchor}-clients{i}",
-                point,
-                f"Images by client and class: {point}",
-                interactive.BESIDE + interactive.COLUMN * (1 + len(held)),
-            )
-            for i, (point, held) in enumerate(facts.partitions(workspace, collected, summaries).items())
+            {"text": title, "image": _data("image/png", picture.read_bytes())}
+            for title, picture in facts.partitions(workspace, collected, summaries).items()
         ],
         "costs": costs.to_dict("records"),
-        "against_costs": _figure(charts.against_costs(collected, costs), f"{anchor}-costs")["charts"],
+        "against_costs": _figure(against_costs(collected, costs)),
         "provenance": facts.provenance(summaries),
         "runs": facts.listed(collected, summaries),
     }
@@ -165,20 +156,35 @@ def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _figure(panels: Panels, name: str) -> dict[str, Any]:
-    """A figure as the page has it: title, note, and a chart for each heading of its rows."""
-    width = interactive.width(panels)
-    entries = [
-        _chart(chart, f"{name}-{i}", heading, panels.text, width)
-        for i, (heading, chart) in enumerate(interactive.draw(panels).items())
+def _figure(panels: Panels) -> dict[str, Any]:
+    """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
+    image = _data("image/svg+xml", static.svg(panels).encode())
+    width = round(INCH * panels.size[0] * len(panels.rows[0].panels))
+    return {"title": panels.title, "note": panels.note, "text": panels.text, "image": image, "width": width}
+
+
+def _data(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
+    """Accuracy of every method against what a run of it sends, where anything travels, and against its
+    seconds; `costs` of fedshift.analysis.report.facts.
+    """
+    metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
+    y = Axis(f"{name}\naccuracy (%)")
+    panels = [
+        Panel(
+            [
+                Series(row["method"], "mean", [row[cost]], [row[metric]], "dot")
+                for row in costs[costs[cost].notna()].to_dict("records")
+            ],
+            Axis(title, from_zero=True),
+            y,
+        )
+        for cost, title in COSTS.items()
     ]
-    return {"title": panels.title, "note": panels.note, "charts": entries}
-
-
-def _chart(chart: go.Figure, name: str, heading: str, text: str, width: int) -> dict[str, Any]:
-    """A chart with its alternative text, and the pixels that it needs."""
-    html = chart.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG)
-    return {"html": Markup(html), "heading": heading, "text": text, "width": width}
+    return Panels("Accuracy against cost", [Row(panels)], collected.experiment.rows, size=(3.6, 3.0))
 
 
 def _shortfall(comparison: Comparison) -> str:

@@ -16,7 +16,6 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs import sent
 from fedshift.analysis.quantities.select import selected
 from fedshift.archive.machine import hardware
-from fedshift.common.formats import read_parquet
 from fedshift.data.partition import partition_hash
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -69,51 +68,28 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     return table.reset_index()
 
 
-def partitions(
-    workspace: Workspace, collected: Collected, by_run: dict[str, Summary]
-) -> dict[str, dict[str, pd.DataFrame]]:
-    """Images by holder and class, of the first seed: point on the further axes -> held-out domain -> columns
-    holder, class, n.
+def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
+    """Pictures of who holds what, of the first seed, each under what it shows: scheme, its parameters and the
+    held-out domain.
 
-    Methods share partitions; a partition is left out where its file is absent, or where a run of other
-    code was trained on another.
+    Methods share partitions; a picture is left out where it is absent, or where a run of other code was
+    trained on another partition.
     """
-    panels: dict[str, dict[str, pd.DataFrame]] = {}
-    seen: set[Path] = set()
+    pictures: dict[str, Path] = {}
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
     for row in runs.to_dict("records"):
-        summary = by_run.get(row["digest"])
-        if summary is None:
+        if (summary := by_run.get(row["digest"])) is None:
             continue
         split = json.loads(row["spec"])["partition"]
-        point = ", ".join([split["scheme"], *(f"{key} = {value}" for key, value in split["params"].items())])
-        target = summary["target"] or ""
-        if target in panels.get(point, {}):
-            continue
+        held_out = [f"held out: {summary['target']}"] if summary["target"] else []
+        settings = [f"{key} = {value}" for key, value in split["params"].items()]
+        title = ", ".join([split["scheme"], *settings, *held_out])
         path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
-        if path in seen or not path.is_file():
-            continue
-        if summary["hashes"]["partition"] != partition_hash(path):
-            continue
-        seen.add(path)
-        panels.setdefault(point, {})[target] = _held(path, summary)
-    return panels
-
-
-def _held(path: Path, summary: Summary) -> pd.DataFrame:
-    """How many samples each client of a partition, and the held-out domain, holds of each class: a row for
-    each client and class, clients in the order of the run's.
-    """
-    table = pd.DataFrame(read_parquet(path, columns=["client", "class", "label", "split"]).to_pandas())
-    table = table[table["split"] != "unused"]
-    names = {
-        client["client"]: f"{client['client']}: {', '.join(client['domains'])}"
-        for client in summary["clients"]
-    }
-    order = {**names, -1: "held out"}
-    counts = table.groupby(["client", "label", "class"]).size().rename("n").reset_index()
-    counts["place"] = counts["client"].map({client: place for place, client in enumerate(order)})
-    return counts.sort_values(["place", "label"]).assign(holder=counts["client"].map(order))
+        picture = path.with_suffix(".png")
+        there = title not in pictures and path.is_file() and picture.is_file()
+        if there and summary["hashes"]["partition"] == partition_hash(path):
+            pictures[title] = picture
+    return pictures
 
 
 def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
