@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from fedshift.common.errors import FedshiftError
-from fedshift.federation.method import Method
+from fedshift.common.registry import get
+from fedshift.common.tensors import shapes_only
 from tests.conftest import ROOT
 
 START = '"""Mine: my own."""\n\nfrom fedshift.federation.method import Method\n\n\n'
@@ -66,10 +67,15 @@ def test_a_sound_method_is_listed(sources: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_nearly_a_hook_is_refused() -> None:
-    with pytest.raises(FedshiftError, match=r"(?s)'slot' is no hook.*Did you mean 'slots'"):
-        type("Mine", (Method,), {"slot": ()})
-    with pytest.raises(FedshiftError, match=r"(?s)'sequential' is of an earlier version.*`round`"):
-        type("Mine", (Method,), {"sequential": True})
-    helpers = {"_gradient": 1, "queries": 2, "grad": Method.grad}
-    assert type("Mine", (Method,), helpers).grad is Method.grad  # type: ignore[attr-defined]
+@pytest.mark.parametrize("name", ["densenet", "vit_small"])
+def test_it_has_the_entries_of_a_drawn_network(name: str) -> None:
+    kind = get("models", name)
+    drawn = kind(3, max(32, kind.min_px)).state_dict()
+    before = torch.get_rng_state()
+    with shapes_only():
+        bare = kind(3, max(32, kind.min_px)).state_dict()
+    assert torch.get_rng_state().equal(before)
+    assert {entry: tensor.shape for entry, tensor in bare.items()} == {
+        entry: tensor.shape for entry, tensor in drawn.items()
+    }
+    assert all(tensor.is_meta for tensor in bare.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import pytest
@@ -17,16 +16,21 @@ from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand, specs
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
-from fedshift.identity import digest, run_name
-from fedshift.spec import RunSpec
+from fedshift.identity import digest
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.miniatures import rule
 from tests.miniatures.world import world
 
 REAL = Workspace(ROOT)
+
+
 PAPERS = ("fdse", "fedrd", "hfedf", "stablefdg")
+
+
 ROW = re.compile(r"^\| [^|]+ \| (`\w+/\w+`(?:, `\w+/\w+`)*) \| (\d*)[^|]*\|$", re.MULTILINE)
+
+
 # Experiment -> the runs that its paper's page gives it; 0 where nothing is trained.
 COUNTED = {
     name: int(runs or 0)
@@ -137,19 +141,6 @@ def test_what_a_clones_scorecard_counts_is_kept() -> None:
         counted = experiment.claims or any(table.printed for table in experiment.tables.values())
         if counted and shown_without_training(REAL, experiment):
             assert (ROOT / "docs" / "results" / name).is_dir(), f"python docs/generate --keep {name}"
-
-
-def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() -> None:
-    """Of every fiftieth run: by them it is looked for in the archive."""
-    for name in available(REAL):
-        asked: list[str] = []
-        found = specs(REAL, load(REAL, name), None, functools.partial(_fiftieth, asked))
-        assert [run_name(spec, "") for spec in found] == asked[::50] != []
-
-
-def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
-    asked.append(run_name(spec, ""))
-    return len(asked) % 50 == 1
 
 
 def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:
