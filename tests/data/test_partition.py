@@ -303,11 +303,7 @@ def test_official_lists_and_the_targets_test_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "expected"),
-    [
-        ("clients_per_domain", "8f67e3ca0e140fb4"),
-        ("dirichlet", "fd4deb23d73ac5c6"),
-    ],
+    ("scheme", "expected"), [("clients_per_domain", "8f67e3ca0e140fb4"), ("dirichlet", "fd4deb23d73ac5c6")]
 )
 def test_other_schemes_deal_the_same_on_every_machine(scheme: str, expected: str) -> None:
     table = division(SMALL, scheme, SCHEMES[scheme], target="D", seed=15)
@@ -322,10 +318,7 @@ def test_dirichlet_by_vanishing_proportions_is_refused(alpha: float) -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "params"),
-    [
-        ("clients_per_domain", {"clients": 10_002}),
-        ("domains_per_client", {"clients": 10_000, "d": 2}),
-    ],
+    [("clients_per_domain", {"clients": 10_002}), ("domains_per_client", {"clients": 10_000, "d": 2})],
 )
 def test_ten_thousand_clients_take_seconds(scheme: str, params: dict[str, Any], tmp_path: Path) -> None:
     """By a look at all samples for each client it took minutes; a picture of each took as long."""

@@ -45,7 +45,7 @@ class TestEveryModel:
             return initial(built, 0)
 
         hooks = [lambda model: model]
-        for method in ("stablefdg", "fdse", "fedsr"):
+        for method in ("stablefdg", "fdse"):
             with contextlib.suppress(FedshiftError):
                 rows(make(method).model, 0)
                 hooks.append(make(method).model)

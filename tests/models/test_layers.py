@@ -15,12 +15,11 @@ from fedshift.methods.hfedf.autoencoder import Autoencoder
 from fedshift.methods.stablefdg.attention import (
     ConvolutionHighlighter,
     Highlighter,
-    partners,
 )
 from fedshift.models.layers import adain
 from fedshift.models.layers.blocks import AdaptiveAverage, ConvBlock, GlobalAverage, LinearBlock
-from fedshift.models.layers.style import Style, mixed, shares, style, widened
 from fedshift.models.layers.style import adain as restyled
+from fedshift.models.layers.style import shares, style, widened
 from tests.models import plain
 from tests.models.test_forward import held_to, images, scattered
 
@@ -154,12 +153,6 @@ def test_the_convolutions_of_table_16() -> None:
     torch.testing.assert_close(made(z), expected)
 
 
-def test_partners_are_the_next_of_the_class() -> None:
-    other, alone = partners(torch.tensor([0, 1, 0, 0, 2, 2]), torch.arange(6))
-    assert other.tolist() == [2, 1, 3, 0, 5, 4]
-    assert alone.tolist() == [False, True, False, False, False, False]
-
-
 SHAPES = [(6, 5, 4, 3), (6, 5), (2, 3, 7)]
 
 
@@ -224,28 +217,6 @@ def test_style_is_over_space_by_sample_and_channel(form: str, sigma: float) -> N
 def test_two_pixels_have_an_unbiased_variance() -> None:
     x = torch.tensor([1.0, 4.0], dtype=torch.float64).view(1, 1, 1, 2)
     assert style(x, "official").sigma.item() == pytest.approx((4.5 + 1e-6) ** 0.5, abs=1e-12)
-
-
-@pytest.mark.parametrize("form", ["biased", "official"])
-def test_adain_to_its_own_style_is_the_identity(form: str) -> None:
-    x = features(3, 4, 5, 5)
-    own = style(x, form)
-    assert (restyled(x, own, own) - x).abs().max() < 1e-12
-
-
-def test_mixed_weighs_by_sample() -> None:
-    one = Style(torch.tensor([[0.0], [10.0]]), torch.tensor([[1.0], [3.0]]))
-    got = mixed(one, torch.tensor([0.75, 1.0]), torch.tensor([1, 0]))
-    assert got.mu.tolist() == [[2.5], [10.0]]
-    assert got.sigma.tolist() == [[1.5], [3.0]]
-
-
-def test_widened_by_the_spread_over_the_batch() -> None:
-    own = Style(torch.tensor([[0.0, 1.0], [2.0, 1.0]]), torch.tensor([[1.0, 1.0], [1.0, 1.0]]))
-    got = widened(own, torch.ones(2, 2, 2), 4.0)
-    assert got.mu[:, 0].tolist() == pytest.approx([8**0.5, 2 + 8**0.5], abs=1e-5)
-    assert got.mu[:, 1].tolist() == pytest.approx([1.002, 1.002], abs=1e-6)
-    assert got.sigma.flatten().tolist() == pytest.approx([1.001] * 4, abs=1e-6)
 
 
 def test_one_sample_and_one_pixel_stay_finite() -> None:

@@ -98,18 +98,3 @@ def test_jobs_at_once_have_a_gpu_each_and_give_it_back(tmp_path: Path) -> None:
     assert gpu_of(more) in held  # more jobs than GPUs: shared
     for process in (*jobs, after, more):
         process.communicate()
-
-
-@pytest.mark.parametrize(
-    ("device", "count", "visible"), [("cpu", 4, None), ("cuda", 1, None), ("cuda", 4, "3")]
-)
-def test_where_there_is_nothing_to_choose_nothing_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, count: int, visible: str | None
-) -> None:
-    if visible is None:
-        monkeypatch.delenv(gpus.VISIBLE, raising=False)
-    else:
-        monkeypatch.setenv(gpus.VISIBLE, visible)
-    assert gpus.claim(device, count, tmp_path) is None
-    assert os.environ.get(gpus.VISIBLE) == visible
-    assert not list(tmp_path.iterdir())
