@@ -63,7 +63,6 @@ def plan(root: Path, **keys: Any) -> Any:
         ({"axes": {"target": ["plain"], "data.target": ["ink"]}}, "axes.data.target", "as 'target'"),
         ({"axes": {"mu": {"key": "method.params.mu", "values": [1]}, "method.params.mu": [2]}}, "axes.mu", "'method.params.mu'"),
         ({"axes": {"mu": {"key": "method.params.mu", "vales": [1]}}}, "axes.mu", "'values'"),
-        ({"axes": {"precision": {"key": "local.lr", "values": [0.1]}, "seed": [0]}}, "axes.precision", "key: local.lr"),
         ({"figures": ["swep"]}, "figures", "'sweep'"),
         ({"figures": [{"sweep": {"x": "sed"}}]}, "figures.sweep.x", "'seed'"),
         ({"figures": [{"sweep": {"x": "seed", "lines": "seed"}}]}, "figures.sweep", "twice"),
@@ -135,6 +134,11 @@ def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: P
     assert found.order == {"local.precision": ["fp32", "bf16"], "rate": [0.1, 0.2], "target": ["ink"]}
     table = tables.cells(Workspace(project), found, found.experiment.tables["t"])
     assert len(table) == 5 * 2  # each point on both axes, with id and ood
+
+
+def test_a_name_that_is_a_column_of_ours_is_refused(project: Path) -> None:
+    write(project, axes={"precision": {"key": "local.lr", "values": [0.1]}, "seed": [0]})
+    refused(fedshift(project, "collect", "tiny"), "axes.precision", "key: local.lr")
 
 
 def test_lists_and_nulls_are_text(project: Path) -> None:
