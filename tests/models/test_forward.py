@@ -120,7 +120,7 @@ def test_it_is_torchvisions(name: str, train: bool) -> None:
     their = scattered(getattr(torchvision.models, THEIRS[name])(weights=None, num_classes=7), dtype)
     ours = registry.get("models", name)(7, 64).to(dtype)
     ours.load_state_dict(dict(zip(ours.state_dict(), their.state_dict().values(), strict=True)))
-    x = images(64, dtype, 2)
+    x = images(64, dtype)
     results = [
         seen(lambda x, net=net: [net(x)] if net is their else [net(x).logits], x, list(net.parameters()))
         for net in (ours.train(train), their.train(train))
