@@ -67,7 +67,6 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
         "tests/contract",
         "tests/models",
         "tests/federation/test_layout.py",
-        "tests/federation/test_network.py",
         "tests/evaluations/test_contract.py",
     )
     chosen = "-k", "fedavgm or convmixer or hardest"
@@ -75,7 +74,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
-    assert sum("convmixer" in name for name in passed) > 8
+    assert sum("convmixer" in name for name in passed) > 7
     of_evaluations = [name for name in passed if name.startswith("tests/evaluations/")]
     assert sum("hardest" in name for name in of_evaluations) == 1
     assert (

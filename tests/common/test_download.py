@@ -59,15 +59,3 @@ def test_a_dead_server_is_told(tmp_path: Path) -> None:
     with pytest.raises(FedshiftError) as error:
         download("http://127.0.0.1:1/file", tmp_path / "file")
     assert error.value.where == "http://127.0.0.1:1/file" and error.value.retry
-
-
-def test_a_full_disk_is_told(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "_receive", full)
-    with pytest.raises(FedshiftError) as error:
-        download(server.url, tmp_path / "file")
-    assert (
-        error.value.retry and error.value.where == str(tmp_path / "file") and "Free space" in error.value.cure
-    )

@@ -1,9 +1,8 @@
-"""Work in processes of its own."""
+"""Work in processes of its own, and home folders that cannot be written."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -13,8 +12,7 @@ import pytest
 
 from fedshift.common import processes
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import Locked
-from fedshift.common.processes import spread
+from fedshift.common.processes import spare_home, spread
 
 PARENT = """
 import sys, time
@@ -56,11 +54,6 @@ def test_results_come_in_order_from_other_processes(cores: int) -> None:
     assert ({pid for _, pid in results} == {os.getpid()}) is (cores == 1)
 
 
-def test_one_item_stays_here() -> None:
-    with spread(1) as each:
-        assert list(each(told, [7])) == [(7, os.getpid())]
-
-
 def test_an_error_is_raised_whole_at_its_item(cores: int) -> None:
     with pytest.raises(FedshiftError) as raised, spread(3) as each:
         results = each(refuse, range(3))
@@ -68,12 +61,6 @@ def test_an_error_is_raised_whole_at_its_item(cores: int) -> None:
         next(results)
     assert vars(raised.value) == {"where": "a.yaml", "what": "is no file", "cure": "Write it.", "retry": True}
     assert str(raised.value) == "a.yaml: is no file\n  Write it."
-
-
-def test_errors_with_arguments_of_their_own_travel() -> None:
-    error = Locked(Path("run/lock.json"), None)
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again), vars(again)) == (Locked, str(error), vars(error))
 
 
 def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
@@ -97,3 +84,52 @@ def lives(began: Path) -> bool:
     """Whether the process is there, and no zombie that nobody has waited for."""
     stat = Path(f"/proc/{began.name}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+VARIABLES = ("HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR")
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """A home folder in which `.cache` cannot be made."""
+    for variable in VARIABLES:  # set first, so that all are restored
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".cache").write_text("in the way: root may write anywhere else")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return monkeypatch
+
+
+def test_a_home_that_cannot_be_written_stays_and_caches_move(
+    environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spare_home(tmp_path)
+    caches = str(tmp_path / ".cache")
+    assert [os.environ.get(name) for name in VARIABLES] == [
+        str(tmp_path / "home"), caches, f"{caches}/matplotlib",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "/nowhere/at/all"])
+def test_a_home_that_is_no_folder_is_replaced(
+    environment: pytest.MonkeyPatch, tmp_path: Path, home: str
+) -> None:
+    environment.setenv("HOME", home)
+    spare_home(tmp_path)
+    caches = tmp_path / ".cache"
+    assert os.environ["HOME"] == os.environ["XDG_CACHE_HOME"] == str(caches) and caches.is_dir()
+    assert not Path("/nowhere").exists()
+
+
+def test_dvc_and_matplotlib_work_without_a_home(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("dvc")
+    environment.setenv("HOME", "/dev/null")
+    spare_home(tmp_path)
+    for words in (
+        ["-m", "dvc", "init", "--no-scm", "-q"],
+        ["-m", "dvc", "status"],
+        ["-c", "import matplotlib"],
+    ):
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0 and "Not a directory" not in done.stderr, done.stderr

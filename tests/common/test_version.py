@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-import fedshift
 from fedshift.common.version import commit
 from tests.conftest import ROOT
 
@@ -74,32 +71,3 @@ def test_another_repository_around_the_sources_is_not_theirs(tmp_path: Path) -> 
     git(inner, "add", ".")
     git(inner, "commit", "-qm", "own")
     assert recorded(inner) == git(inner, "rev-parse", "HEAD") != git(tmp_path, "rev-parse", "HEAD")
-
-
-def test_where_a_run_lies_and_what_git_has_in_the_environment_do_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sources, other = copied(tmp_path / "sources"), tmp_path / "other"
-    other.mkdir()
-    head = git(repository(sources), "rev-parse", "HEAD")
-    repository(other)
-    git(other, "commit", "-qm", "two", "--allow-empty")
-    for name, value in (
-        ("GIT_DIR", other / ".git"),
-        ("GIT_WORK_TREE", other),
-        ("GIT_INDEX_FILE", other / "no"),
-    ):
-        assert recorded(sources, **{name: str(value)}) == head
-    monkeypatch.chdir(other)
-    assert fedshift.__file__ is not None and commit() != git(other, "rev-parse", "HEAD")
-
-
-def test_an_installed_package_has_none(tmp_path: Path) -> None:
-    repository(tmp_path)
-    site = copied(tmp_path / "lib" / "python3")
-    (site / "src").rename(site / "site-packages")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site / "site-packages")},
-    )  # fmt: skip
-    assert done.stdout.strip() == ""

@@ -1,23 +1,26 @@
-"""Every data set: what it takes from a raw tree, its classes and lists, and what it says about itself."""
+"""Every data set: what it takes from a raw tree, its classes and lists, and the pixels of the embedded digits."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
-from fedshift.data.datasets.domainnet import CLASSES, DOMAINS, DomainNet
+from fedshift.data.datasets.digits import Digits
+from fedshift.data.datasets.domainnet import CLASSES, DomainNet
 from fedshift.data.datasets.domainnet10 import TEN
 from fedshift.data.datasets.mini_domainnet import MiniDomainNet
 from fedshift.data.datasets.vlcs import VLCS
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, read_lists
 from fedshift.storage.workspace import Workspace
-from tests.data.miniatures import Members, official, spread, vlcs_dassl
+from tests.data.test_miniatures import Members, spread, vlcs_dassl
 
 
 def written(root: Path, content: Members) -> Path:
@@ -71,25 +74,6 @@ def test_lists_and_declared_counts_agree(name: str) -> None:
     assert facts.counts == found
 
 
-def test_lists_of_the_user_are_asked_for_by_name(workspace: Workspace, tmp_path: Path) -> None:
-    tree = written(tmp_path / "tree", spread())
-    with pytest.raises(FedshiftError, match="must be given") as error:
-        fetch(workspace, "domainnet", "cleaned", tree, say=lambda _: None)
-    assert "<domain>_train.txt" in error.value.cure and "--lists FOLDER" in error.value.cure
-    assert not workspace.raw("domainnet", "cleaned").exists()
-
-
-def test_listed_images_that_are_not_there_are_named(workspace: Workspace, tmp_path: Path) -> None:
-    content = spread()
-    lists = official(tmp_path / "lists", content, DOMAINS)
-    lines = (lists / "real_train.txt").read_text().splitlines()
-    gone = next(line for line in lines if "/zebra/" in line).split()[0]
-    del content[gone]
-    tree = written(tmp_path / "tree", content)
-    with pytest.raises(FedshiftError, match=f"listed and not there: {gone}"):
-        fetch(workspace, "domainnet10", "original", tree, lists, say=lambda _: None)
-
-
 def test_mini_domainnet_takes_the_classes_of_its_list(workspace: Workspace, tmp_path: Path) -> None:
     content = spread()
     tree = written(tmp_path / "tree", content)
@@ -107,14 +91,6 @@ def test_mini_domainnet_takes_the_classes_of_its_list(workspace: Workspace, tmp_
     assert set(index.loc[index["domain"] == "quickdraw", "split"]) == {""}
 
 
-def test_classes_that_a_list_names_are_not_told_before_it_is_given(workspace: Workspace) -> None:
-    with pytest.raises(FedshiftError) as error:
-        fetch(workspace, "mini_domainnet", "list126", say=lambda _: None)
-    assert "Classes: those that the lists name." in error.value.cure and "teapot" not in error.value.cure
-    with pytest.raises(FedshiftError, match="Classes \\(10\\): bird, feather"):
-        fetch(workspace, "mini_domainnet", say=lambda _: None)
-
-
 def test_the_cleaned_version_is_one_for_all_345_classes_and_for_ten() -> None:
     whole, ten = (
         get("datasets", "domainnet").releases["cleaned"],
@@ -122,6 +98,36 @@ def test_the_cleaned_version_is_one_for_all_345_classes_and_for_ten() -> None:
     )
     assert replace(whole, counts=None) == replace(ten, counts=None)
     assert sum((whole.counts or {}).values()) == 586_575 and sum((ten.counts or {}).values()) == 22_426
+
+
+NOWHERE = Path("no raw tree")
+
+
+def test_every_image_is_in_exactly_one_domain_and_classes_are_balanced() -> None:
+    index = Digits().index(NOWHERE)
+    assert len(index) == 1797
+    assert index["path"].str.rpartition("/")[2].nunique() == 1797
+    assert index.groupby("domain", sort=False).size().to_dict() == {
+        "plain": 454, "ink": 451, "texture": 447, "outline": 445,
+    }  # fmt: skip
+    cells = index.groupby(["class", "domain"]).size().unstack()
+    assert (cells.max(axis=1) - cells.min(axis=1)).max() == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("plain/3/0003", "3b1e124187ccf6ea"),
+        ("ink/3/0013", "a6d9bf13811849ae"),
+        ("texture/3/0023", "edb757ab45d399c7"),
+        ("outline/3/0045", "ec3dc02e67b0d260"),
+    ],
+)
+def test_pixels_are_the_same_on_every_machine(path: str, content: str) -> None:
+    assert path in Digits().paths(NOWHERE)
+    pixels = np.asarray(Digits().image(NOWHERE, path))
+    assert pixels.shape == (32, 32, 3)
+    assert hashlib.sha256(pixels.tobytes()).hexdigest()[:16] == content
 
 
 @pytest.mark.parametrize("name", names("datasets"))

@@ -1,8 +1,12 @@
-"""Fetch: links, instructions, and a download from a real server that breaks the connection."""
+"""Fetch: links, archives that are refused before anything is unpacked, lists, and a download from a real server."""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import stat
+import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +14,11 @@ import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.data import archive as module
+from fedshift.data.archive import unpack
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
 from fedshift.data.fetch import fetch
-from fedshift.data.tree import LeftOut, left_out
 from fedshift.data.verify import verify
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
@@ -72,25 +77,6 @@ def test_a_tree_that_is_there_keeps_its_manifest(workspace: Workspace, tmp_path:
     verify(workspace, "folder", "mine")
 
 
-def test_from_refuses_a_tree_that_does_not_fit(workspace: Workspace, tmp_path: Path) -> None:
-    tree = plant(tmp_path / "tree", ["photo"], ["dog"])
-    with pytest.raises(FedshiftError, match="no images in art_painting/dog") as error:
-        fetch(workspace, "pacs", source=tree, say=lambda _: None)
-    assert error.value.where == str(tree)
-    assert not workspace.raw("pacs", "original").exists()
-
-
-def test_without_an_address_the_user_is_told_what_to_put_where(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PACS, "releases", {"original": replace(PACS.releases["original"], archives=())})
-    with pytest.raises(FedshiftError) as error:
-        fetch(workspace, "pacs", say=lambda _: None)
-    assert "Domains: art_painting, cartoon, photo, sketch." in error.value.cure
-    assert "Classes (7): dog, elephant, giraffe, guitar, horse, house, person." in error.value.cure
-    assert "fedshift fetch pacs --release original --from PATH\n" in error.value.cure
-
-
 def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspace, tmp_path: Path) -> None:
     tree = plant(tmp_path / "tree", PACS.domains, PACS.classes, each=1)
     archives = []
@@ -103,28 +89,6 @@ def test_archives_on_this_machine_are_unpacked_into_one_tree(workspace: Workspac
     raw = fetch(workspace, "pacs", source=archives, say=lambda _: None)
     assert PACS().paths(raw) == PACS().paths(tree) and not raw.is_symlink()
     assert [path.name for path in raw.parent.iterdir()] == ["original"]
-
-
-def test_a_foreign_archive_is_refused_and_leaves_nothing(workspace: Workspace, tmp_path: Path) -> None:
-    archive = tmp_path / "foreign.tar.gz"
-    archive.write_bytes(tarred({"tree/A/x/0.png": b""}))
-    with pytest.raises(FedshiftError, match="no domain's folder in it") as error:
-        fetch(workspace, "pacs", source=archive, say=lambda _: None)
-    assert error.value.where == str(archive)
-    assert not list(workspace.raw("pacs", "original").parent.iterdir())
-
-
-def test_a_download_of_something_else_says_what_to_remove(
-    server: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.content = zipped({"tree/A/x/0.png": b""})
-    facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),))
-    monkeypatch.setattr(PACS, "releases", {"original": facts})
-    with pytest.raises(FedshiftError, match="no domain's folder in it") as error:
-        fetch(workspace, "pacs", say=lambda _: None)
-    assert f"Remove {error.value.where} to download it again" in error.value.cure
-    (kept,) = Path(error.value.where).iterdir()
-    assert kept.name == "archive.zip" and kept.read_bytes() == server.content
 
 
 def test_archives_stay_until_all_are_there(
@@ -154,11 +118,6 @@ def test_archives_stay_until_all_are_there(
     }  # fmt: skip
 
 
-def test_lists_of_the_project_are_not_replaced(workspace: Workspace, tmp_path: Path) -> None:
-    with pytest.raises(FedshiftError, match="its lists are part of the project"):
-        fetch(workspace, "pacs", source=tmp_path, lists=tmp_path, say=lambda _: None)
-
-
 def test_a_folder_of_the_users_own_is_never_removed(workspace: Workspace, tmp_path: Path) -> None:
     """It lies where a link would, and a second look at it finds a link that leads nowhere."""
     raw = plant(workspace.raw("folder", "mine"), "AB", "xy")
@@ -169,40 +128,10 @@ def test_a_folder_of_the_users_own_is_never_removed(workspace: Workspace, tmp_pa
     assert raw.is_dir() and len(list(raw.rglob("*.png"))) > 4
 
 
-def test_what_is_left_out_stays_as_it_was_where_a_fetch_fails(workspace: Workspace, tmp_path: Path) -> None:
-    tree, other = plant(tmp_path / "tree", "AB", "xy"), plant(tmp_path / "other", "AB", "xy")
-    (tree / "A" / "x" / "note.txt").write_text("a note")
-    raw = workspace.raw("folder", "mine")
-    with pytest.raises(FedshiftError, match="not an image"):
-        fetch(workspace, "folder", "mine", tree, ignore=["*.md"], say=lambda _: None)
-    assert left_out(raw) == LeftOut() and not raw.exists()
-    fetch(workspace, "folder", "mine", tree, ignore=["*.txt"], say=lambda _: None)
-    with pytest.raises(FedshiftError, match="exists already"):
-        fetch(workspace, "folder", "mine", other, ignore=["*.md"], say=lambda _: None)
-    assert left_out(raw).ignored == ("*.txt",)
-
-
 def said(workspace: Workspace, name: str, tree: Path, lists: Path | None = None) -> str:
     lines: list[str] = []
     fetch(workspace, "folder", name, tree, lists, say=lines.append)
     return "\n".join(lines)
-
-
-def test_folders_named_like_splits_are_told(workspace: Workspace, tmp_path: Path) -> None:
-    as_domains, as_classes = (
-        plant(tmp_path / "one", ["train", "Test"], "xy"),
-        plant(tmp_path / "two", "AB", ["val", "test"]),
-    )
-    assert "warning: domains that are named like splits: Test, train." in said(workspace, "one", as_domains)
-    assert "warning: classes that are named like splits: test, val." in said(workspace, "two", as_classes)
-    assert "warning" not in said(workspace, "three", plant(tmp_path / "three", ["trainer", "testbed"], "xy"))
-
-
-def test_tables_in_a_tree_are_not_taken_for_labels_silently(workspace: Workspace, tmp_path: Path) -> None:
-    tree = plant(tmp_path / "tree", "AB", "xy")
-    (tree / "labels.csv").write_text("A/x/0.png,y\n")
-    (tree / "B" / "classes.txt").write_text("x y\n")
-    assert "not read: labels.csv, B/classes.txt." in said(workspace, "mine", tree)
 
 
 @pytest.mark.parametrize(
@@ -248,12 +177,84 @@ def test_lists_of_any_system(
     assert index.query("split == 'test'")["path"].tolist() == ["A/x/0.png", "A/y/1.png"]
 
 
-def test_a_name_that_is_taken_can_be_given_otherwise(workspace: Workspace, tmp_path: Path) -> None:
-    first, second = (
-        plant(tmp_path / "a" / "clinics", "AB", "xy"),
-        plant(tmp_path / "b" / "clinics", "PQ", "xy"),
-    )
-    fetch(workspace, "folder", "clinics", first, say=lambda _: None)
-    with pytest.raises(FedshiftError) as error:
-        fetch(workspace, "folder", "clinics", second, say=lambda _: None)
-    assert f"--data folder:NAME={second}" in error.value.cure
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_members_that_would_leave_the_folder_are_refused(tmp_path: Path, kind: str) -> None:
+    members = {"tree/A/x/0.png": b"", "../evil": b"x"}
+    archive = tmp_path / "inner" / "archive"
+    (tmp_path / "inner" / "raw").mkdir(parents=True)
+    archive.write_bytes(zipped(members) if kind == "zip" else tarred(members))
+    with pytest.raises(FedshiftError, match="cannot be unpacked"):
+        unpack(archive, tmp_path / "inner" / "raw")
+    assert not list(tmp_path.rglob("evil"))
+
+
+def special(kind: bytes) -> bytes:
+    """A tar archive with a member of a kind beside a file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
+        whole = tarfile.TarInfo("tree/file")
+        file.addfile(whole, io.BytesIO())
+        member = tarfile.TarInfo("tree/odd")
+        member.type, member.linkname = kind, "file"
+        file.addfile(member)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE])
+def test_a_tar_holds_files_and_folders_alone(tmp_path: Path, kind: bytes) -> None:
+    (tmp_path / "archive").write_bytes(special(kind))
+    with pytest.raises(FedshiftError, match="member 'tree/odd' is neither file nor folder"):
+        unpack(tmp_path / "archive", tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+
+
+def test_a_zip_holds_files_and_folders_alone(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "archive", "w") as file:
+        link = zipfile.ZipInfo("tree/odd")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        file.writestr(link, "/etc/passwd")
+    with pytest.raises(FedshiftError, match="member 'tree/odd' is neither file nor folder"):
+        unpack(tmp_path / "archive", tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_that_unpacks_to_far_more_than_itself_is_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL", 1 << 20)
+    members = {f"tree/{i}": bytes(1 << 20) for i in range(4)}
+    if kind == "zip":
+        with zipfile.ZipFile(tmp_path / "archive", "w", zipfile.ZIP_DEFLATED) as file:
+            for name, content in members.items():
+                file.writestr(name, content)
+    else:
+        (tmp_path / "archive").write_bytes(tarred(members))
+    with pytest.raises(FedshiftError, match="more than 200 times its own size"):
+        unpack(tmp_path / "archive", tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.parametrize(("field", "said"), [("flag", "encrypted"), ("method", "compression")])
+def test_a_zip_that_python_cannot_read_is_told(tmp_path: Path, field: str, said: str) -> None:
+    """Encrypted, or by Deflate64: the flag and the method in both headers of a member."""
+    data = bytearray(zipped({"tree/0": b"content"}))
+    local, central = data.index(b"PK\3\4"), data.index(b"PK\1\2")
+    offset, value = (6, 1) if field == "flag" else (8, 9)
+    data[local + offset] = data[central + offset + 2] = value
+    (tmp_path / "archive").write_bytes(data)
+    with pytest.raises(FedshiftError, match=f"cannot be unpacked: .*{said}"):
+        unpack(tmp_path / "archive", tmp_path / "raw")
+
+
+def test_a_download_of_something_else_says_what_to_remove(
+    server: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.content = zipped({"tree/A/x/0.png": b""})
+    facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),))
+    monkeypatch.setattr(PACS, "releases", {"original": facts})
+    with pytest.raises(FedshiftError, match="no domain's folder in it") as error:
+        fetch(workspace, "pacs", say=lambda _: None)
+    assert f"Remove {error.value.where} to download it again" in error.value.cure
+    (kept,) = Path(error.value.where).iterdir()
+    assert kept.name == "archive.zip" and kept.read_bytes() == server.content

@@ -1,4 +1,4 @@
-"""A tree that nobody here made, through the verbs: what can be read is trained on, all else is refused with its place and the reason."""
+"""A tree that nobody here made, through the verbs: what can be read is trained on, all else is left out or refused with its place."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ import torch
 import yaml
 from PIL import Image
 
-from fedshift.data.prepare import load_prepared
+from fedshift.data.datasets.folder import Folder
+from fedshift.data.partition import partition
+from fedshift.data.prepare import load_prepared, prepare
+from fedshift.data.state import State, partitions, states
+from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
+from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
+from tests.data.test_partition import make_spec
 from tests.verbs import done, fedshift, refused
 
 PX = 16
+
+
 RELEASE = ("--release", "mine")
+
+
 EXPERIMENT = {
     "title": "Mine",
     "protocol": "digits",
@@ -150,59 +160,30 @@ def png_of(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
-def link_to_nothing(root: Path) -> None:
-    (root / "a/x/gone.png").symlink_to(root / "nowhere.png")
-
-
 def latin_name(root: Path) -> None:
     """As an archive leaves it that was packed under Windows."""
-    source, target = os.fsencode(root / "a/x/0.png"), os.fsencode(root / "a/x") + b"/stra\xdfe.png"
-    shutil.copy(source, target)
-
-
-def broken_line(root: Path) -> None:
-    draw(root / "a/x/two\rlines.png")
-
-
-def empty(root: Path) -> None:
-    (root / "a/x/empty.png").touch()
-
-
-def deeper(root: Path) -> None:
-    draw(root / "a/x/more/0.png")
-
-
-def notes(root: Path) -> None:
-    (root / "b c/y/labels.csv").write_text("0.png,3")
-
-
-def loose(root: Path) -> None:
-    draw(root / "a/0.png")
-
-
-def nothing_in_a_class(root: Path) -> None:
-    (root / "a/z").mkdir()
+    shutil.copy(os.fsencode(root / "a/x/0.png"), os.fsencode(root / "a/x") + b"/stra\xdfe.png")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    ("spoil", "named"),
     [
-        (link_to_nothing, "link to nothing: a/x/gone.png"),
-        (latin_name, r"name is not UTF-8: a/x/stra\xdfe.png"),
-        (broken_line, r"control character in a name: 'a/x/two\rlines.png'"),
-        (empty, "empty file: a/x/empty.png"),
-        (deeper, "unexpected folder: a/x/more"),
-        (notes, "not an image: b c/y/labels.csv"),
-        (loose, "image outside a class folder: a/0.png"),
-        (nothing_in_a_class, "no images in z"),
+        (lambda root: (root / "a/x/gone.png").symlink_to(root / "nowhere.png"), "a/x/gone.png"),
+        (latin_name, r"a/x/stra\xdfe.png"),
+        (lambda root: draw(root / "a/x/two\rlines.png"), r"a/x/two\rlines.png"),
+        (lambda root: (root / "a/x/empty.png").touch(), "a/x/empty.png"),
+        (lambda root: draw(root / "a/x/more/0.png"), "a/x/more"),
+        (lambda root: (root / "b c/y/labels.csv").write_text("0.png,3"), "b c/y/labels.csv"),
+        (lambda root: draw(root / "a/0.png"), "a/0.png"),
+        (lambda root: (root / "a/z").mkdir(), "no images in z"),
     ],
 )
 def test_a_tree_that_is_none_is_refused_at_once(
-    project: Path, tmp_path: Path, spoil: Callable[[Path], None], reason: str
+    project: Path, tmp_path: Path, spoil: Callable[[Path], None], named: str
 ) -> None:
     root = plant(tmp_path / "tree", ["a", "b c"], "xy", each=1)
     spoil(root)
-    refused(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(root)), reason)
+    refused(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(root)), named)
     assert not os.path.lexists(project / "data/raw/folder/mine")
     assert not list((project / "data/raw/folder").iterdir())
 
@@ -215,3 +196,92 @@ def test_an_archive_with_an_outer_folder(project: Path, tmp_path: Path) -> None:
     told = fetched(project, Path(shutil.make_archive(str(tmp_path / "archive"), "zip", packed)))
     assert "domains (2): day, night; classes (2): cat, red car" in told
     assert prepared(project)[1] == [f"{domain}/{label}/0.png" for domain in ("day", "night") for label in ("cat", "red car")]  # fmt: skip
+
+
+FETCHING = ("fetch", "folder", "--release", "mine")
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    """Two domains of two classes with three images each."""
+    return plant(tmp_path / "sound", ["day", "night"], ["cat", "dog"], each=3)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "project" / "reference").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def paths(root: Path) -> list[str]:
+    return Folder().paths(Workspace(root).raw("folder", "mine"))
+
+
+def flat(width: int, height: int) -> bytes:
+    """A PNG of so many black pixels in a few kilobytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = zlib.compress(bytes(1 + width // 8) * height)
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_ignored_files_do_not_belong_to_the_tree(sound: Path, root: Path) -> None:
+    (sound / "day" / "cat" / "notes.txt").write_text("a note")
+    draw(sound / "night" / "dog" / "small_0.png")
+    draw(sound / "overview.png")
+    refused(fedshift(root, *FETCHING, "--from", str(sound)), "not an image: day/cat/notes.txt")
+    ignore = ("--ignore", "*.txt", "--ignore", "night/*/small_*", "--ignore", "overview.png")
+    done(fedshift(root, *FETCHING, "--from", str(sound), *ignore))
+    assert len(paths(root)) == 12 and not any("small" in path for path in paths(root))
+    done(fedshift(root, "verify", "folder", "--release", "mine"))
+
+
+def test_broken_images_are_left_out_and_named(sound: Path, root: Path) -> None:
+    """A cut-off image, an empty file, and one of 100 million pixels in 20 kB."""
+    (sound / "day" / "cat" / "1.png").write_bytes((sound / "day" / "cat" / "1.png").read_bytes()[:60])
+    (sound / "day" / "dog" / "2.png").write_bytes(b"")
+    (sound / "night" / "cat" / "0.png").write_bytes(flat(10_000, 10_000))
+    refused(fedshift(root, *FETCHING, "--from", str(sound)), "empty file: day/dog/2.png")
+    told = done(fedshift(root, *FETCHING, "--from", str(sound), "--skip-broken"))
+    assert "left out: day/cat/1.png: " in told
+    assert "left out: night/cat/0.png: ValueError: 10000 x 10000 pixels are more than 80,000,000" in told
+    noted = json.loads((root / "data" / "raw" / "folder" / "mine.left_out.json").read_text())
+    assert sorted(noted["broken"]) == ["day/cat/1.png", "day/dog/2.png", "night/cat/0.png"]
+    assert len(paths(root)) == 9
+    done(fedshift(root, "prepare", "folder", "--release", "mine", "--px", "8"))
+    (folder,) = filter(Path.is_dir, (root / "data" / "prepared" / "folder").iterdir())
+    assert load_prepared(folder).pixels.shape == (9, 8, 8, 3)
+
+
+def test_a_torn_note_is_named(sound: Path, root: Path) -> None:
+    (sound / "day" / "cat" / "1.png").write_bytes(b"no image")
+    done(fedshift(root, *FETCHING, "--from", str(sound), "--skip-broken"))
+    (root / "data" / "raw" / "folder" / "mine.left_out.json").write_text('{"bro')
+    told = fedshift(root, "verify", "folder", "--release", "mine")
+    refused(told, "mine.left_out.json", "is not whole", "Give --ignore and --skip-broken again")
+
+
+def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.mkdir()
+    assert states(workspace, "folder") == {}
+    tree = plant(tmp_path / "tree", "AB", "xy", each=5)
+    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    assert states(workspace, "folder") == {"mine": State("raw")}
+    verify(workspace, "folder", "mine")
+    assert states(workspace, "folder") == {"mine": State("verified", 20)}
+    for px in (32, 16):
+        prepare(workspace, "folder", "mine", Prepare(px=px), jobs=1)
+    assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32))}
+    spec = make_spec(dataset="folder")
+    partition(workspace, spec.model_copy(update={"data": spec.data.model_copy(update={"release": "mine"})}))
+    assert partitions(workspace, "folder") == {"mine": 1}
+    lines = call(workspace.root, "list", "datasets").output.splitlines()
+    assert "mine: verified, 20 files, prepared (16, 32 px), partitioned (1)" in [
+        line.strip() for line in lines
+    ]
+    (tree / "A" / "x" / "more.png").write_bytes((tree / "A" / "x" / "0.png").read_bytes())
+    write_manifest(workspace, "folder", "mine")  # another one than it was verified by
+    assert states(workspace, "folder") == {"mine": State("raw", 0, (16, 32))}

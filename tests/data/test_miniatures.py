@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.data.dataset import Archive
+from fedshift.data.dataset import Archive, Dataset
+from fedshift.data.datasets.domainnet import CLASSES, DOMAINS
+from fedshift.data.datasets.domainnet10 import TEN
+from fedshift.data.datasets.vlcs import VLCS
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
@@ -22,8 +28,128 @@ from fedshift.spec import Prepare, RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
 from fedshift.training.run import Machine, train
-from tests.data.miniatures import LAYOUTS, Layout, Members, official
 from tests.data.server import Server, zipped
+
+Members = dict[str, bytes]
+
+
+WORDS = ("train", "train", "crossval", "test")
+
+
+def picture(seed: int) -> bytes:
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(buffer, format="JPEG")
+    return buffer.getvalue()
+
+
+def members(dataset: type[Dataset], place: Callable[[str, str, int], str], each: int = 4) -> Members:
+    """`each` images of every class in every domain, where `place` puts them."""
+    cells = [
+        (domain, label, k) for domain in dataset.domains for label in dataset.classes for k in range(each)
+    ]
+    return {place(*cell): picture(seed) for seed, cell in enumerate(cells)}
+
+
+def spread(root: str = "") -> Members:
+    """DomainNet with each class in one domain, the ten in all: one image, and a list of all that is clean beside them."""
+    cells = [(DOMAINS[k % 6], label) for k, label in enumerate(CLASSES) if label not in TEN]
+    cells += [(domain, label) for domain in DOMAINS for label in TEN for _ in range(3)]
+    return {f"{root}{domain}/{label}/{seed}.jpg": picture(seed) for seed, (domain, label) in enumerate(cells)}
+
+
+def at(name: str, place: Callable[[str, str, int], str], each: int = 4) -> Callable[[], Members]:
+    return lambda: members(get("datasets", name), place, each)
+
+
+def vlcs_dassl() -> Members:
+    found = members(
+        VLCS, lambda d, label, k: f"VLCS/{d.upper()}/{WORDS[k]}/{VLCS.classes.index(label)}/imgs_{k % 2}.jpg"
+    )
+    whole = {f"VLCS/CALTECH/full/0/{k}.jpg": content for k, content in enumerate(list(found.values())[:4])}
+    return {**found, **whole, "VLCS/readme.txt": b""}
+
+
+# What others call domains.
+DOMAINBED = {"caltech": "Caltech101", "labelme": "LabelMe", "pascal": "VOC2007", "sun": "SUN09"}
+AUTHORS = {"art": "Art", "clipart": "Clipart", "product": "Product", "real_world": "Real World"}
+PACS = {
+    "repository": at("pacs", lambda d, label, k: f"Homework3-PACS-d586/PACS/{d}/{label}/pic_{k}.jpg"),
+    "dassl": at("pacs", lambda d, label, k: f"pacs/images/{d}/{label}/pic_{k}.jpg"),
+    "domainbed": at("pacs", lambda d, label, k: f"kfold/{d}/{label}/pic_{k}.jpg"),
+}
+VLCS_DOMAINBED = at("vlcs", lambda d, label, k: f"VLCS/{DOMAINBED[d]}/{label}/{k}.jpg")
+OFFICE_HOME = {
+    "authors": at("office_home", lambda d, label, k: f"OfficeHomeDataset_10072016/{AUTHORS[d]}/{label}/{k:05d}.jpg", 3),
+    "dassl": at("office_home", lambda d, label, k: f"office_home_dg/{d}/{('train', 'train', 'val')[k]}/{label.lower()}/{k}.jpg", 3),
+}  # fmt: skip
+OFFICE = {
+    "repository": at("office_caltech10", lambda d, label, k: f"Office-91ad/{d.replace('caltech', 'Caltech')}/{label.replace('backpack', 'back_pack')}/{k}.jpg"),
+    "images": at("office_caltech10", lambda d, label, k: f"{d}/images/{label.removesuffix('_computer')}/{k}.JPG"),
+}  # fmt: skip
+DIGITS_DG = at("digits_dg", lambda d, label, k: f"digits_dg/{d}/{('train', 'train', 'train', 'val')[k]}/{label}/{k}.jpg")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A release whose archive holds `build()`: so many images, with these words of a split, of which `listed` domains have lists."""
+
+    name: str
+    release: str
+    build: Callable[[], Members]
+    images: int
+    words: frozenset[str] = frozenset({""})
+    listed: tuple[str, ...] = ()
+
+
+FOLDERS = frozenset({"train", "val"})
+
+
+LISTS = frozenset({"train", "test"})
+
+
+MINI = ("clipart", "painting", "real", "sketch")
+
+
+# 28, 20, 40 and 40 cells of four images, 260 of three; DomainNet: 335 classes with one image, 60 cells with three; 222 of the 335 lie in
+# the four domains of MINI. Lists leave one image of every domain out.
+LAYOUTS = {
+    "pacs-repository": Layout("pacs", "original", PACS["repository"], 112),
+    "pacs-dassl": Layout("pacs", "original", lambda: {**PACS["dassl"](), "pacs/splits/a.txt": b""}, 112),
+    "pacs-domainbed": Layout("pacs", "original", PACS["domainbed"], 112),
+    "vlcs-dassl": Layout("vlcs", "original", vlcs_dassl, 80, frozenset(WORDS)),
+    "vlcs-domainbed": Layout("vlcs", "domainbed", VLCS_DOMAINBED, 80),
+    "office_home-authors": Layout("office_home", "original", OFFICE_HOME["authors"], 780),
+    "office_home-dassl": Layout("office_home", "dassl", OFFICE_HOME["dassl"], 780, FOLDERS),
+    "office_caltech10-repository": Layout("office_caltech10", "original", OFFICE["repository"], 160),
+    "office_caltech10-images": Layout("office_caltech10", "original", OFFICE["images"], 160),
+    "digits_dg": Layout("digits_dg", "original", DIGITS_DG, 160, FOLDERS),
+    "domainnet-original": Layout("domainnet", "original", spread, 515),
+    "domainnet-cleaned": Layout("domainnet", "cleaned", spread, 515 - 6, LISTS, DOMAINS),
+    "domainnet10-fdse": Layout("domainnet10", "original", spread, 180 - 6, LISTS, DOMAINS),
+    "domainnet10-fedbn": Layout(
+        "domainnet10", "fedbn", lambda: spread("DomainNet/"), 180 - 6, LISTS, DOMAINS
+    ),
+    "mini_domainnet-ten": Layout("mini_domainnet", "original", spread, 180),
+    "mini_domainnet-list126": Layout("mini_domainnet", "list126", spread, 222 + 180 - 4, LISTS | {""}, MINI),
+}
+
+
+def official(folder: Path, content: Members, domains: tuple[str, ...]) -> Path:
+    """Lists that leave one image of every domain out: two of three to train, the others to test."""
+    folder.mkdir()
+    for domain in domains:
+        paths = sorted(
+            path.removeprefix("DomainNet/")
+            for path in content
+            if path.removeprefix("DomainNet/").startswith(f"{domain}/")
+        )
+        paths.remove(next(path for path in paths if "/bird/" in path))
+        for word, chosen in (("train", [p for i, p in enumerate(paths) if i % 3]), ("test", paths[::3])):
+            lines = "".join(f"{path} {CLASSES.index(path.split('/')[1])}\n" for path in chosen)
+            (folder / f"{domain}_{word}.txt").write_text(lines)
+    return folder
+
 
 PX = Prepare(px=16)
 

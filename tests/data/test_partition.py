@@ -1,31 +1,43 @@
-"""Partition: Algorithm 5 against its vectors, exact sizes, and the same columns for the same seed."""
+"""Partitions: Algorithm 5 against its vectors, sizes by hand, what holds for every draw, and their files."""
 
 from __future__ import annotations
 
+import re
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.formats import columns_hash, read_columns
 from fedshift.data.dataset import rows
 from fedshift.data.partition import divide, load_partition, partition, partition_hash
 from fedshift.data.partitions.domains_per_client import count_parts, deal
+from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index, prepare
-from fedshift.data.scheme import generator, permutation
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.workspace import Workspace
 from tests.reference import Reference
 
 REFERENCE = Reference("hfedf.json")
+
+
 HFEDF = {"A": 2048, "C": 2344, "P": 1670}
+
+
 PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
+
+
 OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
+
+
 DOMAINNET10 = {"clipart": 2618, "infograph": 3070, "painting": 3069, "quickdraw": 5000, "real": 5985, "sketch": 2684}  # fmt: skip
 
 
@@ -77,20 +89,6 @@ def test_algorithm_5_deals_as_in_the_paper(case: str) -> None:
     assert hands == expected
 
 
-@given(domains=st.integers(1, 8), clients=st.integers(1, 12), d=st.integers(1, 8))
-def test_every_client_has_d_distinct_domains_and_every_part_one_owner(
-    domains: int, clients: int, d: int
-) -> None:
-    if d > domains or clients * d < domains:
-        return
-    parts = count_parts([100 + domain for domain in range(domains)], clients, d)
-    hands = deal(parts, clients, d)
-    assert all(len({domain for domain, _ in hand}) == len(hand) == d for hand in hands)
-    assert sorted(part for hand in hands for part in hand) == [
-        (k, part) for k in range(domains) for part in range(parts[k])
-    ]
-
-
 @pytest.mark.parametrize(
     ("domains", "train", "test", "total"),
     [
@@ -130,21 +128,6 @@ def test_same_seed_same_columns_on_every_machine() -> None:
     assert columns_hash(table) == "d982bd249ec5942ed9be1bfaa66b1f8a8e41caffa9126c6a1a492c077895fb2d"
     assert columns_hash(divide(index, spec)) == columns_hash(table)
     assert columns_hash(divide(index, spec.model_copy(update={"seed": 16}))) != columns_hash(table)
-
-
-def test_seeds_change_who_gets_which_hand_and_which_samples() -> None:
-    index = make_index(PACS)
-    tables = [divide(index, make_spec("domains_per_client", {"d": 1}, seed=seed)) for seed in range(12)]
-    first = {tuple(table.groupby("client")["domain"].first()) for table in tables}
-    assert len(first) > 6
-    drawn = [frozenset(table.loc[table["split"] == "test", "sample"]) for table in tables]
-    assert len(set(drawn)) == 12
-
-
-def test_permutation_is_uniform_and_purposes_are_independent() -> None:
-    firsts = [permutation(generator(seed, "x"), 4)[0] for seed in range(4000)]
-    assert abs(np.bincount(firsts) - 1000).max() < 120  # 4 standard deviations
-    assert permutation(generator(0, "x"), 50).tolist() != permutation(generator(0, "y"), 50).tolist()
 
 
 @pytest.mark.parametrize(
@@ -208,11 +191,6 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
         partition(workspace, spec)
 
 
-def test_partition_before_prepare_says_what_to_run(workspace: Workspace) -> None:
-    with pytest.raises(FedshiftError, match="fedshift prepare digits"):
-        partition(workspace, make_spec())
-
-
 def test_a_random_split_that_validates_nobody_is_refused() -> None:
     index = make_index({"A": 4, "B": 4, "C": 20})
     with pytest.raises(FedshiftError, match="no client has a validation image"):
@@ -226,3 +204,126 @@ def test_a_held_out_domain_of_which_nothing_is_tested_is_refused() -> None:
     alone = spec.partition.model_copy(update={"target_split": "client"})
     with pytest.raises(FedshiftError, match="no image of the held-out domain 'C' is tested"):
         divide(make_index({"A": 40, "B": 50, "C": 6}), spec.model_copy(update={"partition": alone}))
+
+
+SMALL = {"A": 61, "B": 47, "C": 50, "D": 90}
+
+
+SCHEMES: dict[str, dict[str, Any]] = {
+    "domain_per_client": {},
+    "domains_per_client": {"d": 2},
+    "clients_per_domain": {"clients": 6},
+    "dirichlet": {"clients": 5, "min_size": 6},
+}
+
+
+def division(sizes: dict[str, int], scheme: str, params: dict[str, Any], **blocks: Any) -> pd.DataFrame:
+    modify = blocks.pop("modify", {})
+    more: dict[str, Any] = {
+        name: blocks.pop(name) for name in ("split", "groups", "target_split") if name in blocks
+    }
+    index = blocks.pop("index", None)
+    spec = make_spec(scheme, params, **blocks)
+    partition = spec.partition.model_copy(update={"modify": modify, **more})
+    return divide(
+        make_index(sizes) if index is None else index, spec.model_copy(update={"partition": partition})
+    )
+
+
+def held(table: pd.DataFrame) -> pd.Series:
+    return table[table["client"] >= 0].groupby("client").size()
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    seed=st.integers(0, 10**6), scheme=st.sampled_from(sorted(SCHEMES)), target=st.sampled_from(["D", None])
+)
+def test_every_sample_has_one_place(seed: int, scheme: str, target: str | None) -> None:
+    params = SCHEMES[scheme]
+    if scheme == "clients_per_domain" and target is None:
+        params = {"clients": 8}
+    table = division(SMALL, scheme, params, target=target, seed=seed)
+    assert table["sample"].tolist() == list(range(248))
+    assert ((table["client"] < 0) == (table["domain"] == target)).all()
+    assert set(table["split"]) == {"train", "val", "test"} | ({"target"} if target else set())
+    assert (table["split"] == "target").sum() == (90 if target else 0)
+
+
+def test_several_clients_per_domain_as_in_stablefdg() -> None:
+    """PACS without photo, 30 clients: 10 a domain, floor(n / 10) each, the last one takes the rest."""
+    table = division(PACS, "clients_per_domain", {"clients": 30}, target="photo")
+    counts = held(table).tolist()
+    assert counts[:10] == [204] * 9 + [212]
+    assert counts[10:20] == [234] * 9 + [238]
+    assert counts[20:] == [392] * 9 + [401]
+    assert (table[table["client"] >= 0].groupby("client")["domain"].nunique() == 1).all()
+
+
+def test_dirichlet_is_uneven_and_follows_alpha() -> None:
+    shares = {}
+    for alpha in (0.1, 100.0):
+        table = division(PACS, "dirichlet", {"clients": 6, "min_size": 1, "alpha": alpha}, target="photo")
+        own = table[table["client"] >= 0]
+        cells = pd.crosstab(own["client"], own["domain"], normalize="columns")
+        shares[alpha] = np.abs(cells.to_numpy() - 1 / 6).max()
+    assert shares[100.0] < 0.06
+    assert shares[0.1] > 0.3
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"clients": 30, "min_size": 300},
+            "30 clients of 300 samples need 9000, the source domains hold 8321",
+        ),
+        ({"clients": 30, "min_size": 277}, "no draw of 1000 gave each of 30 clients 277 samples"),
+    ],
+)
+def test_a_minimum_that_cannot_be_met_is_refused(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(FedshiftError, match=re.escape(message)):
+        division(PACS, "dirichlet", params, target="photo")
+
+
+def test_official_lists_and_the_targets_test_list() -> None:
+    index = make_index({"A": 40, "B": 30})
+    index["split"] = ["train", "train", "crossval", "test"] * 17 + ["train", "test"]
+    table = division(
+        {}, "domain_per_client", {}, target="B", index=index, split="official", target_split="test"
+    )
+    own = table[table["domain"] == "A"]
+    assert own["split"].value_counts().to_dict() == {"train": 20, "val": 10, "test": 10}
+    other = table[table["domain"] == "B"]
+    assert (other["split"] == "target").tolist() == (index["split"][40:] == "test").tolist()
+    assert set(other["split"]) == {"target", "unused"}
+    index["split"] = ""
+    with pytest.raises(FedshiftError, match="no official split"):
+        division({}, "domain_per_client", {}, index=index, split="official")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"), [("clients_per_domain", "8f67e3ca0e140fb4"), ("dirichlet", "fd4deb23d73ac5c6")]
+)
+def test_other_schemes_deal_the_same_on_every_machine(scheme: str, expected: str) -> None:
+    table = division(SMALL, scheme, SCHEMES[scheme], target="D", seed=15)
+    assert columns_hash(table)[:16] == expected
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e-5, 1e-300])
+def test_dirichlet_by_vanishing_proportions_is_refused(alpha: float) -> None:
+    with pytest.raises(FedshiftError, match=r"no draw of 1000 gave .*\n.*raise alpha"):
+        division(SMALL, "dirichlet", {"clients": 5, "alpha": alpha, "min_size": 2}, target="D")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "params"),
+    [("clients_per_domain", {"clients": 10_002}), ("domains_per_client", {"clients": 10_000, "d": 2})],
+)
+def test_ten_thousand_clients_take_seconds(scheme: str, params: dict[str, Any], tmp_path: Path) -> None:
+    """By a look at all samples for each client it took minutes; a picture of each took as long."""
+    began = time.process_time()
+    table = division(dict.fromkeys("ABCD", 50000), scheme, params, target="D")
+    plot_partition(table, tmp_path / "picture.png")
+    assert time.process_time() - began < 40
+    assert held(table).size == params["clients"] and held(table).min() >= 2
+    assert Image.open(tmp_path / "picture.png").size[0] <= 1680

@@ -1,4 +1,4 @@
-"""Prepare: exact pixels, one order whatever the number of processes, whole folders, named damage."""
+"""Prepare and load: exact pixels, one order whatever the number of processes, named damage, a killed process; what a run gets of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,17 +20,20 @@ import torch
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256
 from fedshift.common.formats import write_columns
 from fedshift.common.registry import get
 from fedshift.data import prepare as module
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.fetch import fetch
-from fedshift.data.load import mapped
+from fedshift.data.load import load, mapped
+from fedshift.data.partition import load_partition, partition
 from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, map_pixels, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
-from fedshift.spec import Prepare, Source
+from fedshift.spec import Prepare, RunSpec, Source, parse
+from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.data.conftest import draw, plant
@@ -58,21 +62,6 @@ def test_pixels_and_index_agree_with_the_files(workspace: Workspace, tree: Path)
         np.testing.assert_array_equal(images[sample], np.asarray(expected))
 
 
-def test_shrinking_is_antialiased() -> None:
-    checks = Image.fromarray(np.kron(np.ones((32, 32)), np.diag([255, 255])[::-1]).astype(np.uint8))
-    shrunk = np.asarray(checks.resize((8, 8), module.RESAMPLING["bilinear"]), dtype=float)
-    assert abs(shrunk - 127.5).max() < 2
-
-
-def test_second_call_keeps_the_folder(workspace: Workspace, tree: Path) -> None:
-    folder = prepare(workspace, "folder", "mine", PX)
-    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    shutil.rmtree(tree)  # the raw images are not needed again
-    assert prepare(workspace, "folder", "mine", PX) == folder
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    assert sorted(before) == ["images.npy", "index.parquet", "prepared.json"]
-
-
 def test_processes_change_nothing(workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 3)
     folder = prepare(workspace, "folder", "mine", PX, jobs=1)
@@ -81,27 +70,6 @@ def test_processes_change_nothing(workspace: Workspace, tree: Path, monkeypatch:
     monkeypatch.setattr(module, "IMAGES_PER_PROCESS", 4)
     prepare(workspace, "folder", "mine", PX, jobs=2)
     assert json.loads((folder / "prepared.json").read_text()) == alone
-
-
-def test_unreadable_images_are_all_named_and_nothing_is_left(workspace: Workspace, tree: Path) -> None:
-    whole = (tree / "A" / "x" / "0.png").read_bytes()
-    (tree / "A" / "x" / "0.png").write_bytes(whole[:200])
-    (tree / "B" / "y" / "1.png").write_bytes(b"not an image")
-    write_manifest(workspace, "folder", "mine")
-    with pytest.raises(FedshiftError, match="2 images cannot be read") as error:
-        prepare(workspace, "folder", "mine", PX)
-    assert "A/x/0.png: " in error.value.what and "B/y/1.png: " in error.value.what
-    assert not any(
-        workspace.prepared(
-            Source(dataset="folder", release="mine", prepare=PX).prepared_name
-        ).parent.iterdir()
-    )
-
-
-def test_unverified_images_are_refused(workspace: Workspace, tree: Path) -> None:
-    (tree / "A" / "x" / "0.png").unlink()
-    with pytest.raises(FedshiftError, match="1 missing"):
-        prepare(workspace, "folder", "mine", PX)
 
 
 def test_a_changed_pixel_is_found(workspace: Workspace, tree: Path) -> None:
@@ -132,17 +100,6 @@ def test_other_images_under_the_same_release_are_refused(workspace: Workspace, t
     write_manifest(workspace, "folder", "mine")
     with pytest.raises(FedshiftError, match="another state of folder mine"):
         prepare(workspace, "folder", "mine", PX)
-
-
-def test_digits_are_prepared_without_a_raw_tree(workspace: Workspace) -> None:
-    folder = prepare(workspace, "digits")
-    content = load_prepared(folder)
-    images, index, facts = content.pixels, content.index, content.facts
-    assert images.shape == (1797, 32, 32, 3)
-    assert facts["domains"] == ["plain", "ink", "texture", "outline"] and facts["classes"] == list(
-        "0123456789"
-    )
-    assert index.groupby("domain", sort=False).size().tolist() == [454, 451, 447, 445]
 
 
 def test_images_beyond_the_memory_of_the_machine_are_read_from_the_map(tmp_path: Path) -> None:
@@ -267,29 +224,6 @@ def test_a_full_disk_is_said_at_once_and_keeps_what_was_done(
     assert len(decoded) == 4
 
 
-def test_who_comes_second_waits_and_finds_it_done(workspace: Workspace, tree: Path) -> None:
-    command = [sys.executable, "-m", "fedshift", "--root", str(workspace.root), "prepare", "folder"]
-    both = [
-        subprocess.Popen([*command, "--release", "mine", "--px", "8"], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    told = [process.communicate(timeout=120)[0].strip() for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert (
-        told
-        == [str(workspace.prepared(Source(dataset="folder", release="mine", prepare=PX).prepared_name))] * 2
-    )
-    assert len(list(filter(Path.is_dir, Path(told[0]).parent.iterdir()))) == 1
-
-
-def test_a_picture_shows_a_row_for_each_domain(tmp_path: Path) -> None:
-    """An image of a class that a domain lacks is left out."""
-    index = pd.DataFrame({"domain": ["a", "a", "b"], "label": [0, 1, 0], "class": ["x", "y", "x"]})
-    plot_domains(np.zeros((3, 8, 8, 3), np.uint8), index, tmp_path / "domains.png")
-    with Image.open(tmp_path / "domains.png") as picture:
-        assert picture.size == (360, 252)  # 1.4 + .8 x 2 classes and .5 + .8 x 2 domains inches, at 120 dpi
-
-
 def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:
     names = ["a$$b", "Ca$h & A$$et", "\\frac{1}", "50% {x} _y^", "_hidden", "'q' \"q\""]
     index = pd.DataFrame({"domain": names, "label": 0, "class": "$x$$", "client": [*range(5), -1]})
@@ -298,3 +232,59 @@ def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:
     plot_counts({name: {"$x$$": 3} for name in names}, "$$", tmp_path / "counts.png")
     plot_partition(index, tmp_path / "partition.png")
     assert len([*tmp_path.iterdir()]) == 3
+
+
+def spec_of(method: str = "fedavg", target: object = "texture", **blocks: Any) -> RunSpec:
+    hp = {"space": "rgb", "styles": 1} if method == "ccst" else {}
+    return resolve(
+        parse(
+            {
+                "data": {"dataset": "digits", "target": target},
+                "model": {"name": "digits_cnn"},
+                "method": {"name": method, "params": hp},
+                "local": {"batch": 64, "lr": 0.05},
+                "federation": {"rounds": 1},
+                **blocks,
+            },
+            "test",
+        )
+    )
+
+
+def test_run_gets_what_its_files_say(project: Path) -> None:
+    workspace = Workspace(project)
+    spec = spec_of(target=["texture", "ink"], partition={"target_split": "client"})
+    path = partition(workspace, spec)
+    prepared = load_prepared(workspace.prepared(spec.data.prepared_name))
+    table, content = load_partition(path, prepared.index)
+    data = load(workspace, spec)
+    assert data.images.shape == (1797, 32, 32, 3) and data.classes == list("0123456789")
+    assert np.array_equal(data.images.numpy(), prepared.pixels)
+    assert data.labels.tolist() == prepared.index["label"].tolist()
+    assert [client.domains for client in data.clients] == [("plain",), ("outline",)]
+    for k, client in enumerate(data.clients):
+        for name in ("train", "val", "test"):
+            held = table[(table["client"] == k) & (table["split"] == name)]
+            assert client.split(name).tolist() == held["sample"].tolist()
+    for domain, tested, unheld in zip(("texture", "ink"), data.targets, data.unheld, strict=True):
+        whole = table[table["domain"] == domain]
+        assert tested.tolist() == whole.loc[whole["split"] == "target", "sample"].tolist()
+        assert unheld.tolist() == whole["sample"].tolist()
+        assert 0 < len(tested) < len(unheld) / 5
+    facts = prepared.facts
+    assert data.hashes == {"prepared": sha256(facts["images"] + facts["index"]), "partition": content}
+
+
+def test_a_client_without_training_samples_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, spec = Workspace(project), spec_of(partition={"fractions": [0.1, 0.9, 0.0]})
+    path = partition(workspace, spec)
+
+    def emptied(*given: Any) -> Any:
+        table, content = load_partition(*given)
+        table.loc[(table["client"] == 1) & (table["split"] == "train"), "split"] = "val"
+        return table, content
+
+    monkeypatch.setattr("fedshift.data.load.load_partition", emptied)
+    with pytest.raises(FedshiftError, match="client 1 has no training sample") as error:
+        load(workspace, spec)
+    assert str(path) in str(error.value)

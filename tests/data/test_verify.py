@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -16,9 +15,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
-from fedshift.data.verify import count_lines, stamp_path, stamped, verified, verify, write_manifest
+from fedshift.data.verify import verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
-from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
 
 
@@ -48,20 +46,6 @@ def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, t
     assert facts["counts"] == {"A": {"x": 2, "y": 2}, "B": {"x": 2, "y": 2}}
 
 
-def test_a_stamp_that_another_process_removes_meanwhile_fails_nobody(
-    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stamp = verify(workspace, "folder", "mine")
-
-    def stamped_and_removed(*names: Any) -> Any:
-        found = stamped(*names)
-        stamp.unlink()
-        return found
-
-    monkeypatch.setattr("fedshift.data.verify.stamped", stamped_and_removed)
-    assert verified(workspace, "folder", "mine") == stamp
-
-
 def test_problems_are_named_and_the_old_stamp_goes(workspace: Workspace, tree: Path) -> None:
     stamp = verify(workspace, "folder", "mine")
     flip(tree / "A" / "x" / "1.png")
@@ -75,16 +59,6 @@ def test_problems_are_named_and_the_old_stamp_goes(workspace: Workspace, tree: P
     assert not stamp.exists()
 
 
-def test_verified_runs_once_and_again_for_another_manifest(workspace: Workspace, tree: Path) -> None:
-    stamp = verified(workspace, "folder", "mine")
-    written = stamp.stat().st_mtime_ns
-    assert verified(workspace, "folder", "mine").stat().st_mtime_ns == written
-    draw(tree / "B" / "y" / "new.png", seed=77)
-    write_manifest(workspace, "folder", "mine")
-    verified(workspace, "folder", "mine")
-    assert json.loads(stamp.read_text())["files"] == 9
-
-
 @pytest.mark.parametrize("spoil", [flip, Path.unlink])
 def test_a_tree_that_changed_since_its_stamp_is_verified_anew(
     workspace: Workspace, tree: Path, spoil: Callable[[Path], None]
@@ -94,21 +68,6 @@ def test_a_tree_that_changed_since_its_stamp_is_verified_anew(
     with pytest.raises(FedshiftError, match=r"A/x/1\.png") as error:
         verified(workspace, "folder", "mine")
     assert "fedshift verify folder --release mine --write-manifest" in error.value.cure
-
-
-def test_manifest_is_the_same_bytes_when_written_again(workspace: Workspace, tree: Path) -> None:
-    path = write_manifest(workspace, "folder", "mine")
-    first = path.read_bytes(), path.with_suffix(".csv.gz").read_bytes()
-    write_manifest(workspace, "folder", "mine")
-    assert (path.read_bytes(), path.with_suffix(".csv.gz").read_bytes()) == first
-
-
-def test_damaged_list_is_told_apart_from_damaged_images(workspace: Workspace, tree: Path) -> None:
-    path = write_manifest(workspace, "folder", "mine")
-    facts = json.loads(path.read_text())
-    path.write_text(json.dumps({**facts, "hash": "0" * 64}))
-    with pytest.raises(FedshiftError, match="does not match the hash in its manifest"):
-        verify(workspace, "folder", "mine")
 
 
 def test_identical_files_are_reported_and_counts_drawn(workspace: Workspace, tree: Path) -> None:
@@ -171,29 +130,3 @@ def test_lists_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "real_train.txt").write_text("zebra.jpg 3\n")
     with pytest.raises(FedshiftError, match=r"real_train.txt:1: 'zebra.jpg 3' is no path domain/class/file"):
         gather(tmp_path, str)
-
-
-def test_embedded_digits_match_the_projects_manifest(workspace: Workspace) -> None:
-    verify(workspace, "digits")
-    assert json.loads(stamp_path(workspace, "digits", "original").read_text())["files"] == 1797
-
-
-def test_fetch_and_verify_print_the_images_of_each_domain_and_class_and_where_the_picture_is(
-    workspace: Workspace, tmp_path: Path
-) -> None:
-    workspace.root.mkdir()
-    root = plant(tmp_path / "tree", "A", "xy")
-    plant(root, "B", "x", each=3)
-    options = ["folder", "--release", "mine"]
-    fetched = call(workspace.root, "fetch", *options, "--from", str(root)).output
-    verified = call(workspace.root, "verify", *options).output
-    picture = workspace.raw("folder", "mine").with_name("mine.verified.png")
-    for said in (fetched, verified):
-        assert "A: 4 (x 2, y 2)" in said and "B: 3 (x 3, y 0)" in said and str(picture) in said
-    assert picture.is_file()
-
-
-def test_of_many_classes_those_without_an_image_are_named() -> None:
-    counts = {"A": {f"class{number}": 10 + number for number in range(345)} | {"owl": 0}}
-    (line,) = count_lines(counts)
-    assert "none of owl" in line and "346 classes" in line and "class7" not in line

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from dvc.repo import Repo
 
 from fedshift.cli import main
 from fedshift.common.registry import names
-from fedshift.data import versions
-from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
 
 ROOT = Path(__file__).parents[2]
+
+
 pytest.importorskip("dvc")
-from dvc.repo import Repo  # noqa: E402
 
 
 def git(root: Path, *words: str) -> str:
@@ -130,36 +130,6 @@ def test_what_changed_is_named_and_nothing_is_replaced(project: Path, tmp_path: 
     assert "dvc commit data/raw/folder/mine.dvc" in told.output and pointer.read_text() == version
 
 
-def test_a_tree_that_was_in_its_place_keeps_its_files(project: Path) -> None:
-    raw = plant(project / "data/raw/folder/mine", "AB", "xy")
-    before = facts(raw)
-    assert "git add data/raw/folder/mine.dvc" in fetch(project, "folder", "--release", "mine").output
-    assert facts(raw) == before
-    with Repo(str(project)) as repo:
-        assert repo.status() == {}
-
-
-def test_a_linked_tree_is_left_out_of_dvc(project: Path, tmp_path: Path) -> None:
-    tree = plant(tmp_path / "tree", "AB", "xy")
-    words = ["folder", "--from", tree, "--release", "mine"]
-    assert "not under DVC: linked" in fetch(project, *words, "--link").output
-    raw = project / "data/raw/folder/mine"
-    assert raw.is_symlink() and not versions.pointer(raw).exists()
-    assert "git add" in fetch(project, *words).output and not raw.is_symlink()
-    refused = fetch(project, *words, "--link")
-    assert refused.exit_code == 2 and "Leave out --link" in refused.output
-
-
-def test_no_link_is_made_where_dvc_would_write_through_it(project: Path, tmp_path: Path) -> None:
-    from fedshift.data.fetch import fetch as by_another_verb
-
-    tree, raw = plant(tmp_path / "tree", "AB", "xy"), project / "data/raw/folder/mine"
-    raw.parent.mkdir(parents=True)
-    versions.pointer(raw).write_text("outs:\n- hash: md5\n  path: mine\n")  # of a colleague's tree
-    by_another_verb(Workspace(project), "folder", "mine", tree, say=lambda _: None)
-    assert not raw.is_symlink() and held(raw) == held(tree)
-
-
 @pytest.mark.parametrize("absent", [".git", ".dvc"])
 def test_without_git_or_dvc_images_are_fetched_and_one_line_says_what_is_not(
     project: Path, tmp_path: Path, absent: str
@@ -175,11 +145,6 @@ def test_without_git_or_dvc_images_are_fetched_and_one_line_says_what_is_not(
     pulled = CliRunner().invoke(main, ["--root", str(project), "pull"])
     assert pulled.exit_code == 2 and "Traceback" not in pulled.output
     assert ("no_scm" if absent == ".git" else "not a DVC project") in pulled.output
-
-
-def test_pull_names_results_that_were_never_shared(project: Path) -> None:
-    pulled = CliRunner().invoke(main, ["--root", str(project), "pull"])
-    assert pulled.exit_code == 2 and "dvc.lock" in pulled.output and "dvc push" in pulled.output
 
 
 @pytest.mark.slow

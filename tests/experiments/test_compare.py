@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import names
 from fedshift.data.dataset import Address, address
 from fedshift.data.fetch import fetch
-from fedshift.experiments.compare import declaration, rows, write
+from fedshift.experiments.compare import declaration, write
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
-from tests.conftest import ROOT
 from tests.data.conftest import plant
 from tests.verbs import done, fedshift, refused
 
@@ -96,22 +94,3 @@ def test_a_comparison_that_is_refused_leaves_no_file(project: Path, clinics: Add
     refused(fedshift(project, *asked, "--set", "local.lrr=0.1"), "unknown key", "Did you mean 'lr'?")
     assert not (project / "experiments" / "compare" / "clinics.yaml").exists()
     assert "compare/clinics" in done(fedshift(project, *asked, "--set", "local.lr=0.1"))
-
-
-def test_all_are_all() -> None:
-    workspace = Workspace(ROOT)
-    methods = {
-        (value or {}).get("method", {}).get("name", row) for row, value in rows(workspace, ["all"]).items()
-    }
-    assert methods == {*names("methods")}
-    for asked in (["fedvag"], ["all", "fedvag"]):
-        with pytest.raises(FedshiftError, match="Did you mean 'fedavg'"):
-            rows(workspace, asked)
-
-
-def test_a_single_domain_is_refused(project: Path, tmp_path: Path) -> None:
-    tree = plant(tmp_path / "clinic", ("a",), ("ill", "well"), each=8)
-    where = address(f"folder:{tree}")
-    fetch(Workspace(project), *where, say=lambda _: None)
-    with pytest.raises(FedshiftError, match="has 1 domain, and one is held out"):
-        declaration(Workspace(project), where, ["fedavg"], protocol="unified")

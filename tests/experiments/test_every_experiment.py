@@ -1,8 +1,7 @@
-"""One walk over every experiment: it can be planned, collected and shown, its miniature has its grid, and docs/ counts its runs."""
+"""One walk over every experiment: it can be planned, collected and shown, and docs/ counts its runs."""
 
 from __future__ import annotations
 
-import functools
 import re
 
 import pytest
@@ -16,16 +15,18 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand, specs
 from fedshift.experiments.load import available, load
-from fedshift.experiments.schema import Experiment
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
-from tests.miniatures import rule
-from tests.miniatures.world import world
 
 REAL = Workspace(ROOT)
+
+
 PAPERS = ("fdse", "fedrd", "hfedf", "stablefdg")
+
+
 ROW = re.compile(r"^\| [^|]+ \| (`\w+/\w+`(?:, `\w+/\w+`)*) \| (\d*)[^|]*\|$", re.MULTILINE)
+
+
 # Experiment -> the runs that its paper's page gives it; 0 where nothing is trained.
 COUNTED = {
     name: int(runs or 0)
@@ -44,14 +45,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(root)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """The project of all miniatures."""
-    return Workspace(world(tmp_path_factory.mktemp("world") / "project").root)
-
-
 @pytest.mark.parametrize("name", available(REAL))
-def test_every_experiment(workspace: Workspace, small: Workspace, name: str) -> None:
+def test_every_experiment(workspace: Workspace, name: str) -> None:
     experiment = load(workspace, name)
     cells = expand(workspace, experiment)
     if name in COUNTED:
@@ -59,7 +54,6 @@ def test_every_experiment(workspace: Workspace, small: Workspace, name: str) -> 
         assert len({cell.spec.model_dump_json() for cell in trained}) == COUNTED[name], (
             "docs/ has another number"
         )
-    is_small(small, load(small, name), experiment)
     if experiment.tune and not workspace.tuned(name).is_file():
         with pytest.raises(FedshiftError):
             collect(workspace, name)
@@ -69,27 +63,6 @@ def test_every_experiment(workspace: Workspace, small: Workspace, name: str) -> 
             collect(workspace, name)
         assert not workspace.metrics(name).exists()
     shows_nothing(workspace, name)
-
-
-def is_small(small: Workspace, ours: Experiment, theirs: Experiment) -> None:
-    """A miniature has the grid of its experiment, and nothing large is left in it."""
-    assert list(ours.methods) == list(theirs.methods)
-    assert ours.tables == theirs.tables and ours.figures == theirs.figures and ours.adapt == theirs.adapt
-    assert ours.published == theirs.published and list(ours.claims) == list(theirs.claims)
-    assert list(ours.axes) == list(theirs.axes)
-    for axis, every in theirs.axes.items():
-        fewer = ours.axes[axis].values
-        assert fewer == "all" or every.values == "all" or set(map(str, fewer)) <= set(map(str, every.values))
-        assert len(fewer) >= min(2, len(every.values))
-    stages = [ours, *([load(small, f"{ours.name}.tuning")] if ours.tune else [])]
-    for cell in [cell for stage in stages for cell in expand(small, stage)] if ours.train else ():
-        spec = cell.spec
-        assert spec.federation.rounds == rule.SMALL["federation.rounds"] and spec.data.input_px == 32
-        assert spec.model.init == "scratch" and spec.partition.split == "random"
-        assert spec.partition.target_split != "test" and spec.method.params.get("space") != "encoder"
-        if "model.name" not in [axis.key for axis in ours.axes.values()]:
-            assert spec.model.name == "digits_cnn"
-    assert len({cell.spec.seed for cell in expand(small, ours)}) <= rule.SEEDS
 
 
 def shows_nothing(workspace: Workspace, name: str) -> None:
@@ -136,19 +109,6 @@ def test_what_a_clones_scorecard_counts_is_kept() -> None:
         counted = experiment.claims or any(table.printed for table in experiment.tables.values())
         if counted and shown_without_training(REAL, experiment):
             assert (ROOT / "docs" / "results" / name).is_dir(), f"python docs/generate --keep {name}"
-
-
-def test_data_set_method_target_and_seed_are_known_before_a_run_is_resolved() -> None:
-    """Of every fiftieth run: by them it is looked for in the archive."""
-    for name in available(REAL):
-        asked: list[str] = []
-        found = specs(REAL, load(REAL, name), None, functools.partial(_fiftieth, asked))
-        assert [spec.place for spec in found] == asked[::50] != []
-
-
-def _fiftieth(asked: list[str], spec: RunSpec) -> bool:
-    asked.append(spec.place)
-    return len(asked) % 50 == 1
 
 
 def test_archived_runs_of_fdse_belong_to_experiments_that_state_their_batches() -> None:

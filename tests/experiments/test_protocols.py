@@ -8,25 +8,108 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from fedshift.common.registry import own
-from fedshift.data.partition import divide
+from fedshift.data.load import load as load_data
+from fedshift.data.partition import divide, partition
 from fedshift.experiments import load
-from fedshift.experiments.expand import expand
+from fedshift.experiments.expand import Cell, expand
 from fedshift.federation.batches import schedule
+from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
+from fedshift.federation.optimizer import Optimizer
+from fedshift.methods.fedavg import FedAvg
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
+from fedshift.training.assemble import assemble
 from tests.conftest import ROOT
 from tests.data.test_partition import OFFICE, make_index, sizes
-from tests.experiments.played import SMALL, declared, play
+
+SMALL: dict[str, Any] = {
+    "data": {"dataset": "digits", "prepare": {"px": 32}, "input_px": 32},
+    "model": {"name": "digits_cnn"},
+}
+
+
+@dataclass
+class Seen:
+    """What three rounds did: (t, k, n, steps, rates) of every turn, and (limit, norm before, norm after) of every clipping."""
+
+    federation: Federation
+    turns: list[tuple[int, int, int, int, float, float]]
+    clipped: list[tuple[float | None, float, float]]
+    optimizers: set[type[torch.optim.Optimizer]]
+
+    def rounds(self) -> list[list[int]]:
+        """The clients of every round."""
+        return [[k for t, k, *_ in self.turns if t == one] for one in range(3)]
+
+    def sizes(self, *splits: str) -> list[int]:
+        """Samples of every client in these splits."""
+        return [
+            sum(len(client.split(split)) for split in splits) for client in self.federation.evaluated_clients
+        ]
+
+    def took(self, steps: Callable[[int], int], rates: list[float]) -> None:
+        """Every turn took `steps(n)` steps for its client's n training samples, at its round's rate."""
+        for t, k, n, taken, rate, summed in self.turns:
+            assert (n, taken) == (self.sizes("train")[k], steps(n))
+            assert rate == pytest.approx(rates[t], rel=1e-7)
+            assert summed == pytest.approx(taken * rate)
+
+
+def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
+    path = project / "experiments" / "tried.yaml"
+    held_out = [None] if protocol == "fdse" else ["outline"]
+    scratch = (
+        {"preset": "scratch"} if "scratch" in load.protocol(Workspace(project), protocol).presets else {}
+    )
+    told = {"title": "Tried", "protocol": protocol, **scratch, "spec": SMALL, "methods": {"fedavg": None}}
+    path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
+    return expand(Workspace(project), load.load(Workspace(project), "tried"))
+
+
+def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Three rounds of a run that stays as long as declared: its schedule does not change."""
+    workspace = Workspace(project)
+    partition(workspace, spec)
+    federation, _ = assemble(spec, load_data(workspace, spec), torch.device("cpu"))
+    seen = Seen(federation, [], [], set())
+
+    def end(self: FedAvg, client: Client) -> dict[str, torch.Tensor]:
+        seen.turns.append((client.t, client.k, client.n, client.steps, client.lr, client.tmp.lr_sum))
+        return {}
+
+    def step(self: FedAvg, client: Client, x: torch.Tensor, y: torch.Tensor) -> None:
+        client.tmp.lr_sum = getattr(client.tmp, "lr_sum", 0.0) + client.lr
+
+    real = Optimizer.clip
+
+    def clip(self: Optimizer) -> None:
+        before = float(self.g.norm())
+        real(self)
+        seen.optimizers.add(type(self._inner))
+        seen.clipped.append((self._clip, before, float(self.g.norm())))
+
+    monkeypatch.setattr(FedAvg, "step", step)
+    monkeypatch.setattr(FedAvg, "end", end)
+    monkeypatch.setattr(Optimizer, "clip", clip)
+    events = federation.run()
+    while federation.round < 3:
+        next(events)
+    return seen
+
 
 torch.set_num_threads(1)
+
 
 COSINE = [0.001 * (1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 0.001 x 1, 0.999013, 0.996057
 
@@ -46,6 +129,8 @@ class Expected:
 
 
 FDSE = [0.1, 0.0998, 0.0996004]  # 0.1 x 0.998^t
+
+
 # Steps are epochs x batches of an epoch, for every client's size the same number.
 BY_HAND = {
     # held out int(0.2 n) = 90, 90, 89, 89, test int of half of it = 45, 45, 44, 44; 1 x ceil(n / 50) = 8
@@ -140,19 +225,6 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     assert {limit for limit, _, _ in seen.clipped} == {None}
     assert seen.federation.server.p.tolist() == pytest.approx([0.1] * 10)  # uniform, not by size
     assert target_sizes(seen.federation) == {445}
-
-
-def test_stablefdg_multi_spreads_every_domain(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scaled: 12 clients of at least 20 images instead of 30 of at least 70; a third of them takes part."""
-    scaled = {**SMALL, "partition": {"params": {"clients": 12, "min_size": 20}}}
-    (cell,) = declared(project, "stablefdg_multi", spec=scaled)
-    assert cell.spec.partition.params == {"clients": 12, "min_size": 20}  # alpha 0.5 is the scheme's default
-    seen = play(project, cell.spec, monkeypatch)
-    held = seen.sizes("train", "val")
-    assert sum(held) == 454 + 451 + 447 and min(held) >= 20
-    assert max(len(one.domains) for one in seen.federation.evaluated_clients) > 1
-    assert [len(one) for one in seen.rounds()] == [4, 4, 4]
-    seen.took(lambda n: 5 * max(1, n // 32), COSINE)
 
 
 def test_every_protocol_is_run_here() -> None:

@@ -1,4 +1,4 @@
-"""What an experiment's file names twice is there both times: said by `fedshift plan`, before anything is trained."""
+"""What a declaration may say, and what is refused when it is planned: names, axes, columns, figures."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from fedshift.experiments.expand import expand
+from fedshift.analysis import tables
+from fedshift.analysis.collection.collect import collect
+from fedshift.common.errors import FedshiftError
+from fedshift.experiments.column import Column, column
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.schema import Claim, Compared
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
-from tests.verbs import done, fedshift, refused
+from tests.verbs import fedshift, refused
 
-TINY: dict[str, Any] = {
+THREE: dict[str, Any] = {
     "title": "Tiny",
     "protocol": "digits",
     "methods": {"fedavg": None, "fedprox": None, "hfedf": None},
@@ -24,80 +29,50 @@ TINY: dict[str, Any] = {
 }
 
 
+BOTH = {"FedAvg": {"row": "fedavg", "range": ["fedprox"], "peak": ["fedprox"]}}
+
+
 def plan(root: Path, **keys: Any) -> Any:
-    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, **keys}, sort_keys=False))
+    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**THREE, **keys}, sort_keys=False))
     return fedshift(root, "plan", "tiny")
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "place", "hint"),
     [
-        ({"only": {"fedprox": {"sed": [0]}}}, ("only.fedprox", "unknown axis 'sed'", "Did you mean 'seed'?")),
-        ({"only": {"fedprox": {"seed": []}}}, ("only.fedprox.seed", "has no value")),
-        ({"tables": {"t": {"columns": ["seed", "seed"]}}}, ("tables.t.columns", "one thing twice")),
-        (
-            {"tables": {"t": {"select": ["held_out"]}}},
-            ("tables.t.select", "'held_out' has no", "hold out two"),
-        ),
-        ({"published": {"*": "x/{targt}"}}, ("published.*", "unknown field 'targt'", "'target'")),
-        ({"published": {"*": "x/{target"}}, ("published.*", "brace")),
-        (
-            {"published": {"*": "pacs/cnn23/lodo/d1/{method}/default/{target}"}},
-            (
-                "published.*",
-                "meets no printed number",
-                "Its nearest key is 'pacs/cnn32/lodo/d1/fedavg/default/",
-            ),
-        ),
-        ({"paper": "hFedG"}, ("paper", "unknown paper of reference/published.csv 'hFedG'", "'hFedF'")),
-        ({"tables": {"t": {"printed": ["2"]}}}, ("tables.t.printed", "is of no paper", "`paper:`")),
-        ({"claims": {"HF-C04.111": {"metric": "ood"}}}, ("claims.HF-C04.111", "unknown claim", "'HF-C04.1")),
-        (
-            {"claims": {"HF-C04.1": {"metric": "ood", "rows": {"FedAgv": "fedavg"}}}},
-            ("claims.HF-C04.1.rows", "unknown method of this claim 'FedAgv'", "'FedAvg'"),
-        ),
-        (
-            {"claims": {"HF-C04.1": {"metric": "ood"}}, "methods": {"hfedf": None}},
-            ("claims.HF-C04.1", "speaks of 'FedAvg'", "rows: {'FedAvg': <row>}"),
-        ),
-        (
-            {
-                "claims": {
-                    "HF-C04.1": {
-                        "metric": "ood",
-                        "rows": {"FedAvg": {"row": "fedavg", "range": ["fedprox"], "peak": ["fedprox"]}},
-                    }
-                }
-            },
-            ("claims.HF-C04.1.rows.FedAvg", "both `range` and `peak`"),
-        ),
-        ({"axes": {"target": [2020, 2021]}}, ("'data.target'", "(got 2020)", "Write it in quotes.")),
-        ({"spec": {"seed": 5}}, ("spec.seed", "the axis 'seed' varies it", "Leave one of the two out.")),
-        ({"methods": {}}, ("'methods'", "at least 1")),
-        ({"spec": {"data": "pacs"}, "axes": {"seed": [0]}}, ("fedavg", "'data'", "pacs")),
+        ({"only": {"fedprox": {"sed": [0]}}}, "only.fedprox", "'seed'"),
+        ({"only": {"fedprox": {"seed": []}}}, "only.fedprox.seed", "no value"),
+        ({"tables": {"t": {"columns": ["seed", "seed"]}}}, "tables.t.columns", "twice"),
+        ({"tables": {"t": {"select": ["held_out"]}}}, "tables.t.select", "hold out two"),
+        ({"published": {"*": "x/{targt}"}}, "published.*", "'target'"),
+        ({"published": {"*": "x/{target"}}, "published.*", "brace"),
+        ({"published": {"*": "pacs/cnn23/lodo/d1/{method}/default/{target}"}}, "published.*", "'pacs/cnn32/lodo/d1/"),
+        ({"paper": "hFedG"}, "paper", "'hFedF'"),
+        ({"tables": {"t": {"printed": ["2"]}}}, "tables.t.printed", "`paper:`"),
+        ({"claims": {"HF-C04.111": {"metric": "ood"}}}, "claims.HF-C04.111", "'HF-C04.1"),
+        ({"claims": {"HF-C04.1": {"metric": "ood", "rows": {"FedAgv": "fedavg"}}}}, "claims.HF-C04.1.rows", "'FedAvg'"),
+        ({"claims": {"HF-C04.1": {"metric": "ood"}}, "methods": {"hfedf": None}}, "claims.HF-C04.1", "rows: {'FedAvg': <row>}"),
+        ({"claims": {"HF-C04.1": {"metric": "ood", "rows": BOTH}}}, "claims.HF-C04.1.rows.FedAvg", "both `range` and `peak`"),
+        ({"axes": {"target": [2020, 2021]}}, "'data.target'", "in quotes"),
+        ({"spec": {"seed": 5}}, "spec.seed", "Leave one of the two out"),
+        ({"methods": {}}, "'methods'", "at least 1"),
+        ({"spec": {"data": "pacs"}, "axes": {"seed": [0]}}, "'data'", "pacs"),
+        ({"axes": {"seed": []}}, "axes.seed", "no value"),
+        ({"axes": {"seed": 3}}, "axes.seed.values", "`all`"),
+        ({"axes": {"seed": [0, 1, 0]}}, "axes.seed", "'0' twice"),
+        ({"axes": {"target": ["plain"], "data.target": ["ink"]}}, "axes.data.target", "as 'target'"),
+        ({"axes": {"mu": {"key": "method.params.mu", "values": [1]}, "method.params.mu": [2]}}, "axes.mu", "'method.params.mu'"),
+        ({"axes": {"mu": {"key": "method.params.mu", "vales": [1]}}}, "axes.mu", "'values'"),
+        ({"figures": ["swep"]}, "figures", "'sweep'"),
+        ({"figures": [{"sweep": {"x": "sed"}}]}, "figures.sweep.x", "'seed'"),
+        ({"figures": [{"sweep": {"x": "seed", "lines": "seed"}}]}, "figures.sweep", "twice"),
+        ({"figures": [{"sweep": {"x": "seed", "scale": "log"}}]}, "figures.sweep.scale", "no log scale"),
+        ({"figures": ["claims"]}, "figures.claims", "tests none"),
+        ({"figures": [{"curves": {}, "sweep": {"x": "seed"}}]}, "figures", "2 names"),
     ],
-)
-def test_a_name_that_is_nowhere_is_refused(
-    project: Path, keys: dict[str, Any], said: tuple[str, ...]
-) -> None:
-    refused(plan(project, **keys), "experiments/tiny.yaml", *said)
-
-
-def test_names_that_are_there_pass(project: Path) -> None:
-    keys = {
-        "only": {"fedprox": {"seed": [1], "target": ["ink"]}},
-        "tables": {"t": {"columns": ["target"], "select": ["last", "oracle"]}},
-        "published": {
-            "*": "pacs/cnn32/lodo/d1/{method}/default/{target}",  # of digits' domains none is printed, their average is
-            "fedprox": "pacs/cnn32/lodo/d1/fedprox/default/mean",
-        },
-        "claims": {"HF-C04.1": {"metric": "ood", "where": {"target": "ink"}, "rows": {"FedAvg": "fedprox"}}},
-        "expect": {"ood": 2, "exempt": ["fedprox"]},
-    }
-    done(plan(project, **keys))
-    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
-    assert [cell.label for cell in cells].count("fedavg") == 4
-    assert [cell.axes for cell in cells if cell.label == "fedprox"] == [{"target": "ink", "seed": 1}]
+)  # fmt: skip
+def test_what_means_nothing_is_refused(project: Path, keys: dict[str, Any], place: str, hint: str) -> None:
+    refused(plan(project, **keys), "experiments/tiny.yaml", place, hint)
 
 
 def test_a_claim_says_its_rows() -> None:
@@ -111,3 +86,122 @@ def test_a_claim_says_its_rows() -> None:
     assert compared({**said, "relation": "~"}, experiment, claim, "here") == sides
     (by_name,) = compared(said, experiment, Claim(metric="all"), "here").left
     assert isinstance(by_name, Compared) and by_name.row == "fdse"
+
+
+ONE: dict[str, Any] = {
+    "title": "Tiny",
+    "protocol": "digits",
+    "spec": {"federation": {"rounds": 1}},
+    "methods": {"fedavg": None},
+}
+
+
+def write(root: Path, **keys: Any) -> None:
+    (root / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**ONE, **keys}, sort_keys=False))
+
+
+def cells(root: Path, **axes: Any) -> list[Cell]:
+    write(root, axes=axes)
+    return expand(Workspace(root), load(Workspace(root), "tiny"))
+
+
+def test_an_axis_bears_its_dotted_key_or_the_name_that_the_file_gives(project: Path) -> None:
+    write(
+        project,
+        methods={"fedavg": None, "fedprox": None},
+        axes={
+            "local.precision": ["fp32", "bf16"],
+            "rate": {"key": "local.lr", "values": [0.1, 0.2]},
+            "target": ["ink"],
+        },
+        only={"fedprox": {"rate": [0.2], "local.precision": ["fp32"]}},
+        tables={"t": {"columns": ["local.precision", "rate"]}},
+    )
+    cells = expand(Workspace(project), load(Workspace(project), "tiny"))
+    assert [
+        (cell.label, *cell.axes.values(), cell.spec.local.precision, cell.spec.local.lr) for cell in cells
+    ] == [
+        ("fedavg", "fp32", 0.1, "ink", "fp32", 0.1),
+        ("fedavg", "fp32", 0.2, "ink", "fp32", 0.2),
+        ("fedavg", "bf16", 0.1, "ink", "bf16", 0.1),
+        ("fedavg", "bf16", 0.2, "ink", "bf16", 0.2),
+        ("fedprox", "fp32", 0.2, "ink", "fp32", 0.2),
+    ]
+    assert cells[0].spec.data.target == "ink"
+    found = collect(Workspace(project), "tiny", empty=True)
+    assert found.keys == ["method", "local.precision", "rate", "target"]
+    assert found.runs["precision"].tolist() == found.runs["local.precision"].tolist()
+    assert found.order == {"local.precision": ["fp32", "bf16"], "rate": [0.1, 0.2], "target": ["ink"]}
+    table = tables.cells(Workspace(project), found, found.experiment.tables["t"])
+    assert len(table) == 5 * 2  # each point on both axes, with id and ood
+
+
+def test_a_name_that_is_a_column_of_ours_is_refused(project: Path) -> None:
+    write(project, axes={"precision": {"key": "local.lr", "values": [0.1]}, "seed": [0]})
+    refused(fedshift(project, "collect", "tiny"), "axes.precision", "key: local.lr")
+
+
+def test_lists_and_nulls_are_text(project: Path) -> None:
+    fractions = [[0.8, 0.1, 0.1], [0.6, 0.2, 0.2]]
+    found = cells(project, **{"partition.fractions": fractions, "local.clip": [None, 1.0], "seed": [0, 1]})
+    assert [cell.axes for cell in found][:3] == [
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "none", "seed": 0},
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "none", "seed": 1},
+        {"partition.fractions": "[0.8,0.1,0.1]", "local.clip": "1.0", "seed": 0},
+    ]
+    assert [list(cell.spec.partition.fractions) for cell in (found[0], found[-1])] == fractions
+    assert (found[0].spec.local.clip, found[-1].spec.local.clip) == (None, 1.0)
+    write(
+        project,
+        axes={"parts": {"key": "partition.fractions", "values": fractions}, "target": [None, "plain"]},
+        tables={"t": {"columns": ["parts", "target"]}},
+    )
+    found_none = collect(Workspace(project), "tiny", empty=True)
+    text = tables.write(Workspace(project), found_none).with_suffix(".md").read_text()
+    assert "**parts = [0.6,0.2,0.2]**" in text
+    assert "| method | none id | none ood | plain id | plain ood | Average id | Average ood |" in text
+
+
+def test_columns() -> None:
+    said = {
+        "ece.pooled": Column("quantity", "ece.pooled"),
+        "cost.up": Column("cost", "up"),
+        "setting.method.params.lr": Column("setting", "method.params.lr"),
+        "layer.block.3": Column("layer", "block.3"),
+        "rounds_to.loss.id=0.5": Column("rounds_to", "loss.id=0.5"),
+        "gain.ece.ood": Column("quantity", "ece.ood", "gain"),
+        "ratio.bytes_to.ood=60": Column("bytes_to", "ood=60", "ratio"),
+    }
+    assert {text: column(text) for text in said} == said
+    declared = {"setting.local.lr", "layer.model.1", "cost.parameters", "cost.state_dict", "cost.macs"}
+    measured = {"ood", "cost.seconds", "cost.up", "cost.memory", "rounds_to.ood=60", "gain.ood"}
+    assert {text for text in declared | measured if column(text).declared} == declared
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["cost.secnds", "layer.modl.1", "layer.model.0", "rounds_to.ood", "rounds_to.ood=nan", "gain.gain.ood", "odo", "cost"],
+)  # fmt: skip
+def test_columns_that_mean_nothing_are_refused(text: str) -> None:
+    with pytest.raises(FedshiftError) as error:
+        column(text, "here")
+    assert error.value.where == "here" and error.value.cure
+
+
+def names(root: Path, **keys: Any) -> list[str]:
+    axes = {
+        "clip": {"key": "local.clip", "values": [0.0001, 1.0]},
+        "target": ["plain", "ink"],
+        "seed": [0, 1],
+    }
+    write(root, methods={"fedavg": None, "fedprox": None}, axes=axes, **keys)
+    return [*figures(load(Workspace(root), "tiny"))]
+
+
+def test_files_are_named_by_the_figure_and_its_parameters(project: Path) -> None:
+    assert names(project) == ["curves"]
+    assert names(project, claims={"HF-C04.1": {"metric": "ood"}}) == ["curves", "claims"]
+    assert names(project, claims={"HF-C04.1": {"metric": "ood"}}, figures=["curves"]) == ["curves"]
+    assert names(project, figures=[]) == []
+    listed = [{"sweep": {"x": "clip"}}, {"sweep": {"x": "clip", "metrics": ["ood", "all"]}}, {"curves": None}]
+    assert names(project, figures=listed) == ["sweep-clip", "sweep-clip-ood-all", "curves"]

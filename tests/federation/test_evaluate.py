@@ -1,11 +1,13 @@
-"""Accuracy, loss and statistics of one pass, against a pass by hand; what a run records of them."""
+"""Accuracy, loss and statistics of one pass, by hand; which model of a client is tested and reported; which round is best."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -13,11 +15,14 @@ from torch.nn import functional as F
 
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import checkpoint
+from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate
+from fedshift.federation.evaluator import Selection
 from fedshift.federation.loop import Federation
-from fedshift.federation.records import BINS, STATISTICS, union
+from fedshift.federation.records import BINS, STATISTICS, reported
 from fedshift.federation.samples import Samples
-from fedshift.testing.toys import finish, images, method, small, spec
+from fedshift.testing.toys import finish, method, recorded, small, spec
+from fedshift.tracking.points import points
 
 SIZES = ((5, 7, 300), (6, 2, BATCH - 2))  # sets that batches cut through
 
@@ -87,19 +92,6 @@ def test_statistics_count_by_class_and_by_confidence() -> None:
             assert statistics.confidence[place] == pytest.approx(confidence[inside].sum().item(), rel=1e-5)
 
 
-def test_the_union_of_sets_has_the_sums() -> None:
-    federation, sets = setup()
-    results = [result for result in scored(federation, sets) if result.split == "test"]
-    arrays = {
-        name: np.stack([getattr(result.statistics, name) for result in results])
-        for name in vars(results[0].statistics)
-    }
-    together = union(arrays)
-    (expected,) = scored(federation, [(0, "test", torch.cat([sets[1][2], sets[3][2]]))])
-    for name, array in vars(expected.statistics).items():
-        np.testing.assert_allclose(together[name][0], array, rtol=1e-5)
-
-
 def test_a_model_that_diverged_is_counted() -> None:
     """NaN logits: every sample is counted once, in the lowest bin."""
     federation, sets = setup()
@@ -124,50 +116,174 @@ def test_every_evaluated_set_has_its_statistics() -> None:
         assert sum(row["wrong"]) + sum(row["right"]) == accuracy["n"] == sum(row["n"])
 
 
-def test_statistics_of_a_resumed_run_are_the_same_bytes(tmp_path: Path) -> None:
-    run = spec(federation={"rounds": 2})
-    segments: list[dict[str, bytes]] = []
-    for stops in (False, True):
-        folder, federation = tmp_path / str(stops), small(run, method("fedbn"))
-        places = folder / "checkpoint", folder / "segments", "run"
-        checkpoint.save(finish(federation, 1), *places)
-        if stops:
-            federation = small(run, method("fedbn"))
-            assert checkpoint.resume(federation, *places)
-        checkpoint.save(finish(federation), *places)
-        paths = sorted((folder / "segments" / "statistics").glob("*.parquet"))
-        segments.append({path.name: path.read_bytes() for path in paths})
-    assert segments[0] == segments[1]
-    assert [*segments[0]] == ["000000-000001.parquet", "000002-000002.parquet"]
+LOCAL, PERSONALISED, GLOBAL = ("personal", "post_train"), ("personal", "post_agg"), ("global", "post_agg")
 
 
-def test_images_are_tested_once_however_many_sets_there_are() -> None:
-    """The toy has what the tests above rely on: batches end inside sets."""
-    _, held, _ = images(2, SIZES)
-    assert sum(len(client.val) + len(client.test) for client in held) > 2 * BATCH
+FEW = {"rounds": 5, "participation": 0.34}
 
 
-def test_evaluation_is_the_mean_over_each_set() -> None:
-    federation = small(spec(), method("fedavg"))
-    samples, clients, target = images()
-    sets = [
-        (0, "val", clients[0].val),
-        (1, "test", clients[1].test),
-        (-1, "target", target),
-        (2, "val", torch.empty(0, dtype=torch.int64)),
+SHOWN = [
+    *((name, LOCAL) for name in ("ditto", "fedbn", "local")),
+    *((name, PERSONALISED) for name in ("hfedf",)),
+    *((name, GLOBAL) for name in ("fedavg",)),
+]
+
+
+def table(federation: Federation) -> pa.Table:
+    """The records, as a reader of the run's Parquet file gets them."""
+    return pq.read_table(io.BytesIO(federation.records.pack()))
+
+
+def recorded_of(federation: Federation, split: str, metric: str = "accuracy") -> dict[tuple[int, int], float]:
+    """(round, client) -> value for the reported model, each once."""
+    rows = [
+        row
+        for row in federation.records.rows
+        if (row["model"], row["stage"]) == federation.evaluator.reported
+        and (row["split"], row["metric"]) == (split, metric)
     ]
-    scored = evaluate(
-        federation.worker.network("model"), federation.state.row, samples, sets, federation.worker.precision
+    found = {(row["round"], row["client"]): row["value"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tested", "first"),
+    [
+        ({GLOBAL, PERSONALISED, LOCAL}, LOCAL),
+        ({GLOBAL, PERSONALISED}, PERSONALISED),
+        ({GLOBAL}, GLOBAL),
+        (set(), GLOBAL),
+    ],
+)
+def test_local_before_personalised_before_global(
+    tested: set[tuple[str, str]], first: tuple[str, str]
+) -> None:
+    assert reported(tested) == first
+
+
+@pytest.mark.parametrize(("name", "model"), SHOWN)
+def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[str, str]) -> None:
+    """`points` sees the records alone, `Evaluator` the method: both must speak of the same model. Means by hand."""
+    federation = finish(small(spec(federation={"rounds": 1}), method(name)))
+    assert federation.evaluator.reported == model
+    partition = federation.spec.partition.model_dump()
+    shown = points(table(federation), partition=partition)
+    found = {(point.name, point.round): point.value for point in shown}
+    for metric, split in (("acc/id", "test"), ("acc/val", "val")):
+        by_hand = recorded_of(federation, split)
+        for finished in (0, 1):
+            mean = (by_hand[finished, 0] + by_hand[finished, 1] + by_hand[finished, 2]) / 3
+            assert found[metric, finished] == pytest.approx(mean, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fedbn", "ditto"])
+def test_an_inactive_client_is_tested_as_it_stands(name: str) -> None:
+    """One of three takes part: the others are tested with what they keep, inside what the round broadcast."""
+    run = spec(federation=FEW)
+    federation = small(run, method(name))
+    slot = federation.method.evaluates
+    by_round: list[int] = []
+    weights = [len(client.train) for client in federation.clients]
+    events = federation.run()
+    wanted: dict[tuple[int, int, str], tuple[float, float]] = {}
+    for finished in range(1, 6):
+        (active,) = participants(3, 0.34, 0, finished - 1)
+        for k in {0, 1, 2} - {active}:
+            row = federation.state.row.clone()
+            if slot == "model":
+                row[federation.state.private.at] = federation.state.own[k]
+            elif federation.state.visits[k]:
+                row = federation.state.slots[slot][k].clone()
+            sets = [(k, split, federation.clients[k].split(split)) for split in ("val", "test")]
+            worker = federation.worker
+            for one in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
+                wanted[finished, k, one.split] = one.accuracy, one.loss
+        assert next(events) == finished
+        by_round.append(active)
+    assert len(set(by_round)) > 1
+    val, test = recorded_of(federation, "val"), recorded_of(federation, "test")
+    losses = {split: recorded_of(federation, split, "loss") for split in ("val", "test")}
+    assert sorted(val) == sorted(test) == [(finished, k) for finished in range(6) for k in range(3)]
+    assert len(wanted) == 5 * 2 * 2
+    for (finished, k, split), values in wanted.items():
+        accuracy = {"val": val, "test": test}[split][finished, k]
+        assert (accuracy, losses[split][finished, k]) == values
+    means = [sum(weights[k] * val[finished, k] for k in range(3)) / sum(weights) for finished in range(6)]
+    best = max(means)
+    assert federation.evaluator.selection.value["first"] == pytest.approx(best, abs=1e-9)
+    assert federation.evaluator.selection.round["first"] == min(
+        finished for finished, mean in enumerate(means) if mean == pytest.approx(best, abs=1e-9)
     )
-    assert [(one.client, one.split, one.n) for one in scored] == [
-        (0, "val", 3),
-        (1, "test", 4),
-        (-1, "target", 12),
+
+
+@pytest.mark.parametrize(("name", "passes"), [("fedbn", 3), ("hfedf", 0)])
+def test_inactive_clients_cost_passes_in_evaluated_rounds_alone(
+    name: str, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 rounds, evaluated untrained and after 3 and 4; as many passes however many take part, none for methods without own models."""
+    from fedshift.federation import evaluator
+
+    counts = []
+    for share in (1.0, 0.34):
+        run = spec(federation={"rounds": 4, "participation": share}, evaluation={"every": 3})
+        with monkeypatch.context() as patch:
+            calls = recorded(evaluator, "evaluate", patch)
+            federation = finish(small(run, method(name)))
+        counts.append(len(calls))
+        own = [row for row in federation.records.rows if row["stage"] == "post_train"]
+        assert sorted({row["round"] for row in own}) == ([0, 3, 4] if passes else [])
+        assert len({(row["round"], row["client"]) for row in own}) == 3 * passes
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("name", ["ditto", "fdse"])
+def test_resume_with_inactive_clients(name: str, tmp_path: Path) -> None:
+    """Two of three a round: to the same records and choice."""
+    run = spec(federation={"rounds": 2, "participation": 0.67})
+    whole = finish(small(run, method(name)))
+    places = tmp_path / "checkpoint", tmp_path / "segments", "run"
+    checkpoint.save(finish(small(run, method(name)), 1), *places)
+    second = small(run, method(name))
+    assert checkpoint.resume(second, *places)
+    rest = without_time(finish(second))
+    assert {row["round"] for row in rest} == {2}  # the first one is in its segment
+    assert rest == without_time(whole)[-len(rest) :]
+    ours, theirs = second.evaluator.selection, whole.evaluator.selection
+    assert (ours.value, ours.round) == (theirs.value, theirs.round)
+    for tie, weights in theirs.best_weights.items():
+        assert all(value.equal(weights[name]) for name, value in ours.best_weights[tie].items())
+
+
+def without_time(federation: Federation) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in row.items() if key != "time"}
+        for row in federation.records.rows
+        if row["stage"] != "machine"
     ]
-    model = federation.worker.network("model").bind(federation.state.row).model.eval()
-    for one, (_, _, positions) in zip(scored, sets, strict=False):
-        pixels, y = samples.take(positions)
-        with torch.no_grad():
-            logits = model(samples.evaluate(pixels)).logits
-        assert one.accuracy == pytest.approx((logits.argmax(1) == y).double().mean().item())
-        assert one.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, y).item(), rel=1e-5)
+
+
+def test_accuracies_are_weighted_by_training_samples() -> None:
+    """Clients of 90 and 10: the round that is good for the large one wins, though the plain mean prefers the other."""
+    selection = Selection(torch.device("cpu"))
+    for finished, accuracies in enumerate([{0: 0.8, 1: 0.1}, {0: 0.5, 1: 1.0}]):
+        selection.validation = dict(accuracies)
+        selection.consider(finished, {0: 90, 1: 10}, {"row": torch.tensor([float(finished)])})
+    for tie in ("first", "later"):
+        assert selection.round[tie] == 0
+        assert selection.value[tie] == pytest.approx(0.73)
+        assert selection.best_weights[tie]["row"].tolist() == [0.0]
+
+
+def test_the_first_and_the_later_of_equal_rounds() -> None:
+    """Equal but for the order of the sum; clients without validation samples do not count."""
+    selection = Selection(torch.device("cpu"))
+    for finished, accuracies in enumerate(
+        [{0: 0.2, 1: 0.5}, {0: 0.5, 1: 0.4}, {0: 0.4, 1: 0.45}, {0: 0.5, 1: 0.4}]
+    ):
+        selection.validation = dict(accuracies)
+        selection.consider(finished, {0: 10, 1: 20, 2: 70}, {"row": torch.tensor([float(finished)])})
+    assert selection.round == {"first": 1, "later": 3}
+    assert [selection.best_weights[tie]["row"].item() for tie in ("first", "later")] == [1.0, 3.0]
+    selection.consider(4, {0: 10, 1: 20}, {})
+    assert selection.round == {"first": 1, "later": 3}

@@ -1,13 +1,20 @@
-"""Layout: every tensor of a model has a place in a row, and index sets pick places."""
+"""Layout and network: every tensor of a model has a place in a row, aligned or not, and a network on a row computes what the model computes."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
-from fedshift.federation.layout import Layout
+from fedshift.federation import checkpoint
+from fedshift.federation.layout import ALIGNMENT, Layout, Network, initial
+from fedshift.federation.loop import Federation
 from fedshift.models.base import Model
+from fedshift.testing.toys import aliased, finish, method, small, spec
 
 
 def build(name: str = "digits_cnn") -> Model:
@@ -48,3 +55,86 @@ def test_index_sets() -> None:
     scattered = layout.select(lambda entry: entry in (first, third))
     assert row[scattered.at].equal(torch.cat([row[first.slice], row[third.slice]]))
     assert layout.select(lambda entry: False).size == 0
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", names("models"))
+def test_a_network_on_a_row_computes_what_the_model_computes(name: str) -> None:
+    model, px = build(name), max(32, get("models", name).min_px)
+    layout = Layout(model)
+    row = torch.zeros(layout.size)
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    for entry_name, view in layout.named(row).items():
+        view.copy_(tensors[entry_name].detach())
+    x = torch.randn(2, 3, px, px, generator=torch.Generator().manual_seed(0))
+    expected = model.eval()(x).logits
+    network = Network(build(name), layout, CPU).bind(row)
+    torch.testing.assert_close(network.model.eval()(x).logits, expected, rtol=1e-4, atol=1e-5)
+    assert aliased(network)
+    for weight in network.model.parameters():
+        if weight.dim() == 4:
+            assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_start_is_keyed_by_seed_and_module() -> None:
+    _, layout, row = initial(build, 0)
+    torch.rand(3)
+    assert initial(build, 0)[2].equal(row)
+    assert not initial(build, 1)[2].equal(row)
+    named = layout.named(row)
+    assert all(named[name].eq(1).all() for name in named if name.endswith("running_var"))
+    other = layout.named(initial(lambda: get("models", "digits_cnn")(3, 32), 0)[2])
+    assert all(other[name].equal(named[name]) for name in named)
+
+
+FLOATS, BYTES = ALIGNMENT["cuda"], 16  # the three classes of `build` end the head at no multiple of them
+
+
+@pytest.mark.parametrize("name", ["alexnet_bn", "mobilenet", "vit_small"])
+def test_every_entry_of_every_row_begins_at_16_bytes(name: str) -> None:
+    model = build(name)
+    layout = Layout(model, FLOATS)
+    rows = torch.zeros(3, layout.size)
+    for row in rows:
+        for tensor in (*Network(model, layout, rows.device).bind(row).model.parameters(), *model.buffers()):
+            assert not tensor.is_floating_point() or tensor.data_ptr() % BYTES == 0
+    packed = Layout(model)
+    assert layout.floats(layout.everything) == layout.floats(layout.trainable) + packed.Q == packed.size
+    assert layout.floats(layout.trainable) == packed.P
+
+
+def trained(patch: pytest.MonkeyPatch, alignment: int, name: str, **hp: Any) -> Federation:
+    patch.setitem(ALIGNMENT, "cpu", alignment)
+    return finish(small(spec(method={"name": name, "params": hp}), method(name, **hp)))
+
+
+def counted(federation: Federation) -> list[dict[str, Any]]:
+    """All records, without what a clock or the memory of the process says."""
+    rows = federation.records.rows
+    clocks = ("seconds", "peak_memory_mb")
+    return [
+        {key: value for key, value in row.items() if key != "time"}
+        for row in rows
+        if row["metric"] not in clocks
+    ]
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fdse", "hfedf", "scaffold"])
+def test_methods_train_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed, aligned = (trained(monkeypatch, floats, name) for floats in (1, FLOATS))
+    assert aligned.layout.size > packed.layout.size
+    entries = aligned.layout.named(aligned.state.row)
+    for entry, value in packed.layout.named(packed.state.row).items():
+        torch.testing.assert_close(entries[entry], value, rtol=0, atol=0, equal_nan=True)
+    assert counted(aligned) == counted(packed)
+    assert aligned.server.peeked == packed.server.peeked
+
+
+def test_a_checkpoint_of_another_device_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "checkpoint", tmp_path / "segments", "run"
+    checkpoint.save(trained(monkeypatch, FLOATS, "fedavg"), *here)
+    monkeypatch.setitem(ALIGNMENT, "cpu", 1)
+    with pytest.raises(FedshiftError, match="was not written on a cpu"):
+        checkpoint.resume(small(spec(), method("fedavg")), *here)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_tensors
-from fedshift.federation import checkpoint
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method, Visit
 from fedshift.federation.server import Server
-from fedshift.testing.toys import diagnosed, finish, method, quadratics
+from fedshift.testing.toys import diagnosed, finish, quadratics
 
 LAYERS = 1  # of the toy network
 
@@ -78,28 +75,6 @@ def test_every_number_has_its_place() -> None:
             expected["states", t, k] = {0: 2 * k, 1: 2 * k + 1}
         expected["free", t, -1] = dict.fromkeys(range(t), 0.5)
     assert found == expected
-
-
-def test_what_is_logged_of_a_graph_leaves_the_graph() -> None:
-    """A number with a derivative is kept without it: the graph of the step is freed."""
-    kept: list[Tensor] = []
-
-    class Watched(Recorder):
-        def end(self, C: Client) -> None:
-            with torch.enable_grad():
-                C.log("pair", torch.ones(2, requires_grad=True) * (C.k + 1))
-            kept.extend(C.worker.log._pending.values())
-
-    found = diagnosed(finish(played(Watched(), rounds=1)))
-    assert [found["pair", 1, k] for k in range(3)] == [{0: k + 1, 1: k + 1} for k in range(3)]
-    assert kept and not any(value.requires_grad for value in kept)
-
-
-def test_scalars_of_clients_are_metrics_too() -> None:
-    rows = [row for row in finish(played(Recorder())).records.rows if row["stage"] == "diagnostic"]
-    assert [(row["round"], row["client"], row["metric"], row["value"]) for row in rows] == [
-        (t, k, "scalar", 10 * k + t - 1) for t in (1, 2) for k in range(3)
-    ]
 
 
 def test_where_clients_come_one_after_the_other_each_has_its_row() -> None:
@@ -172,12 +147,3 @@ def test_what_diverged_is_recorded_of_the_server_alone() -> None:
     assert math.isnan(found["weights", 1, 2][0])
     assert math.isnan(found["all", 1, 2][0])
     assert found["all", 1, 2][2] == math.inf
-
-
-def test_who_records_nothing_pays_nothing(tmp_path: Path) -> None:
-    """No number beside the two of every client, no tensor in the checkpoint, no file."""
-    federation = played(method("fedavg"))
-    checkpoint.save(finish(federation), tmp_path / "c.safetensors", tmp_path / "segments", "run")
-    tensors, _ = read_tensors(tmp_path / "c.safetensors", "")
-    assert not [name for name in tensors if "diagnostic" in name]
-    assert {path.name for path in (tmp_path / "segments").iterdir() if path.is_dir()} == {"statistics"}

@@ -8,20 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import get
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
-from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method, Visit
 from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
 from fedshift.federation.state import Slot
 from fedshift.methods.stablefdg import one_per_class
 from fedshift.models.base import Model
-from fedshift.testing.toys import finish, images, method, quadratics, small, spec, trained
-
-BYTES = 4 * sum(p.numel() for p in get("models", "digits_cnn")(2, 32).parameters())
+from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 
 
 class Swap(Method):
@@ -186,19 +181,6 @@ def test_entries_of_role_own_follow_their_own_rule() -> None:
     assert moved[:-1].tolist() == pytest.approx([0.1 / (P - 1) ** 0.5] * (P - 1), rel=1e-3)
 
 
-def test_layers_and_roles() -> None:
-    layout = Layout(get("models", "digits_cnn")(10, 32))
-    layers = layout.layers(layout.everything)
-    assert [entry.layer for entry in layout.entries[:4]] == [
-        "stages.stage1.conv"
-    ] * 4  # with the normalisation that follows
-    assert sum(layer.size for layer in layers.values()) == layout.size
-    assert len(layers) == 5
-    assert layout.under("head").size == 64 * 10 + 10
-    assert layout.under("head.bias").size == 10
-    assert layout.role("own").size == 0
-
-
 def test_measuring_batching_and_one_sample_of_each_class() -> None:
     measured: dict[int, list[float]] = {}
 
@@ -239,16 +221,37 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
     assert [measured[k][0] for k in range(3)] == pytest.approx(start, rel=1e-6)
 
 
-def test_a_client_without_validation_samples_cannot_be_measured() -> None:
-    class Look(Method):
-        name = "look"
+def drawn(visiting: bool, seed: int) -> list[list[float]]:
+    """The numbers that arrive from two clients in two rounds, when torch's generator was at `seed`."""
+    arrived: list[list[float]] = []
 
-        def begin(self, C: Client) -> None:
-            C.mean("val", lambda x, y: x.mean())
+    class Draws(Method):
+        name = "draws"
 
-    samples, held, target = images(1)
-    bare = [type(held[0])(held[0].train, held[0].val[:0], held[0].test)]
-    model = get("models", "digits_cnn")
-    federation = Federation(spec(), Look(), lambda: model(2, 32), samples, bare, target)
-    with pytest.raises(FedshiftError, match=r"client 0.*no val sample"):
-        finish(federation)
+        def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
+            if visiting:
+                arrived.append(torch.stack(visit(S.active, self.number)["drawn"]).tolist())
+            return {}
+
+        def begin(self, C: Client) -> Mapping[str, Tensor] | None:
+            return None if visiting else self.number(C)
+
+        def number(self, C: Client) -> Mapping[str, Tensor]:
+            return {"drawn": torch.rand(())}
+
+        def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+            if "drawn" in up:
+                arrived.append(up["drawn"].tolist())
+            super().aggregate(S, rows, p, up)
+
+    federation = quadratics(Draws(), [1.0] * 2, [0.0, 1.0], 3.0, 0.1, 1, 2)
+    torch.manual_seed(seed)
+    finish(federation)
+    return arrived
+
+
+@pytest.mark.parametrize("visiting", [False, True])
+def test_draws_are_the_rounds_and_the_clients(visiting: bool) -> None:
+    first = drawn(visiting, 1)
+    assert first == drawn(visiting, 2)
+    assert len({value for values in first for value in values}) == 4

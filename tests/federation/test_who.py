@@ -1,21 +1,28 @@
-"""Whose is whose where not everybody takes part: messages, slots, weights, and models for a domain that no client has."""
+"""Whose is whose where not everybody takes part: messages, slots, weights, averages made as clients come, and models for an unseen domain."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from fedshift.common.registry import get
 from fedshift.federation.batches import participants
 from fedshift.federation.client import Client
+from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server
+from fedshift.federation.server import Server, mean
 from fedshift.federation.state import Slot
+from fedshift.spec.resolve import resolve
+from fedshift.testing import toys
 from fedshift.testing.toys import SIZES, finish, method, small, spec
 
 RUN = spec(federation={"rounds": 4, "participation": 0.67})
+
+
 ACTIVE = [participants(3, 0.67, 0, t) for t in range(4)]
 
 
@@ -74,7 +81,7 @@ def test_a_client_gets_its_own_message_whichever_place_it_has(everybody: bool) -
         assert p == pytest.approx([SIZES[k][0] / total for k in active])
 
 
-@pytest.mark.parametrize("name", ["hfedf", "pfedhn", "local", "lgfedavg"])
+@pytest.mark.parametrize("name", ["hfedf", "lgfedavg"])
 def test_the_unseen_domain_is_tested_with_the_models_of_all_clients(name: str) -> None:
     """Those that rest, too, each as it stands."""
     f = finish(small(RUN, method(name)))
@@ -88,3 +95,46 @@ def test_the_unseen_domain_is_tested_with_the_models_of_all_clients(name: str) -
             assert row.equal(f.method.broadcast(f.server, [k])[0])
     else:
         assert rows[:, f.state.local.at].equal(f.state.own)
+
+
+def holding(name: str) -> Method:
+    """The same method with a server rule of its own, which is the inherited one."""
+    kind: type[Method] = get("methods", name)
+
+    class Holding(kind):  # type: ignore[misc, valid-type]
+        def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
+            super().aggregate(S, rows, p, up)
+
+    return Holding()
+
+
+def played(method: Method) -> tuple[Federation, list[int]]:
+    """A federation after its last round, and how many rows it held when each client trained."""
+    blocks = {"federation": {"rounds": 3, "participation": 0.67}, "method": {"name": method.name}}
+    federation = toys.small(resolve(toys.spec(**blocks)), method)
+    train, held = federation._train_client, []
+
+    def spy(row: Tensor, *rest: Any) -> Any:
+        held.append(row.untyped_storage().nbytes() // row.nbytes)
+        return train(row, *rest)
+
+    federation._train_client = spy  # type: ignore[method-assign]
+    return toys.finish(federation), held
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedbn", "ditto", "moon"])
+def test_the_state_is_that_of_a_mean_over_all_rows(name: str) -> None:
+    (streamed, few), (whole, many) = played(toys.method(name)), played(holding(name))
+    assert streamed.method.averages and not whole.method.averages
+    if len(streamed.clients) > 1:
+        assert set(few) == {1} and set(many) == {2}
+    torch.testing.assert_close(
+        streamed.state_dict()["state"], whole.state_dict()["state"], rtol=0, atol=0, equal_nan=True
+    )
+
+
+def test_mean() -> None:
+    rows = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+    assert mean(rows, torch.tensor([0.25, 0.75])).tolist() == [2.5, 5.0]
+    assert rows.tolist() == [[1.0, 2.0], [3.0, 6.0]]  # they are the clients'
+    assert mean(rows[:1], torch.tensor([1.0])).equal(rows[0])

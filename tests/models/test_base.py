@@ -1,8 +1,9 @@
-"""What holds for every network, and the errors of the base class."""
+"""What holds for every network, and the stages that methods name."""
 
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.layout import Network, initial
 from fedshift.models.base import Model
-from fedshift.testing.toys import aliased
+from fedshift.spec.resolve import resolve
+from fedshift.testing.toys import aliased, spec
 from fedshift.testing.toys import method as make
 
 INPUT = {"alexnet_bn": 64, "vit_small": 64}
@@ -30,22 +32,8 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def test_registry_finds_exactly_the_networks():
-    fdse, stablefdg = ["alexnet_bn", "resnet50", "vit_small"], ["resnet18", "digits_dg_cnn"]
-    figure14 = ["lenet", "mobilenet", "densenet", "vgg"]
-    assert registry.own("models") == tuple(sorted(["digits_cnn", "hfedf_cnn", *fdse, *stablefdg, *figure14]))
-    assert registry.title("models", "hfedf_cnn").startswith("The client CNN of hFedF")
-
-
 @pytest.mark.parametrize("name", registry.names("models"))
 class TestEveryModel:
-    def test_feature_and_logits(self, name):
-        model = build(name).eval()
-        x = torch.randn(3, 3, model.input_px, model.input_px)
-        out = model(x)
-        assert out.feature.shape == (3, model.feature_dim) and out.logits.shape == (3, 7)
-        torch.testing.assert_close(out.logits, model.head(model.neck(model.body(x))), rtol=0, atol=0)
-
     def test_the_start_depends_on_the_seed_and_on_no_draw_before(self, name):
         """Every tensor is drawn anew under its module's own seed, also those that a method adds to a network that it takes."""
 
@@ -57,7 +45,7 @@ class TestEveryModel:
             return initial(built, 0)
 
         hooks = [lambda model: model]
-        for method in ("stablefdg", "fdse", "fedsr"):
+        for method in ("stablefdg", "fdse"):
             with contextlib.suppress(FedshiftError):
                 rows(make(method).model, 0)
                 hooks.append(make(method).model)
@@ -65,12 +53,6 @@ class TestEveryModel:
             (_, layout, one), (_, _, other) = rows(hook, 0), rows(hook, 5)
             named = zip(layout.entries, layout.named(one).values(), layout.named(other).values(), strict=True)
             assert [entry.name for entry, a, b in named if not a.equal(b)] == []
-
-    def test_indicator_is_a_weight_of_the_first_stage(self, name):
-        model = build(name)
-        assert model.indicator.startswith("stages.stage1.")
-        convolutions = any(isinstance(module, torch.nn.Conv2d) for module in model.modules())
-        assert dict(model.named_parameters())[model.indicator].ndim == (4 if convolutions else 2)
 
     def test_stop_is_a_prefix_and_after_sees_the_stage(self, name):
         model = build(name).eval()
@@ -151,3 +133,30 @@ class TestEveryModel:
 def test_unknown_option():
     with pytest.raises(FedshiftError, match="unknown option 'width'"):
         registry.get("models", "digits_cnn")(10, 32, width=2)
+
+
+PX = {"vit_small": 256}
+
+
+def planned(method: str, model: str, **hp: Any) -> None:
+    px = PX.get(model, 64)
+    data = {"prepare": {"px": px}, "input_px": px}
+    resolve(spec(data=data, model={"name": model}, method={"name": method, "params": hp}), "here")
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "hp", "said"),
+    [
+        ("dsu", "mobilenet", {}, ("stages", "stem of mobilenet", "[stem, stage1, stage2, stage3, stage4]")),
+        ("dsu", "vit_small", {}, ("stages", "stem of vit_small", "stage6]")),
+        ("dsu", "resnet18", {"stages": ["stage1", "stage5"]}, ("stages", "'stage5'", "stem, stage1, stage2, stage3, stage4.")),
+        ("mixstyle", "lenet", {}, ("stages", "'stage3' is no stage of lenet", "Valid: stage1, stage2.")),
+        ("stablefdg", "digits_cnn", {"positions": ["stage9"]}, ("positions", "'stage9'", "stage4.")),
+        ("fdse", "densenet", {}, ("no layer to decompose", "alexnet_bn")),
+    ],
+)  # fmt: skip
+def test_refused_when_planned(method: str, model: str, hp: dict[str, Any], said: tuple[str, ...]) -> None:
+    with pytest.raises(FedshiftError) as error:
+        planned(method, model, **hp)
+    assert str(error.value).startswith("here: ")
+    assert all(word in str(error.value) for word in said), str(error.value)

@@ -1,7 +1,8 @@
-"""Every network against the same network written out, in training and in evaluation: outputs, gradients, and the statistics that a batch leaves."""
+"""Every network against the same network written out, in training and in evaluation: outputs, gradients, statistics, and how it starts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,22 +12,28 @@ import torchvision
 from torch import Tensor, nn
 
 from fedshift.common import registry
+from fedshift.federation.layout import initial
 from fedshift.methods.fdse.block import Decomposition, decompose
 from tests.models import plain
 
 torch.set_num_threads(1)
+
 
 # Network -> input sides: that of its paper's table where it is small, and one whose last map is pooled or cut otherwise.
 SIDES = {
     "alexnet_bn": (64,), "digits_cnn": (32, 30), "digits_dg_cnn": (32, 70), "hfedf_cnn": (32, 50), "lenet": (32, 40),
     "vgg": (32,), "vit_small": (64, 96), "resnet18": (64,), "resnet50": (64,), "mobilenet": (64,), "densenet": (64,),
 }  # fmt: skip
+
+
 THEIRS = {
     "resnet18": "resnet18",
     "resnet50": "resnet50",
     "mobilenet": "mobilenet_v2",
     "densenet": "densenet121",
 }
+
+
 # The weight whose drift FedRD measures: layer1.1.conv2 of ResNets in its code, the last weight of stage 1 elsewhere.
 INDICATORS = {
     "alexnet_bn": "stages.stage1.conv.weight", "digits_cnn": "stages.stage1.conv.weight", "digits_dg_cnn": "stages.stage1.0.weight",
@@ -34,6 +41,8 @@ INDICATORS = {
     "resnet50": "stages.stage1.1.conv2.weight", "vgg": "stages.stage1.0.weight", "vit_small": "stages.stage1.feedforward.fc2.weight",
     "mobilenet": "stages.stage1.3.conv.2.weight", "densenet": "stages.stage1.transition1.conv.weight",
 }  # fmt: skip
+
+
 CASES = [(name, px) for name, sides in SIDES.items() for px in sides]
 
 
@@ -94,10 +103,6 @@ def held_to(
     same([after[name] for name in moved], [P[name] for name in moved])
 
 
-def test_every_network_is_here() -> None:
-    assert set(SIDES) == set(INDICATORS) == set(registry.own("models"))
-
-
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize(("name", "px"), [one for one in CASES if hasattr(plain, one[0])])
 def test_it_is_the_network_written_out(name: str, px: int, train: bool) -> None:
@@ -125,9 +130,8 @@ def test_it_is_torchvisions(name: str, train: bool) -> None:
     same(list(ours.state_dict().values()), list(their.state_dict().values()))
 
 
-@pytest.mark.parametrize("name", SIDES)
-def test_the_indicator_is_written_down(name: str) -> None:
-    assert registry.get("models", name).indicator == INDICATORS[name]
+def test_the_indicators_are_written_down() -> None:
+    assert {name: registry.get("models", name).indicator for name in registry.own("models")} == INDICATORS
 
 
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
@@ -136,3 +140,47 @@ def test_alexnet_of_fdses_blocks(train: bool) -> None:
     model = registry.get("models", "alexnet_bn")(7, 64)
     decompose(model, Decomposition())
     held_to(scattered(model, torch.float64), plain.alexnet_of_fdse, images(64, torch.float64), train)
+
+
+torch.set_num_threads(1)
+
+
+# Kaiming normal convolutions, by fan-out or fan-in; the others start as torch's own: U(-1 / sqrt(fan-in), 1 / sqrt(fan-in)).
+KAIMING = {"resnet18": "out", "resnet50": "out", "vgg": "out", "mobilenet": "out", "densenet": "in", "digits_dg_cnn": "in"}  # fmt: skip
+
+
+SMALL_HEAD = ("vgg", "mobilenet")  # N(0, 0.01)
+
+
+NO_BIAS = {"vgg": (nn.Conv2d, nn.Linear), "mobilenet": (nn.Linear,), "densenet": (nn.Linear,), "digits_dg_cnn": (nn.Conv2d,)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_start(name: str) -> None:
+    """Deviations within five standard errors of a normal one; a uniform one has its bound besides."""
+    model, layout, row = initial(lambda: registry.get("models", name)(65, SIDES[name][0]), 0)
+    start = layout.named(row)
+    for prefix, module in model.named_modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm):
+            assert start[f"{prefix}.weight"].eq(1).all() and start[f"{prefix}.bias"].eq(0).all()
+        if not isinstance(module, nn.Conv2d | nn.Linear):
+            continue
+        w = start[f"{prefix}.weight"]
+        pixels = math.prod(w.shape[2:])
+        fan = {"out": w.shape[0] * pixels, "in": w.shape[1] * pixels}
+        bound = math.inf
+        if isinstance(module, nn.Conv2d) and name in KAIMING:
+            deviation = math.sqrt(2 / fan[KAIMING[name]])
+        elif isinstance(module, nn.Linear) and name in SMALL_HEAD:
+            deviation = 0.01
+        else:
+            deviation, bound = 1 / math.sqrt(3 * fan["in"]), 1 / math.sqrt(fan["in"])
+        assert w.square().mean().sqrt().item() == pytest.approx(deviation, rel=5 / math.sqrt(2 * w.numel()))
+        assert w.abs().max() <= bound
+        if bound == math.inf:
+            assert w.abs().max() > 1.8 * deviation  # no uniform one of this deviation goes as far
+        if module.bias is not None and isinstance(module, NO_BIAS.get(name, ())):
+            assert start[f"{prefix}.bias"].eq(0).all()
+        elif module.bias is not None:
+            assert 0 < start[f"{prefix}.bias"].abs().max() <= 1 / math.sqrt(fan["in"])
+    assert torch.isfinite(row).all()

@@ -19,7 +19,6 @@ from fedshift.federation.layout import initial
 from fedshift.models.base import Model
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
-from fedshift.storage.weights import of_model
 from fedshift.storage.workspace import Workspace
 from fedshift.training.assemble import assemble, read
 
@@ -87,37 +86,6 @@ def test_start_is_theirs_but_for_the_head(name, tmp_path, monkeypatch):
     }
 
 
-def test_network_computes_what_torchvisions_computes(tmp_path, monkeypatch):
-    state = theirs("densenet")
-    save(tmp_path, "densenet", state, monkeypatch)
-    their = torchvision.models.densenet121(weights=None)
-    their.load_state_dict(
-        {
-            key.replace("norm.", "norm").replace("conv.", "conv") if ".denselayer" in key else key: value
-            for key, value in state.items()
-        }
-    )
-    ours = registry.get("models", "densenet")(7, 64)
-    ours.load_state_dict(read(meta("densenet"), "imagenet").entries, strict=False)
-    x = torch.randn(2, 3, 64, 64)
-    with torch.no_grad():
-        expected = their.eval().features(x)
-        torch.testing.assert_close(ours.eval().body(x), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_absent_file_names_file_folder_and_alternative(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSHIFT_WEIGHTS", str(tmp_path))
-    with pytest.raises(FedshiftError) as error:
-        read(meta("resnet18"), "imagenet")
-    for part in (
-        f"{tmp_path}/resnet18-f37072fd.pth",
-        "fedshift fetch weights resnet18",
-        "model.init: scratch",
-    ):
-        assert part in str(error.value)
-    assert not error.value.retry  # only the file in its place helps
-
-
 def test_another_file_of_that_name_is_refused(tmp_path, monkeypatch):
     path = save(tmp_path, "mobilenet", theirs("mobilenet"), monkeypatch)
     content = bytearray(path.read_bytes())
@@ -177,17 +145,3 @@ def test_run_starts_from_them(project, tmp_path, monkeypatch):
     for entry in ("head.weight", "head.bias"):
         assert torch.equal(named[entry], other[entry])
     assert torch.equal(named["stages.stem.0.0.weight"], torch.load(path)["features.0.0.weight"])
-
-
-def test_digest_covers_the_declared_hash(monkeypatch):
-    before = spec("mobilenet", "imagenet").run_id
-    assert before != spec("mobilenet", "scratch").run_id
-    monkeypatch.setattr(registry.get("models", "mobilenet"), "weights", {"imagenet": "mobilenet_v2-0.pth"})
-    assert spec("mobilenet", "imagenet").run_id != before
-
-
-def test_network_without_published_weights_says_so_before_anything_runs():
-    with pytest.raises(FedshiftError, match=r"model.init: unknown start of lenet 'imagenet'\n  .*scratch"):
-        spec("lenet", "imagenet")
-    with pytest.raises(FedshiftError, match="unknown init 'imagenet'"):
-        of_model(registry.get("models", "lenet"), "imagenet")

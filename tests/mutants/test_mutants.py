@@ -17,7 +17,6 @@ HERE = Path(__file__).parent
 PATCHES = sorted(HERE.glob("*/*.patch"))
 FOLDERS = sorted({patch.parent.name for patch in PATCHES})
 TUNING = (
-    "experiments/test_space",
     "experiments/test_tuning",
     "analysis/test_tuning",
     "planning/test_tuned",

@@ -1,7 +1,8 @@
-"""What a run is estimated to cost: images, minutes, memory, disk; by hand, by measurement, by a guess."""
+"""What a run is estimated to cost, and what one job asks a cluster for: by hand, by measurement, by a guess."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
-from fedshift.planning import planfile
+from fedshift.planning import job, planfile
 from fedshift.planning.costs import cost, counts, factor, measured, plain_macs, speed
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
@@ -19,6 +20,7 @@ from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
+from tests.planning.conftest import ONE
 
 
 def test_cost_by_hand(workspace: Workspace) -> None:
@@ -38,41 +40,6 @@ def test_cost_by_hand(workspace: Workspace) -> None:
     assert estimate.mem_mb == round(3000 + 4 * checkpoint)
     assert estimate.kept_mb == round(3 * row_mb) + 1  # last, first and later best
     assert estimate.disk_mb == round(2 * checkpoint) + estimate.kept_mb  # the old one and the new
-
-
-def test_a_domain_that_a_tree_has_not_is_refused(workspace: Workspace) -> None:
-    """Only its manifest names the domains of a tree of the user's own."""
-    by_class = {"a": {"ill": 9, "well": 9}}
-    raw = workspace.raw("folder", "clinics")
-    write_json(raw.with_name("clinics.manifest.json"), {"counts": by_class})
-    for target in ("a", "b"):
-        spec = RunSpec.model_validate(
-            {
-                "data": {"dataset": "folder", "release": "clinics", "target": target},
-                "model": {"name": "digits_cnn"},
-                "method": {"name": "fedavg"},
-                "local": {"batch": 8, "lr": 0.1},
-                "federation": {"rounds": 2},
-            }
-        )
-        said = "unknown domain 'b'" if target == "b" else "no source domain is left"
-        with pytest.raises(FedshiftError, match=said):
-            cost(workspace, spec, "cpu")
-
-
-def test_estimates_that_nothing_was_measured_for_are_marked(workspace: Workspace) -> None:
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert told.splitlines()[1].split()[6].startswith("~")
-    assert (
-        "~ Not measured on cpu, estimated: digits_cnn at 32 px in fp32 (from 5e+09 multiply-accumulates a second, assumed)."
-        in told
-    )
-    (workspace.root / "benchmarks").mkdir()
-    header = "model,input_px,device,precision,images_per_second,source"
-    (workspace.root / "benchmarks" / "costs.csv").write_text(f"{header}\ndigits_cnn,32,cpu,fp32,900,x\n")
-    measured.cache_clear()
-    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
-    assert "~" not in told
 
 
 FOLDER = """\
@@ -109,8 +76,14 @@ def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspac
 
 
 HEADER = "model,input_px,device,precision,images_per_second,source\n"
+
+
 SMALL = "digits_cnn,32,cpu,fp32,2000,by hand\n"
+
+
 LARGE = "alexnet_bn,256,cpu,bf16,80,by hand\n"
+
+
 # Of the machine and day on which FDSE's factor on AlexNet was measured, too.
 FACTORS = "method,factor,passes,outside\nfedavg,1,1,0\nditto,2.06,2,0\ndsu,1.38,1,0\nfdse,2.41,1,0\npartialfed,1.62,1,1\n"
 
@@ -182,3 +155,53 @@ def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> N
     once, often = (factor(here, spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10))
     assert once - often == pytest.approx(0.9)  # a pass a round, not an epoch
     assert factor(Workspace(tmp_path), spec("digits_cnn", method="fdse")) == 1
+
+
+def test_disk_is_what_stays_and_the_largest_checkpoints_of_one_job(workspace: Workspace) -> None:
+    one = planfile.runs(plan(workspace, Request(("one",))))[0]
+    runs = [one._replace(disk_mb=disk, kept_mb=kept) for disk, kept in ((1100, 100), (2300, 300), (700, 200))]
+    assert job.disk_mb(runs, 1) == 600 + 2000
+    assert job.disk_mb(runs, 2) == 600 + 2000 + 1000
+    assert job.disk_mb([], 2) == 0
+
+
+def test_packs_are_cut_where_a_job_would_ask_for_more_than_the_hours(workspace: Workspace) -> None:
+    """A pack asked for up to 74.5 days: ten seeds, one after the other."""
+    sizes = {}
+    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 900"))
+    for hours, parallel in ((24, 1), (1, 1), (1, 2)):
+        request = Request(("one",), hours=hours, parallel=parallel)
+        runs = planfile.runs(plan(workspace, request))
+        packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
+        sizes[hours, parallel] = sorted({len(members) for members in packs})
+        assert all(job.minutes(members, parallel, hours) <= 60 * hours for members in packs)
+        assert not any(job.longer(members, parallel, hours) for members in packs)
+    one = runs[0].minutes
+    assert 5 + 2 * one < 60 < 5 + 2 * 2 * one  # one fits into an hour, two do not
+    assert sizes == {(24, 1): [3], (1, 1): [1], (1, 2): [1, 2]}
+
+
+def test_memory_and_minutes_grow_with_each_attempt_within_the_partition(workspace: Workspace) -> None:
+    """They grew past what the partition gives: such a job waited for ever."""
+    runs = planfile.runs(plan(workspace, Request(("one",))))[:1]
+    memory = [job.mem_mb(runs, 1, attempt) for attempt in (1, 2, 3)]
+    assert [mb - 500 for mb in memory] == [times * (memory[0] - 500) for times in (1, 2, 3)]
+    assert [job.mem_mb(runs, 1, attempt, most=memory[1]) for attempt in (1, 2, 3)] == [*memory[:2], memory[1]]
+    assert job.mem_mb(runs, 1, 2, most=100) == memory[0]  # never less than the runs need
+    wanted = [job.minutes(runs, 1, 24, attempt) for attempt in (1, 2, 3)]
+    assert wanted == sorted(wanted) and wanted[0] < wanted[2]
+    assert [job.minutes(runs, 1, 24, attempt, most=wanted[0]) for attempt in (1, 2, 3)] == [wanted[0]] * 3
+    assert job.evaluating(runs, 24, 1, most=3) == 3
+
+
+def test_a_run_longer_than_a_job_stands_alone_and_is_told(workspace: Workspace) -> None:
+    (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 20000"))
+    request = Request(("one",), hours=2)
+    runs = planfile.runs(plan(workspace, request))
+    assert len({run.pack for run in runs}) == len(runs)
+    assert runs[0].minutes > 120
+    assert [job.minutes(runs[:1], 1, 2, attempt) for attempt in (1, 2, 3)] == [120] * 3
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "2"]).output
+    assert "12 runs may outlast a job of 2 hours (params.yaml: hours) and rely on their checkpoints" in told
+    told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one", "--hours", "48"]).output
+    assert "outlast" not in told

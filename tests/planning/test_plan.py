@@ -1,4 +1,4 @@
-"""The plan: every run once, packs by configuration, its key, stamps, states."""
+"""The plan: every run once, packs by configuration, its key, stamps, states, changed methods, and experiments that claims compare with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,8 +18,11 @@ from fedshift.cli.status import describe
 from fedshift.common.files import hold, sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
+from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
+from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
+from tests.conftest import ROOT
 from tests.planning.conftest import ONE, TWO, finish
 
 
@@ -174,6 +178,93 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
     assert any(failed.directory in line and "loss is NaN" in line for line in shown)
 
 
+BOTH = ("one", "paper/two")
+
+
+OLD = "0dd00001"
+
+
+def finish_by(workspace: Workspace, run: Run, code: str) -> None:
+    """By a method of this fingerprint; "": as earlier versions did."""
+    place = workspace.run_at(run.directory)
+    write_bytes(place.metrics, b"PAR1PAR1")
+    place.finish({"digest": run.digest} | ({"method_code": code} if code else {}))
+
+
+def said(workspace: Workspace, *words: str) -> str:
+    done = CliRunner().invoke(main, ["--root", str(workspace.root), *words])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def missing(workspace: Workspace, finished_runs: list[Run]) -> set[str]:
+    return {run.digest for run in finished_runs if workspace.run_at(run.directory).outcome() is State.MISSING}
+
+
+@pytest.fixture
+def finished_runs(workspace: Workspace) -> list[Run]:
+    """All finished: those of FedProx before it changed, of FedAvg one by an earlier version."""
+    found = planfile.runs(plan(workspace, Request(BOTH, pack=2)))
+    first = next(run for run in found if run.method == "fedavg")
+    for run in found:
+        finish_by(workspace, run, "" if run is first else OLD if run.method == "fedprox" else run.code)
+    return found
+
+
+def test_exactly_they_are_trained_again_where_that_is_asked_for(
+    workspace: Workspace, finished_runs: list[Run]
+) -> None:
+    plan(workspace, Request(("one",), pack=1))  # a stamp for each run, beside those of pairs
+    stamps = [stamp.digests() for stamp in workspace.packs()]
+    again = {run.digest for run in finished_runs if run.method == "fedprox"}
+    assert again <= set().union(*stamps)
+    told = said(workspace, "plan", *BOTH, "--retrain-changed")
+    assert "6 runs of changed methods are trained again" in told and "has changed since" not in told
+    assert missing(workspace, finished_runs) == again
+    left = [stamp.digests() for stamp in workspace.packs()]
+    assert not any(digests & again for digests in left)
+    assert all(digests in left for digests in stamps if not digests & again)
+    aside = {path.parent.name for path in workspace.results.rglob(f"*-{OLD}/summary.json")}
+    assert aside == {f"{digest}-{OLD}" for digest in again}
+    assert "0 runs of changed methods" in said(workspace, "plan", *BOTH, "--retrain-changed")
+    assert missing(workspace, finished_runs) == again
+
+
+MINE = """\
+title: Mine
+protocol: digits
+methods: {fedprox: }
+axes: {target: [plain], seed: [0]}
+claims:
+  SF-C18.1:
+    metric: ood
+    rows: {StableFDG (larger size): fedprox, StableFDG (smaller size): {row: fedavg, experiment: other}}
+"""
+
+
+OTHER = """\
+title: Other
+protocol: digits
+methods: {fedavg: }
+axes: {target: [plain], seed: [0]}
+"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Workspace:
+    (tmp_path / "reference").symlink_to(ROOT / "reference")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.yaml").write_text(MINE)
+    (tmp_path / "experiments" / "other.yaml").write_text(OTHER)
+    return Workspace(tmp_path)
+
+
+def test_claims_that_name_another_experiment(pair: Workspace) -> None:
+    both = planfile.load(plan(pair, Request(("mine", "other")))).compared
+    assert both == {"mine": ["other"]}
+    assert planfile.load(plan(pair, Request(("mine",)))).compared == {}
+
+
 def test_plans_of_long_ago_are_removed(workspace: Workspace) -> None:
     """Each edit left one for ever."""
     folder = plan(workspace, Request(("one",))).parent
@@ -185,23 +276,3 @@ def test_plans_of_long_ago_are_removed(workspace: Workspace) -> None:
     left = sorted(path.stem for path in folder.glob("*.json"))
     assert newest.stem in left and len(left) == 10
     assert {"01", "05", "31"} < {*left}
-
-
-def test_plan_prints_what_there_is_to_do(workspace: Workspace) -> None:
-    run = planfile.runs(plan(workspace, Request(("one", "paper/two"))))[0]
-    finish(workspace, run)
-    shown = (
-        CliRunner()
-        .invoke(main, ["--root", str(workspace.root), "plan", "one", "paper/two"])
-        .output.splitlines()
-    )
-    assert shown[0].split() == ["experiment", "runs", "done", "packs", "images", "hours", "disk"]
-    assert shown[1].split()[:3] == ["one", "12", "1"]
-    assert shown[3].startswith("all, each run once     13      1")
-    names = (
-        CliRunner()
-        .invoke(main, ["--root", str(workspace.root), "plan", "one", "--print", "runs"])
-        .output.split()
-    )
-    assert len(names) == 12
-    assert names == sorted(names)

@@ -15,7 +15,7 @@ from fedshift.planning.plan import plan, specs
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
-from tests.verbs import done, fedshift, refused
+from tests.verbs import fedshift, refused
 
 TUNED = """\
 title: Tuned
@@ -24,7 +24,11 @@ tune: {budget: 3, seeds: [100, 101]}
 methods: {fedavg: , fedprox: }
 axes: {target: [plain, ink], seed: [0, 1]}
 """
+
+
 FINAL, SEARCH = Request(("tuned",)), Request(("tuned.tuning",))
+
+
 RATES = {"fedavg": 0.25, "fedprox": 0.35}
 
 
@@ -101,23 +105,3 @@ def test_a_row_without_a_choice_is_refused(workspace: Workspace) -> None:
     refused(
         fedshift(workspace.root, "plan", "tuned"), "nothing was chosen for 'fedprox'", "fedshift tune tuned"
     )
-
-
-def test_unequal_budgets_are_said(workspace: Workspace) -> None:
-    text = TUNED.replace("budget: 3", "budget: grid, space: {'*': {local.lr: [0.1, 0.2]}}")
-    (workspace.experiments / "tuned.yaml").write_text(text)
-    told = done(fedshift(workspace.root, "plan", "tuned.tuning"))
-    assert "rows are tuned with different budgets (points): fedavg 2, fedprox 10" in told
-
-
-def test_a_place_that_is_not_tuned_is_refused_before_anything_is_trained(workspace: Workspace) -> None:
-    text = TUNED.replace("seeds: [100, 101]", "seeds: [100], axes: {target: [ink]}")
-    (workspace.experiments / "tuned.yaml").write_text(text)
-    assert len(planfile.runs(plan(workspace, SEARCH))) == 6  # one choice for both targets
-    text = text.replace("methods: {", "only: {fedprox: {d: [2]}}\nmethods: {")
-    text = text.replace(
-        "axes: {target: [plain", "axes: {d: {key: local.epochs, values: [1, 2]}, target: [plain"
-    )
-    text = text.replace("axes: {target: [ink]}}", "axes: {target: [ink]}, like: {fedavg: fedprox}}")
-    (workspace.experiments / "tuned.yaml").write_text(text)
-    refused(fedshift(workspace.root, "plan", "tuned.tuning"), "leaves no run to tune 'fedprox' at {'d': 1}")

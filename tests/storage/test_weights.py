@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,11 @@ from fedshift.storage.workspace import Workspace
 from tests.data.server import FILE, Server, serving
 
 HASH = sha256(FILE)
+
+
 NAME = f"mobilenet_v2-{HASH[:8]}.pth"
+
+
 EXPERIMENT = """\
 title: From weights
 protocol: digits
@@ -70,13 +73,6 @@ def test_whole_hashes_agree_with_the_published_names_and_each_is_of_some_model()
     assert files["vgg11_bn-6002323d.pth"].sha256 == "6002323d"
 
 
-def test_the_published_address_is_torchvisions() -> None:
-    assert weights.of_model(registry.get("models", "resnet18"), "imagenet").address == (
-        "https://download.pytorch.org/models/resnet18-f37072fd.pth"
-    )
-    assert [file.name for file in weights.known()["ccst"]] == ["vgg_normalised.pth", "decoder.pth"]
-
-
 def test_fetched_whole_and_a_second_time_nothing_is_downloaded(server: Server, tmp_path: Path) -> None:
     done = fetch(tmp_path, "mobilenet")
     assert done.exit_code == 0, done.output
@@ -98,24 +94,6 @@ def test_another_content_is_refused_and_not_kept(
     assert kept(tmp_path) == {}
 
 
-def test_a_whole_hash_refuses_what_the_beginning_would_take(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(weights.WHOLE, NAME, HASH[:8] + "0" * 56)
-    assert fetch(tmp_path, "mobilenet").exit_code == 2
-    assert kept(tmp_path) == {}
-    monkeypatch.delitem(weights.WHOLE, NAME)
-    assert fetch(tmp_path, "mobilenet").exit_code == 0
-
-
-def test_what_lies_there_and_is_another_file_is_told_and_left(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / NAME).write_bytes(b"mine")
-    done = fetch(tmp_path, "mobilenet")
-    assert done.exit_code == 2 and "is another file" in done.output and server.asked == []
-    assert kept(tmp_path) == {NAME: b"mine"}
-
-
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_file_at_hand_is_taken_by_its_content_and_nothing_is_downloaded(
@@ -130,30 +108,6 @@ def test_a_file_at_hand_is_taken_by_its_content_and_nothing_is_downloaded(
     assert kept(tmp_path) == {NAME: FILE} and source.is_file() and server.asked == []
 
 
-def test_another_file_at_hand_is_refused_and_not_kept(server: Server, tmp_path: Path) -> None:
-    source = tmp_path / NAME
-    source.write_bytes(FILE[1:])
-    for arguments in (["mobilenet", "--from", str(source)], ["--from", str(source)]):
-        done = fetch(tmp_path, *arguments)
-        assert done.exit_code == 2 and f"its SHA-256 is {sha256(FILE[1:])}" in done.output
-    (tmp_path / "empty").mkdir()
-    done = fetch(tmp_path, "mobilenet", "--from", str(tmp_path / "empty"))
-    assert done.exit_code == 2 and f"no {NAME}" in done.output
-    assert kept(tmp_path) == {} and server.asked == []
-
-
-def test_mistakes_are_told(server: Server, tmp_path: Path) -> None:
-    for arguments, text in (
-        (["mobilnet"], "Did you mean 'mobilenet'?"),
-        (["mobilenet", "--release", "x"], "--release and --lists are for data sets"),
-    ):
-        done = fetch(tmp_path, *arguments)
-        assert done.exit_code == 2 and text in done.output
-    two = CliRunner().invoke(main, ["--root", str(tmp_path), "fetch", "digits", "pacs"])
-    assert two.exit_code == 2 and "One data set at a time" in two.output
-    assert kept(tmp_path) == {}
-
-
 @pytest.fixture
 def planned(project: Path, server: Server) -> tuple[Workspace, list[Run]]:
     """Two runs that start from mobilenet's weights, which are not there, and two from scratch."""
@@ -164,33 +118,6 @@ def planned(project: Path, server: Server) -> tuple[Workspace, list[Run]]:
 
 def verb(workspace: Workspace, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--root", str(workspace.root), *arguments])
-
-
-def test_plan_status_and_doctor_count_what_cannot_run_here(planned, tmp_path: Path) -> None:
-    workspace, _ = planned
-    line = (
-        f"Cannot run here: 2 of these runs, for want of {NAME} in {tmp_path / 'kept'}. "
-        "To get it: fedshift fetch weights mobilenet"
-    )
-    assert line in verb(workspace, "plan").output.splitlines()
-    assert line in verb(workspace, "status").output.splitlines()
-    doctor = verb(workspace, "doctor")
-    assert doctor.exit_code == 1
-    found = doctor.output.splitlines()
-    place = next(i for i, text in enumerate(found) if text.startswith("!!  weights"))
-    assert "2 runs cannot run here" in found[place]
-    assert found[place + 1].endswith("-> fedshift fetch weights mobilenet")
-    assert fetch(workspace.root).exit_code == 0  # without a name: what params.yaml asks for
-    assert kept(tmp_path) == {NAME: FILE}
-    for name in ("plan", "status"):
-        assert "Cannot run here" not in verb(workspace, name).output
-    assert f"ok  weights                {NAME}" in verb(workspace, "doctor").output
-
-
-def test_doctor_knows_it_before_there_is_a_plan(planned) -> None:
-    workspace, _ = planned
-    shutil.rmtree(workspace.results)
-    assert "2 runs cannot run here" in verb(workspace, "doctor").output
 
 
 def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planned) -> None:
@@ -268,3 +195,24 @@ def test_the_folder_is_torchs_cache_where_none_is_named(
     with pytest.raises(FedshiftError, match="it cannot run here") as error:
         file.check()
     assert not error.value.retry
+
+
+def test_plan_status_and_doctor_count_what_cannot_run_here(planned, tmp_path: Path) -> None:
+    workspace, _ = planned
+    line = (
+        f"Cannot run here: 2 of these runs, for want of {NAME} in {tmp_path / 'kept'}. "
+        "To get it: fedshift fetch weights mobilenet"
+    )
+    assert line in verb(workspace, "plan").output.splitlines()
+    assert line in verb(workspace, "status").output.splitlines()
+    doctor = verb(workspace, "doctor")
+    assert doctor.exit_code == 1
+    found = doctor.output.splitlines()
+    place = next(i for i, text in enumerate(found) if text.startswith("!!  weights"))
+    assert "2 runs cannot run here" in found[place]
+    assert found[place + 1].endswith("-> fedshift fetch weights mobilenet")
+    assert fetch(workspace.root).exit_code == 0  # without a name: what params.yaml asks for
+    assert kept(tmp_path) == {NAME: FILE}
+    for name in ("plan", "status"):
+        assert "Cannot run here" not in verb(workspace, name).output
+    assert f"ok  weights                {NAME}" in verb(workspace, "doctor").output

@@ -92,14 +92,6 @@ def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     assert directory.name in done(fedshift(project, "gc"))
 
 
-def test_what_was_set_aside_stays_until_its_successor_has_finished(project: Path, runs: list[Run]) -> None:
-    old = finish(project, by(runs[0], "0dd00001"))
-    (project / runs[0].directory).mkdir()
-    assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
-    finish(project, runs[0])
-    assert old.name in done(fedshift(project, "gc"))
-
-
 def test_a_run_of_earlier_versions_stays_while_it_stands_in(project: Path, runs: list[Run]) -> None:
     """Of two the newest; and what is begun of a run that is to be trained again is no garbage."""
     only, older = (finish(project, by(runs[0], code)) for code in ("0dd00001", "0dd00002"))
@@ -111,15 +103,6 @@ def test_a_run_of_earlier_versions_stays_while_it_stands_in(project: Path, runs:
     shown = done(fedshift(project, "gc"))
     assert only.name not in shown and older.name in shown and aside.name not in shown
     assert shown.count(f"{begun.name}\n") == 0
-
-
-def test_experiments_that_params_yaml_does_not_list_keep_their_runs(project: Path, runs: list[Run]) -> None:
-    other = {**EXPERIMENT, "axes": {"target": ["ink"], "seed": [0]}}
-    (project / "experiments" / "two.yaml").write_text(yaml.safe_dump(other))
-    (project / "params.yaml").write_text("experiments: [one]\n")
-    for run in (*planfile.runs(plan(Workspace(project), Request(("two",)))), runs[0]):
-        finish(project, run)
-    assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
 
 
 def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(

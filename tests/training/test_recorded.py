@@ -1,20 +1,27 @@
-"""What a run records of what it was: every parameter, at its default or not, under the same name as ever."""
+"""What a run records of what it was: every parameter, and slots that are worth keeping."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from fedshift.analysis.collection.diagnostics import diagnostics
 from fedshift.common.registry import get, names
+from fedshift.data.load import load
 from fedshift.data.partition import partition
-from fedshift.spec import parse
+from fedshift.methods.hfedf.hypernet import generate
+from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import complete, resolve
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
+from fedshift.training import weights
+from fedshift.training.assemble import assemble
 from fedshift.training.run import Machine, train
 
 
@@ -52,3 +59,42 @@ def test_parameters_that_are_mappings_and_lists_come_back() -> None:
     written = json.loads(json.dumps(complete(spec).model_dump(mode="json")))
     assert resolve(parse(written, "test")) == spec
     assert written["partition"]["modify"]["label_shift"].keys() > change["label_shift"].keys()
+
+
+CPU = torch.device("cpu")
+
+
+def keeping(name: str, keep: str) -> RunSpec:
+    blocks: dict[str, Any] = {"method": {"name": name}, "evaluation": {"keep": keep}}
+    return resolve(toys.spec(data={"target": "texture"}, local={"batch": 256, "lr": 0.05}, **blocks))
+
+
+def trained(root: Path, run: RunSpec) -> tuple[RunDirectory, dict[str, Any]]:
+    workspace = Workspace(root)
+    partition(workspace, run)
+    train(workspace, run, Machine(CPU))
+    directory = workspace.run(run.run_name)
+    return directory, json.loads(directory.summary_file.read_text())
+
+
+@pytest.mark.parametrize("name", ["hfedf", "pfedhn"])
+def test_the_hypernetwork_makes_the_models_that_are_kept_beside_it(name: str, project: Path) -> None:
+    run = keeping(name, "slots")
+    directory, summary = trained(project, run)
+    federation, _ = assemble(run, load(Workspace(project), run), CPU)
+    layout, method = federation.layout, federation.method
+    for selection in summary["weights"]:
+        kept = weights.rows(directory, summary, selection, layout)
+        assert kept.keys() == {"generated", "slot/h"}
+        net = method.net(layout, 3)  # type: ignore[attr-defined]
+        for k, row in enumerate(kept["generated"]):
+            assert generate(net, kept["slot/h"], k).equal(row[layout.W])
+        rows = weights.restore(federation, directory, summary, selection)
+        found = [*weights.models(federation, rows, [torch.arange(2)])]
+        held_out = torch.stack([one.row for one in found if one.sets[0][1] == "target"])
+        assert held_out.equal(kept["generated"])
+    if name == "hfedf":  # its embeddings of the last round are what was recorded then
+        last = weights.rows(directory, summary, "last", layout)["slot/h"]
+        told = diagnostics(Workspace(project), directory, "embeddings")
+        told = told[told["round"] == 2].sort_values(["client", "index"])
+        assert told["value"].tolist() == net.embeddings(last).flatten().tolist()

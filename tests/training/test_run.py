@@ -18,9 +18,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
-from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.formats import read_tensors, write_tensors
 from fedshift.data.partition import partition
@@ -29,11 +27,9 @@ from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
-from fedshift.testing import toys
-from fedshift.training import weights
 from fedshift.training.run import Machine, train
 from tests import killed
-from tests.common.test_lock import end, held
+from tests.common.test_files import end, held
 from tests.conftest import ROOT, Edit
 
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
@@ -104,7 +100,11 @@ def test_run_that_its_last_holder_finished_is_only_read(
 
 # Processes to be killed are forks of one that has imported torch and has computed nothing.
 MORTAL = multiprocessing.get_context("forkserver")
+
+
 MORTAL.set_forkserver_preload(["tests.killed"])
+
+
 PLACES = [
     ("client", 2),
     ("client", 6),
@@ -205,16 +205,6 @@ def test_a_signal_whenever_it_comes_leaves_a_checkpoint(
     assert rounds_in(Workspace(project).run(spec.run_name).checkpoint) == 2
 
 
-def test_seconds_are_those_of_all_processes_that_trained_the_run(project: Path) -> None:
-    """The first stops after a round, and its checkpoint is given a thousand seconds more."""
-    spec, run = stopped(project)
-    tensors, facts = read_tensors(run.checkpoint, "")
-    first = float(facts["seconds"])
-    write_tensors(run.checkpoint, tensors, {**facts, "seconds": str(first + 1000)})
-    taken = train(Workspace(project), spec, MACHINE)["costs"]["seconds"]
-    assert 0 < first < 1000 and first + 1000 < taken < first + 1300
-
-
 @pytest.mark.parametrize(("new", "anew"), [("name = 'fedavg'", False), ("other = name = 'fedavg'", True)])
 def test_a_run_whose_method_changed_starts_anew(
     project: Path, edited: Edit, caplog: pytest.LogCaptureFixture, new: str, anew: bool
@@ -233,47 +223,6 @@ def test_a_run_whose_method_changed_starts_anew(
     assert rounds[1] == rounds[2] == rounds[3]  # none twice
 
 
-def test_what_an_earlier_version_saved_within_a_round_is_not_read(project: Path) -> None:
-    spec, run = stopped(project)
-    tensors, facts = read_tensors(run.checkpoint, "")
-    write_tensors(run.checkpoint, tensors, {**facts, "segment": "", "seconds": "1000"})
-    assert train(Workspace(project), spec, MACHINE)["costs"]["seconds"] < 1000
-
-
-def test_a_run_knows_the_machines_that_it_was_begun_on(project: Path) -> None:
-    spec, run = stopped(project)
-    before = json.loads(run.environment.read_text())
-    assert before["earlier"] == []
-    elsewhere = {**before, "cpu_model": "Maker 1 2", "earlier": [str(MachineClass.of(before)), "another"]}
-    run.environment.write_text(json.dumps(elsewhere))
-    summary = train(Workspace(project), spec, MACHINE)
-    alone = {**elsewhere, "earlier": []}
-    assert summary["environment"]["earlier"] == ["another", str(MachineClass.of(alone))]
-    assert str(MachineClass.of(summary["environment"])).endswith(
-        f", begun on another; {MachineClass.of(alone)}"
-    )
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> None:
-    """The failure says so, and that another machine may do it."""
-    spec = spec_of("fedavg")
-    partition(Workspace(project), spec)
-    with pytest.raises(FedshiftError, match=r"no working CUDA on .*\n.*device: cpu"):
-        train(Workspace(project), spec, Machine(torch.device("cuda")))
-    failure = Workspace(project).run(spec.run_name).failure()
-    assert failure is not None and failure["retry"]
-
-
-def test_a_finished_run_is_not_trained_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = spec_of("fedavg")
-    partition(Workspace(project), spec)
-    first = train(Workspace(project), spec, MACHINE)
-    assert first["environment"]["tf32"] == {"convolutions": False, "matrices": False}
-    monkeypatch.setattr("fedshift.training.run.assemble", None)
-    assert train(Workspace(project), spec, MACHINE) == first
-
-
 def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None:
     spec = spec_of("fedavg")
     run = Workspace(project).run(spec.run_name).path
@@ -286,18 +235,6 @@ def test_a_second_writer_is_refused_while_the_first_lives(project: Path) -> None
     finally:
         end(other)
     assert train(Workspace(project), spec, MACHINE)["method"] == "fedavg"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fedbn", "fdse"])
-def test_weights_and_metrics_do_not_depend_on_the_cadence_of_checkpoints(method: str, project: Path) -> None:
-    spec = spec_of(method)
-    for name, seconds in (("often", 0.0), ("never", 1e9)):
-        (project / name).mkdir()
-        (project / name / "data").symlink_to(project / "data")
-        partition(Workspace(project / name), spec)
-        train(Workspace(project / name), spec, Machine(torch.device("cpu"), 1, seconds))
-    assert_same(project / "often", project / "never", spec)
 
 
 def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
@@ -320,36 +257,6 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
             pd.testing.assert_frame_equal(timings, pd.read_parquet(run / "timings.parquet"))
             merged = merged[~of_machine].reset_index(drop=True).assign(time=np.nan)
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
-
-
-def test_weights_that_are_there_already_are_written_anew(tmp_path: Path) -> None:
-    """As of a run that is trained again because its summary was torn."""
-    ended = toys.finish(toys.small(toys.spec(federation={"rounds": 1}), toys.method("fdse")))
-    files = weights.write(ended, tmp_path)
-    written = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    for _ in range(8):  # an order that is drawn would differ
-        for path in written:
-            path.write_bytes(b"stale")
-        assert weights.write(ended, tmp_path) == files
-        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == written
-
-
-def test_weights_are_read_from_files_of_the_earlier_format_too(tmp_path: Path) -> None:
-    ended, run = (
-        toys.finish(toys.small(toys.spec(federation={"rounds": 1}), toys.method("fdse"))),
-        RunDirectory(tmp_path),
-    )
-    files = weights.write(ended, run.weights)
-    summary = {
-        "weights": {name: file["file"] for name, file in files.items()},
-        "hashes": {f"weights_{name}": file["sha256"] for name, file in files.items()},
-    }
-    now = weights.rows(run, summary, "last", ended.layout)
-    path = tmp_path / files["last"]["file"]
-    save_file(load_file(path), path, {"round": "1", "layout": ended.layout.hash})
-    earlier = weights.rows(run, summary, "last", ended.layout)
-    assert now.keys() == earlier.keys()
-    assert all(torch.equal(now[name].nan_to_num(7), earlier[name].nan_to_num(7)) for name in now)
 
 
 def test_two_trainings_in_two_folders_leave_equal_files(project: Path) -> None:
@@ -382,3 +289,14 @@ def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> N
     pd.testing.assert_series_equal(
         pd.read_parquet(run.metrics).groupby("round").size(), before.groupby("round").size()
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> None:
+    """The failure says so, and that another machine may do it."""
+    spec = spec_of("fedavg")
+    partition(Workspace(project), spec)
+    with pytest.raises(FedshiftError, match=r"no working CUDA on .*\n.*device: cpu"):
+        train(Workspace(project), spec, Machine(torch.device("cuda")))
+    failure = Workspace(project).run(spec.run_name).failure()
+    assert failure is not None and failure["retry"]

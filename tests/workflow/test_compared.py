@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planning.test_compared import MINE, OTHER
+from tests.planning.test_plan import MINE, OTHER
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]

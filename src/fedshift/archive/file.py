@@ -42,7 +42,7 @@ EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 class Index(Closed):
     """The first member of an archive file.
 
-    run: the name of the run (identity.run_name), which says where the file lies
+    run: the name of the run (RunSpec.run_name), which says where the file lies
     versions: declared when it was archived; with the specification they make the digest
     finished: when it was finished, in seconds since 1970
     files: SHA-256 of every other member; left_out: what of the run's files is not here, or in part, and why

@@ -25,7 +25,7 @@ def files(workspace: Workspace) -> list[Archived]:
 
 
 def paths(workspace: Workspace, run: str) -> list[Path]:
-    """The archived files of a run (identity.run_name); their content is not read."""
+    """The archived files of a run (RunSpec.run_name); their content is not read."""
     folder, digest = workspace.archived(run), run.rpartition("/")[2].partition("-")[0]
     names = os.listdir(folder) if folder.is_dir() else ()  # glob compiles a pattern for every run
     return sorted(folder / name for name in names if name.startswith(f"{digest}-") and name.endswith(".zip"))
@@ -38,7 +38,7 @@ def archived(workspace: Workspace, directories: Iterable[str]) -> int:
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (identity.run_name), of several machines. Tables take the first, the
+    """The archived files of a run (RunSpec.run_name), of several machines. Tables take the first, the
     newest.
     """
     files = map(read, paths(workspace, run))

@@ -81,7 +81,7 @@ class RunDirectory:
 
     @property
     def digest(self) -> str:
-        """The run's id (`identity.digest`)."""
+        """The run's id (`RunSpec.run_id`)."""
         return self.name.partition("-")[0]
 
     def summary(self) -> Summary | None:

@@ -78,7 +78,7 @@ class Workspace:
         return self.results / "plan" / f"{key}.json"
 
     def run(self, name: str) -> RunDirectory:
-        """The directory of a run, by `identity.run_name`."""
+        """The directory of a run, by `RunSpec.run_name`."""
         return found(self.results / "runs" / name)
 
     def runs(self) -> Iterator[RunDirectory]:
@@ -94,7 +94,7 @@ class Workspace:
         return (self.results / "runs").glob("*/*/*/*/*/")
 
     def name_of(self, run: RunDirectory) -> str:
-        """The name (`identity.run_name`) of a run below results/runs."""
+        """The name (`RunSpec.run_name`) of a run below results/runs."""
         return run.path.relative_to(self.results / "runs").as_posix()
 
     @property
@@ -103,7 +103,7 @@ class Workspace:
         return self.root / "results-archive"
 
     def archived(self, name: str) -> Path:
-        """The folder of a run's archived files, by `identity.run_name`."""
+        """The folder of a run's archived files, by `RunSpec.run_name`."""
         return (self.archive / name).parent
 
     def unpacked(self, content: str) -> Path:

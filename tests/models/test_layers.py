@@ -1,4 +1,4 @@
-"""Layers against the same layers written out: FDSE's blocks, the autoencoder, AdaIN's networks, the highlighters; in training and in evaluation."""
+"""Layers against the same layers written out: FDSE's blocks, the autoencoder, AdaIN's networks, highlighters, moments, pooling, styles."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from torch.nn import functional as F
 
 from fedshift.data.renderings import ccst as adain
 from fedshift.methods.fdse.block import Decomposition, decompose
+from fedshift.methods.fdse.consistency import BatchMoments
 from fedshift.methods.hfedf.autoencoder import Autoencoder
-from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter
-from fedshift.models.layers.blocks import ConvBlock, GlobalAverage, LinearBlock
+from fedshift.methods.stablefdg.attention import (
+    ConvolutionHighlighter,
+    Highlighter,
+)
+from fedshift.models.layers.blocks import AdaptiveAverage, ConvBlock, GlobalAverage, LinearBlock
+from fedshift.models.layers.style import adain as restyled
+from fedshift.models.layers.style import shares, style, widened
 from tests.models import plain
 from tests.models.test_forward import held_to, images, scattered
 
@@ -145,3 +151,87 @@ def test_the_convolutions_of_table_16() -> None:
     weights = scores[:, 0].softmax(1)
     expected = torch.cat([z.mean((2, 3)), torch.einsum("bp,bcp->bc", weights, z.flatten(2))], 1)
     torch.testing.assert_close(made(z), expected)
+
+
+SHAPES = [(6, 5, 4, 3), (6, 5), (2, 3, 7)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equal_to_plain_reductions(shape):
+    x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    axes = [0, *range(2, x.dim())]
+    mean, variance = BatchMoments.apply(x)
+    torch.testing.assert_close(mean, x.mean(axes), rtol=0, atol=1e-14)
+    torch.testing.assert_close(variance, x.var(axes, correction=0), rtol=0, atol=1e-14)
+    assert torch.autograd.gradcheck(BatchMoments.apply, (x,))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bf16_and_channels_last(shape):
+    """Statistics in fp32; the gradient in the precision and the layout of the map."""
+    exact = torch.randn(shape, generator=torch.Generator().manual_seed(0)).bfloat16()
+    if len(shape) == 4:
+        exact = exact.to(memory_format=torch.channels_last)
+    x = exact.clone().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        mean, variance = BatchMoments.apply(x)
+    assert mean.dtype == variance.dtype == torch.float32
+    axes = [0, *range(2, x.dim())]
+    torch.testing.assert_close(mean, exact.float().mean(axes), rtol=0, atol=1e-6)
+    torch.testing.assert_close(variance, exact.float().var(axes, correction=0), rtol=1e-5, atol=1e-6)
+    (mean.sum() + variance.sum()).backward()
+    assert x.grad.dtype == torch.bfloat16 and x.grad.stride() == x.stride()
+    expected = (1 + 2 * (exact.float() - mean.view(-1, *[1] * (len(shape) - 2)))) / (exact.numel() / shape[1])
+    torch.testing.assert_close(x.grad.float(), expected.detach(), rtol=0.02, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "side"), [(8, 8, 3), (7, 7, 6), (15, 13, 6), (2, 2, 3), (1, 1, 6)]
+)
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_equals_adaptive_average_pooling(height, width, side, memory_format):
+    torch.manual_seed(0)
+    x = torch.randn(4, 5, height, width).to(memory_format=memory_format).requires_grad_()
+    ours, theirs = AdaptiveAverage(side)(x), nn.AdaptiveAvgPool2d(side)(x)
+    torch.testing.assert_close(ours, theirs)
+    weights = torch.randn_like(ours)
+    torch.testing.assert_close(
+        torch.autograd.grad((ours * weights).sum(), x), torch.autograd.grad((theirs * weights).sum(), x)
+    )
+
+
+def features(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(("form", "sigma"), [("biased", 1.25**0.5), ("official", (5 / 3 + 1e-6) ** 0.5)])
+def test_style_is_over_space_by_sample_and_channel(form: str, sigma: float) -> None:
+    x = torch.tensor([1.0, 2, 3, 4], dtype=torch.float64).view(1, 1, 2, 2)
+    x = torch.cat([torch.cat([x, 10 * x], 1), torch.cat([x + 5, x - 5], 1)])
+    got = style(x, form)
+    assert got.mu.tolist() == [[2.5, 25.0], [7.5, -2.5]]
+    assert got.sigma[0, 0].item() == pytest.approx(sigma, abs=1e-12)
+    assert got.sigma[:, 0].tolist() == pytest.approx([got.sigma[0, 0].item()] * 2)
+
+
+def test_two_pixels_have_an_unbiased_variance() -> None:
+    x = torch.tensor([1.0, 4.0], dtype=torch.float64).view(1, 1, 1, 2)
+    assert style(x, "official").sigma.item() == pytest.approx((4.5 + 1e-6) ** 0.5, abs=1e-12)
+
+
+def test_one_sample_and_one_pixel_stay_finite() -> None:
+    x = features(1, 3, 1, 1).requires_grad_()
+    for form in ("biased", "official"):
+        own = style(x, form)
+        out = restyled(x, own, widened(own, torch.ones(2, 1, 3)))
+        (gradient,) = torch.autograd.grad(out.sum(), x)
+        assert out.isfinite().all()
+        assert gradient.isfinite().all()
+
+
+def test_shares_are_beta_draws() -> None:
+    torch.manual_seed(0)
+    drawn = shares(20_000, 0.1, torch.device("cpu"))
+    assert drawn.shape == (20_000,)
+    assert drawn.mean().item() == pytest.approx(0.5, abs=0.02)
+    assert drawn.var().item() == pytest.approx(0.25 / 1.2, abs=0.01)  # a b / ((a + b)^2 (a + b + 1))

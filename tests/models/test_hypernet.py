@@ -1,13 +1,11 @@
-"""The hypernetwork in a flat vector: sizes, start, and gradients in factors against full autograd."""
+"""The hypernetwork in a flat vector: sizes, start, and gradients in factors against full autograd; the autoencoder."""
 
 from __future__ import annotations
 
 import itertools
-import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from fedshift.common.registry import get
 from fedshift.federation.layout import Layout
@@ -54,44 +52,6 @@ def test_gradients_in_factors_equal_autograd(hidden: int, clients: list[int]) ->
     assert not h.detach().is_set_to(pulled.inner)
 
 
-def test_another_clients_embedding_has_no_gradient() -> None:
-    net = Hypernetwork(3, 2, 4, 11)
-    h = net.draw(torch.Generator().manual_seed(0), torch.float32)
-    pulled = pullback(net, h, [2, 0], torch.ones(2, 11))
-    moved = pulled.inner[:, :6].view(2, 3, 2).ne(0).any(2)
-    assert moved.tolist() == [[False, False, True], [True, False, False]]
-
-
-def test_the_network_is_table_8() -> None:
-    """Linear, LeakyReLU .01, ..., nothing after the last hidden layer: written out."""
-    net = Hypernetwork(3, 1, 4, 7)
-    h = net.draw(torch.Generator().manual_seed(3), torch.float64)
-    nu, w1, b1, w2, b2, w3, b3, w4, b4, head, bias = net.views(h)
-    assert [tuple(t.shape) for t in (nu, w1, w2, w4, head, bias)] == [
-        (3, 1), (50, 1), (50, 50), (50, 50), (50, 7), (7,),
-    ]  # fmt: skip
-
-    def leaky(x: Tensor) -> Tensor:
-        return torch.where(x > 0, x, 0.01 * x)
-
-    x = leaky(w1 @ nu[1] + b1)
-    x = leaky(w2 @ x + b2)
-    x = leaky(w3 @ x + b3)
-    torch.testing.assert_close(generate(net, h, 1), head.T @ (w4 @ x + b4) + bias)
-
-
-def test_start_is_torchs_for_every_layer() -> None:
-    net = Hypernetwork(2000, 1, 4, 2000)
-    nu, w1, b1, w2, b2, *_, head, bias = net.views(net.draw(torch.Generator().manual_seed(0), torch.float32))
-    assert nu.mean().item() == pytest.approx(0, abs=0.1)
-    assert nu.std().item() == pytest.approx(1, abs=0.1)
-    assert 0.8 < w1.abs().max() <= 1
-    assert 0.8 < b1.abs().max() <= 1
-    for tensor in (w2, b2, head, bias):
-        assert 0.9 / math.sqrt(50) < tensor.abs().max() <= 1 / math.sqrt(50)
-    assert head.std().item() == pytest.approx(1 / math.sqrt(150), rel=0.01)
-
-
 @pytest.mark.parametrize("hidden", [0, 2])
 def test_the_start_is_drawn_in_the_order_of_the_vector(hidden: int) -> None:
     """nu, then weight and bias of each layer, of the head last: one seed is one start, whatever else is rewritten."""
@@ -113,21 +73,6 @@ def test_scaled_heads_give_outputs_the_wanted_deviation() -> None:
     made = torch.stack([generate(net, h, k) for k in range(3)])
     assert made[:, :4000].square().mean().sqrt().item() == pytest.approx(0.02, rel=0.03)
     assert made[:, 4000:].square().mean().sqrt().item() == pytest.approx(0.5, rel=0.03)
-
-
-def test_an_autoencoder_is_trained_in_place_and_reconstructs() -> None:
-    torch.manual_seed(0)
-    start = Autoencoder.draw(2, torch.Generator().manual_seed(5))
-    assert start.equal(Autoencoder.draw(2, torch.Generator().manual_seed(5)))
-    assert not start.equal(Autoencoder.draw(2, torch.Generator().manual_seed(6)))
-    vector = start.clone()
-    net, x = Autoencoder.on(vector), torch.rand(1, 3, 1, 1).expand(20, 3, 32, 32).contiguous()
-    before = (net(x) - x).square().mean().item()
-    net.fit(x, epochs=100)
-    assert (net(x) - x).square().mean().item() < before / 4
-    assert not vector.equal(start)
-    assert net.encode(x).shape == (20, 2)
-    assert Autoencoder.on(vector)(x).equal(net(x))
 
 
 def test_unit_range_maps_each_channel_by_its_extremes() -> None:
