@@ -1,6 +1,6 @@
 """Where data, results and reference lie, below one root.
 
-Standard library only: the Snakefile needs it. What a spec's data and results are called `fedshift.identity`
+Standard library only: the Snakefile needs it. What a spec's data and results are called `RunSpec`
 says.
 """
 
@@ -58,15 +58,15 @@ class Workspace:
         return sorted([*(self.reference / "datasets").glob("*.json"), *beside])
 
     def prepared(self, name: str) -> Path:
-        """The folder of decoded images, by `identity.prepared_name`."""
+        """The folder of decoded images, by `prepared_name` of a spec."""
         return self.root / "data" / "prepared" / name
 
     def partition(self, name: str) -> Path:
-        """The Parquet file of a partition, by `identity.partition_name`."""
+        """The Parquet file of a partition, by `partition_name` of a spec."""
         return self.root / "data" / "partitions" / f"{name}.parquet"
 
     def rendered(self, name: str) -> Path:
-        """The folder of images that a method makes before training, by `identity.rendered_name`."""
+        """The folder of images that a method makes before training, by `rendered_name` of a spec."""
         return self.root / "data" / "rendered" / name
 
     @property
