@@ -1,4 +1,4 @@
-"""`fedshift export`: tables for a paper."""
+"""`fedshift export`: tables as LaTeX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis import export
+from fedshift.analysis import latex
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import complete, experiments
 from fedshift.common.errors import FedshiftError
@@ -15,35 +15,23 @@ from fedshift.storage.workspace import Workspace
 
 @click.command
 @click.argument("experiment", shell_complete=complete(experiments))
-@click.option(
-    "--tex", "formats", flag_value="tex", multiple=True, help="LaTeX (booktabs, siunitx, graphicx)."
-)
-@click.option("--pdf", "formats", flag_value="pdf", multiple=True, help="A page made of it; needs pdflatex.")
-@click.option(
-    "--csv", "formats", flag_value="csv", multiple=True, help="All numbers of the table, one cell a line."
-)
-@click.option("--md", "formats", flag_value="md", multiple=True, help="Markdown.")
-@click.option("--html", "formats", flag_value="html", multiple=True, help="A section of HTML without styles.")
-@click.option("--printed", is_flag=True, help="Below ours the paper's value and the verdict on it.")
+@click.option("--printed", is_flag=True, help="Add the published value and the verdict below each number.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where to; else results/export/EXPERIMENT.",
+    help="Output folder; default: results/export/EXPERIMENT.",
 )
 @click.pass_obj
-def command(
-    workspace: Workspace, experiment: str, formats: tuple[str, ...], printed: bool, out: Path | None
-) -> None:
-    """Write the tables of EXPERIMENT for a paper: the best of a column bold, the second underlined. Without a
-    format: LaTeX and CSV.
+def command(workspace: Workspace, experiment: str, printed: bool, out: Path | None) -> None:
+    """Write the tables of EXPERIMENT as LaTeX (booktabs, siunitx, graphicx): the best of a column bold, the
+    second underlined.
 
     \b
-    fedshift export hfedf/table2 --tex --pdf --printed
+    fedshift export hfedf/table2 --printed
     """
     collected = collected_or_archived(workspace, experiment)
     if not collected.experiment.tables:
         cure = "See docs/add-an-experiment.md."
         raise FedshiftError(f"experiments/{experiment}.yaml", "declares no `tables` to export", cure)
-    folder = out or workspace.exported(experiment)
-    for path in export.write(workspace, collected, folder, set(formats) or {"tex", "csv"}, printed):
+    for path in latex.write(workspace, collected, out or workspace.exported(experiment), printed):
         click.echo(path)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from fedshift.analysis import export, report, tables
+from fedshift.analysis import latex, report, tables
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.drawing import static
 from fedshift.analysis.report.facts import costs, summaries, unfinished
@@ -85,7 +85,7 @@ def test_a_table_is_downloaded_as_it_is_written(written: tuple[Project, str]) ->
     coded = [address for address in Links(written[1]).addresses if ";base64," in address]
     given = [base64.b64decode(address.partition(";base64,")[2]).decode() for address in coded]
     assert given[0] == (workspace.tables("toy") / "main.csv").read_text()
-    export.write(workspace, read(workspace, "toy"), workspace.exported("toy"), {"tex"})
+    latex.write(workspace, read(workspace, "toy"), workspace.exported("toy"))
     assert given[1] == (workspace.exported("toy") / "main.tex").read_text()
     assert len(given) == 2 and given[1].startswith("\\begin{table}")
 

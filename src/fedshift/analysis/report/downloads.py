@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.export import text
+from fedshift.analysis.latex import text
 from fedshift.analysis.layout.page import csv
 
 FIGURE = {"SVG": "svg", "PDF": "pdf", "PNG": "png", "CSV": "csv"}
@@ -35,7 +35,7 @@ def of_tables(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> list[
     return [
         [
             _within("CSV", f"{name}.csv", "text/csv", csv(cells)),
-            _within("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells, "tex")),
+            _within("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells)),
         ]
         for name, cells in tables.items()
     ]

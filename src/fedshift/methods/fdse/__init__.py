@@ -10,7 +10,7 @@ heads" of the shared tensors: DFE is meant. The term of Eq. 6 starts in the seco
 before, the statistics received are those of the start). Eq. 5's gamma is not printed: 0.9 on the old value,
 as in that code. Clients without any update in a unit stay out of its
 Eq. 8, a zero row keeps itself in Eq. 9 (both undefined in the paper). Released code: units are single
-tensors, Eq. 6 takes other forms (_fdse_released.py), blocks differ (Decomposition): presets `released_v1`,
+tensors, Eq. 6 takes other forms (released.py), blocks differ (Decomposition): presets `released_v1`,
 the first release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedshift.analysis.export.ranks import ranks
+from fedshift.analysis.latex import ranks
 
 
 def cells(

@@ -1,0 +1,198 @@
+"""LaTeX of an experiment's tables: booktabs rules, siunitx numbers.
+
+The best mean of a column is bold, the second underlined. A cell whose number of seeds is not the usual one
+says so, and marks are explained below the table. On demand the published value and the verdict on it are
+below ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis import tables
+from fedshift.analysis.collection import sources
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collection.sources import MARK
+from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK, footnotes
+from fedshift.analysis.layout.grid import Grid, laid_out
+from fedshift.analysis.quantities.aggregation import lower_is_better
+from fedshift.analysis.verdicts import judge
+from fedshift.common.files import write_text
+from fedshift.experiments.column import Column, column
+from fedshift.storage.workspace import Workspace
+
+BEST, SECOND = 1, 2
+VERDICT = "verdict"
+BELOW = ("published", VERDICT)  # names of the lines below a method's own
+INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+EMPHASIS = {BEST: r"\textbf{%s}", SECOND: r"\underline{%s}"}
+TEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_",
+    "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", FEWER: r"\textdagger{}", REMARK: r"\textdaggerdbl{}", MARK: r"\S{}",
+    CLIENTS: r"\P{}", "±": r"\(\pm\)", "–": "--", "−": r"\(-\)", "\N{NO-BREAK SPACE}": "~",
+}  # fmt: skip
+
+
+def write(workspace: Workspace, collected: Collected, folder: Path, printed: bool = False) -> list[Path]:
+    """Write each table of an experiment as <table>.tex; return the files.
+
+    printed: the published value and the verdict on it are below ours.
+    """
+    cells = {
+        name: tables.cells(workspace, collected, table)
+        for name, table in collected.experiment.tables.items()
+    }
+    judged = judge.judge(workspace, collected, cells) if printed else None
+    written = []
+    for name, table in cells.items():
+        if judged is not None:
+            words = dict(zip(judged["cell"], judged["verdict"], strict=True))
+            table = table.assign(verdict=[words.get(key, "") for key in judge.keys_of(collected, name, table)])
+        written.append(folder / f"{name}.tex")
+        write_text(written[-1], text(collected, name, table))
+    return written
+
+
+def text(collected: Collected, name: str, cells: pd.DataFrame) -> str:
+    """The experiment's table `name` (cells of `fedshift.analysis.tables.cells`), with published values where
+    it has the column `verdict`: a `table` environment for each block, so that none is longer than a page. It
+    needs the packages booktabs, siunitx and graphicx.
+    """
+    experiment, usual, judged = collected.experiment, _usual_seeds(cells), VERDICT in cells
+
+    def entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> tuple[str, ...]:
+        own = _own(cell, text, usual)
+        if not judged:
+            return (own,)
+        if cell["published_text"]:
+            return own, escaped(cell["published_text"]), escaped(cell[VERDICT])
+        kind = "published" if pd.notna(cell["published"]) else "orientation"
+        mark = REMARK if cell["remark"] and pd.notna(cell[kind]) else ""
+        return own, _number(cell[kind], cell[f"{kind}_std"], text) + escaped(mark), escaped(cell[VERDICT])
+
+    title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
+    notes = sources.note(collected.runs[collected.runs["state"] == "finished"])
+    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (3 if judged else 1))
+    last = [*_counted(cells, usual), *footnotes([cells]), *notes]
+    below = BELOW if judged else ()
+    return "\n".join(
+        _environment(title, block, below, last if block is blocks[-1] else []) for block in blocks
+    )
+
+
+def ranks(cells: pd.DataFrame) -> pd.Series[int]:
+    """BEST, SECOND or 0 for each of `fedshift.analysis.tables.cells`, by its mean among the rows of its
+    column.
+
+    Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
+    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
+    one of costs or settings, or of what is relative to another row: gains are that row's, not their own.
+    """
+    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+    whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
+    columns = {name: column(name) for name in cells["metric"].astype(str).unique()}
+    signs = cells["metric"].astype(str).map({name: _sign(of) for name, of in columns.items()})
+    values = (signs * cells["mean"]).round(9)[whole & (signs != 0)]
+    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
+    order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
+    return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
+
+
+def _sign(of: Column) -> int:
+    """1 where more is better, -1 where less is; 0 for what is neither."""
+    if of.kind != "quantity" or of.relative:
+        return 0
+    return -1 if lower_is_better(of.name) else 1
+
+
+def escaped(text: str) -> str:
+    """Text with what LaTeX would take for commands."""
+    return "".join(TEX.get(character, character) for character in text)
+
+
+def _usual_seeds(cells: pd.DataFrame) -> int:
+    """The number of seeds that most finished cells have; 0 where none is."""
+    finished = cells.loc[cells["seeds"] > 0, "seeds"]
+    return 0 if finished.empty else int(finished.mode().iloc[0])
+
+
+def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
+    """What numbers and emphasis mean; nothing of a table of declared settings."""
+    if all(column(str(name)).declared for name in cells["metric"].unique()):
+        return []
+    if not usual:
+        return ["No cell has a number: the runs that it averages are not finished."]
+    spread = "mean over 1 seed" if usual == 1 else f"mean ± standard deviation over {usual} seeds"
+    return [f"{spread.capitalize()}, unless (n = ...) says otherwise; best bold, second underlined."]
+
+
+def _own(cell: Mapping[Hashable, Any], text: Callable[[float], str], usual: int) -> str:
+    """Our number with its emphasis, the number of seeds where it is unusual, and marks."""
+    if cell["text"]:
+        return escaped(f"{cell['text']}: {text(cell['mean'])}")
+    number = _number(cell["mean"], cell["std"], text)
+    if not number:
+        return escaped("–")
+    seeds, planned = int(cell["seeds"]), int(cell["planned"])
+    count = f" (n = {seeds} of {planned})" if seeds < planned else f" (n = {seeds})" * (seeds != usual)
+    marks = {FEWER: "fewer", MARK: "archived", CLIENTS: "clients"}
+    own = EMPHASIS.get(cell["rank"], "%s") % number
+    return own + escaped(count + "".join(mark for mark, column in marks.items() if cell[column]))
+
+
+def _number(mean: float, deviation: float, text: Callable[[float], str]) -> str:
+    if pd.isna(mean):
+        return ""
+    return rf"\num{{{text(mean)}}}" if pd.isna(deviation) else rf"\num{{{text(mean)} +- {text(deviation)}}}"
+
+
+def _environment(
+    title: str, block: Grid[tuple[str, ...]], below: Sequence[str], notes: Sequence[str]
+) -> str:
+    """The table of one block, with notes below it."""
+    rows = []
+    for method, entries in block.rows:
+        lines = [(name, [entry[k] for entry in entries]) for k, name in enumerate((method, *below))]
+        kept = [lines[0], *((INDENT + name, texts) for name, texts in lines[1:] if any(texts))]
+        rows.append("\n".join(" & ".join([escaped(name), *texts]) + r" \\" for name, texts in kept))
+    parts = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escaped(': '.join(filter(None, [title, block.caption])))}}}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{l{'r' * len(block.columns)}}}",
+        r"\toprule",
+        *_headings(block.columns),
+        r"\midrule",
+        ("\n\\addlinespace\n" if below else "\n").join(rows),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *(rf"\par\smallskip{{\footnotesize {escaped(note)}\par}}" for note in notes),
+        r"\end{table}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _headings(columns: Sequence[tuple[str, ...]]) -> list[str]:
+    """A line of headings for each level, with rules below what spans several columns."""
+    lines = []
+    for depth in range(len(columns[0])):
+        spans: list[list[Any]] = []
+        for path in columns:
+            if spans and depth < len(columns[0]) - 1 and spans[-1][0] == path[: depth + 1]:
+                spans[-1][1] += 1
+            else:
+                spans.append([path[: depth + 1], 1])
+        heads = (rf"\multicolumn{{{n}}}{{c}}{{{escaped(path[-1])}}}" for path, n in spans)
+        lines.append(" & ".join(["", *heads]) + r" \\")
+        start, rules = 2, []
+        for _, n in spans:
+            rules += [rf"\cmidrule(lr){{{start}-{start + n - 1}}}"] if n > 1 else []
+            start += n
+        lines += ["".join(rules)] if rules else []
+    return lines
