@@ -44,15 +44,16 @@ def write(workspace: Workspace, collected: Collected, folder: Path, printed: boo
     printed: the published value and the verdict on it are below ours.
     """
     cells = {
-        name: tables.cells(workspace, collected, table)
-        for name, table in collected.experiment.tables.items()
+        name: tables.cells(workspace, collected, table) for name, table in collected.experiment.tables.items()
     }
     judged = judge.judge(workspace, collected, cells) if printed else None
     written = []
     for name, table in cells.items():
         if judged is not None:
             words = dict(zip(judged["cell"], judged["verdict"], strict=True))
-            table = table.assign(verdict=[words.get(key, "") for key in judge.keys_of(collected, name, table)])
+            table = table.assign(
+                verdict=[words.get(key, "") for key in judge.keys_of(collected, name, table)]
+            )
         written.append(folder / f"{name}.tex")
         write_text(written[-1], text(collected, name, table))
     return written
@@ -151,9 +152,7 @@ def _number(mean: float, deviation: float, text: Callable[[float], str]) -> str:
     return rf"\num{{{text(mean)}}}" if pd.isna(deviation) else rf"\num{{{text(mean)} +- {text(deviation)}}}"
 
 
-def _environment(
-    title: str, block: Grid[tuple[str, ...]], below: Sequence[str], notes: Sequence[str]
-) -> str:
+def _environment(title: str, block: Grid[tuple[str, ...]], below: Sequence[str], notes: Sequence[str]) -> str:
     """The table of one block, with notes below it."""
     rows = []
     for method, entries in block.rows:
