@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedshift import doctor
 from fedshift.common.files import holder
-from fedshift.doctor import cluster as doctor
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
@@ -120,9 +120,9 @@ def test_doctor_asks_for_an_account_and_takes_sacct(
         monkeypatch.setenv(name, value)
     there.edit("slurm/config.yaml", "slurm-status-command: squeue", "slurm-status-command: sacct")
     asked = Request(("demo",), device="cuda")
-    assert [finding.state for finding in doctor.check(Workspace(there.root), asked)] == ["ok"]
+    assert [finding.state for finding in doctor.slurm(Workspace(there.root), asked)] == ["ok"]
     (there.root / "slurm" / "cluster.yaml").unlink()
-    *_, wrong = doctor.check(Workspace(there.root), asked)
+    *_, wrong = doctor.slurm(Workspace(there.root), asked)
     assert "wants an account" in wrong.text and "slurm_account" in wrong.cure
 
 

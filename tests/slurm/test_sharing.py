@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.doctor import cluster as doctor
+from fedshift import doctor
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
 from tests.faults.processes import end_all
@@ -60,7 +60,7 @@ def test_four_jobs_train_side_by_side_on_one_gpu(
 
     def told() -> list[tuple[str, str]]:
         asked = Request(("demo",), device="cuda")
-        return [(finding.state, finding.text) for finding in doctor.check(Workspace(there.root), asked)]
+        return [(finding.state, finding.text) for finding in doctor.slurm(Workspace(there.root), asked)]
 
     own.write_text("gres: tape:1\n")
     assert told()[-1][0] == "wrong" and "has no 'tape'" in told()[-1][1]
