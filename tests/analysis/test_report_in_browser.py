@@ -97,7 +97,7 @@ def test_every_chart_is_shown_and_nothing_leaves_a_narrow_screen(page: Path, tmp
 
 
 def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
-    """Most of the picture is dark, and as much of it is light as is dark on a light screen: texts and lines."""
+    """Most of the picture is dark; texts and lines are light."""
     light, dark = (
         np.asarray(browse(page, tmp_path / name, dark=name == "dark").picture.convert("L"))
         for name in ("light", "dark")
@@ -105,7 +105,7 @@ def test_texts_are_light_in_the_dark(page: Path, tmp_path: Path) -> None:
     assert np.median(light) > 250 and np.median(dark) < 30
     written = (light < 100).mean()
     assert written > 0.005
-    assert (dark > 130).mean() == pytest.approx(written, rel=0.5)
+    assert (dark > 180).mean() > written / 2
 
 
 def test_every_chart_has_words(opened: Opened) -> None:

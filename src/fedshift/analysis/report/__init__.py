@@ -160,7 +160,9 @@ def _figure(panels: Panels) -> dict[str, Any]:
     """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
     image = _data("image/svg+xml", static.svg(panels).encode())
     width = round(INCH * panels.size[0] * len(panels.rows[0].panels))
-    return {"title": panels.title, "note": panels.note, "text": panels.text, "image": image, "width": width}
+    photo = any(panel.picture for row in panels.rows for panel in row.panels)
+    words = {"title": panels.title, "note": panels.note, "text": panels.text}
+    return {**words, "image": image, "width": width, "photo": photo}
 
 
 def _data(kind: str, content: bytes) -> str:
