@@ -49,7 +49,7 @@ def _first_rounds() -> list[str]:
         rows = list(csv.DictReader(file))
     return [
         "## First rounds on real images\n",
-        "FedAvg, seed 0, from scratch, each protocol's own schedule: `benchmarks/protocols.py` of `17aaa416`. Fewer pixels where a ResNet at",
+        "FedAvg, seed 0, from scratch, each protocol's own schedule: `git show 17aaa416:benchmarks/protocols.py`. Fewer pixels where a ResNet at",
         "224 px would take a CPU many minutes a round. Measured at commit 247229f: fedrd without label shift, fedrd and stablefdg with parts",
         "drawn at random instead of PACS's lists, fedrd, hfedf and stablefdg in bf16.\n",
         "| protocol | images | network | clients a round | samples a client trains on | images by round | loss by round | accuracy in, out of domain |",
