@@ -121,11 +121,11 @@ def test_jobs_that_wait_go_on_with_their_plan_whatever_else_is_edited(
 
 
 @pytest.mark.usefixtures("down")
-def test_a_job_whose_own_code_was_edited_while_it_waited_refuses(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_whose_method_has_another_version_since_it_was_planned_refuses(cluster: Cluster, tmp_path: Path) -> None:
     there = Checkout.made(tmp_path, {"demo": WAITING}, "experiments: [demo]\n")
 
     def edit() -> None:
-        there.append("src/fedshift/methods/moon.py", "CHANGED = 1\n")
+        there.append("src/fedshift/methods/moon.py", "Moon.version += 1\n")
 
     status, _ = edited_while_jobs_wait(cluster, there, edit)
     assert status != 0
