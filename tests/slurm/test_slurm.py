@@ -125,7 +125,7 @@ def test_a_job_whose_method_has_another_version_since_it_was_planned_refuses(clu
     there = Checkout.made(tmp_path, {"demo": WAITING}, "experiments: [demo]\n")
 
     def edit() -> None:
-        there.append("src/fedshift/methods/moon.py", "Moon.version += 1\n")
+        there.append("src/fedshift/methods/moon.py", "MOON.version += 1\n")
 
     status, _ = edited_while_jobs_wait(cluster, there, edit)
     assert status != 0
