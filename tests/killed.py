@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fedshift.common import formats
+from fedshift.common import tensors
 from fedshift.federation import checkpoint
 from fedshift.federation.loop import Federation
 from fedshift.spec import parse
@@ -53,7 +53,7 @@ def main(root: str, spec: str, how: str, place: str) -> None:
     elif how == "round":
         after_calls(Federation, "_aggregate", int(place))
     elif how == "checkpoint":
-        after_calls(formats, "save_file", int(place), half)
+        after_calls(tensors, "save_file", int(place), half)
     elif how == "segment":
         after_calls(checkpoint, "write_bytes", int(place))
     elif how == "sigterm":

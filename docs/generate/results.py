@@ -21,7 +21,7 @@ from fedshift.analysis.layout.page import piped
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.common.version import commit
 from fedshift.experiments.figures import figures

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import report
-from fedshift.common.formats import write_columns
+from fedshift.common.parquet import write_columns
 from fedshift.data.plots import plot_partition
 from fedshift.spec import RunSpec
 from tests.analysis.browser import Opened, browse

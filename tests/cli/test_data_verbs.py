@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from fedshift.cli import main
-from fedshift.common.formats import read_columns
+from fedshift.common.parquet import read_columns
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed
 from fedshift.spec.resolve import complete, resolve_division

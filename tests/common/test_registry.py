@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedshift.common.formats import shapes_only
 from fedshift.common.registry import get
+from fedshift.common.tensors import shapes_only
 from tests.conftest import ROOT
 
 START = '"""Mine: my own."""\n\nfrom fedshift.federation.method import Method\n\n\n'

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import columns_hash, read_columns
+from fedshift.common.parquet import columns_hash, read_columns
 from fedshift.data.dataset import rows
 from fedshift.data.partition import divide, load_partition, partition, partition_hash
 from fedshift.data.partitions.domains_per_client import count_parts, deal

@@ -21,7 +21,7 @@ from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
-from fedshift.common.formats import write_columns
+from fedshift.common.parquet import write_columns
 from fedshift.common.registry import get
 from fedshift.data import prepare as module
 from fedshift.data.augment import Augment, Evaluate

@@ -121,7 +121,9 @@ def test_jobs_that_wait_go_on_with_their_plan_whatever_else_is_edited(
 
 
 @pytest.mark.usefixtures("down")
-def test_a_job_whose_method_has_another_version_since_it_was_planned_refuses(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_whose_method_has_another_version_since_it_was_planned_refuses(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     there = Checkout.made(tmp_path, {"demo": WAITING}, "experiments: [demo]\n")
 
     def edit() -> None:

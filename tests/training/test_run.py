@@ -20,7 +20,7 @@ import torch
 from safetensors import safe_open
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_tensors, write_tensors
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
 from fedshift.federation.loop import Federation
 from fedshift.spec import RunSpec, parse

@@ -15,7 +15,7 @@ from fedshift.analysis.collection.records import timed_records
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.experiments.single import PROTOCOL, Single, spec_of
 from fedshift.federation.records import own_split
 from fedshift.spec import RunSpec, parse

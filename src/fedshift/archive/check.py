@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived, finished
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import KEYS, SCHEMA

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.machine import MachineClass
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import MEASURED
 from fedshift.storage.rundir import RunDirectory, Summary
 

@@ -22,7 +22,7 @@ from pydantic import Field
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.spec.block import Closed, closed
 from fedshift.storage.rundir import RunDirectory, Summary
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow.compute as pc
 
 from fedshift.archive.file import METRICS, Archived
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.storage.rundir import rounds_trained
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from fedshift.archive import file
 from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.spec import parse
 from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import built_once, read_json, sha256, sha256_file, write_json
-from fedshift.common.formats import read_columns, write_columns
+from fedshift.common.parquet import read_columns, write_columns
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared, prepared_hash
 from fedshift.data.renderings import Rendering

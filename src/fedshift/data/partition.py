@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedshift.common.errors import Damaged, FedshiftError, unknown
-from fedshift.common.formats import read_columns, write_columns
+from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.registry import get
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index

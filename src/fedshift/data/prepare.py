@@ -39,7 +39,7 @@ from fedshift.common.files import (
     sha256_file,
     write_json,
 )
-from fedshift.common.formats import read_columns, write_columns
+from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
 from fedshift.data.dataset import Dataset

@@ -72,7 +72,7 @@ def partitions(workspace: Workspace, name: str) -> Counter[str]:
     """Release -> how many partitions of data set `name` there are, from the footers of their files."""
     import pyarrow.parquet as pq
 
-    from fedshift.common.formats import KEY
+    from fedshift.common.parquet import KEY
 
     paths = sorted((workspace.root / "data" / "partitions" / name).glob("*.parquet"))
     return Counter(json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"] for path in paths)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.evaluate import BATCH, Set
 from fedshift.federation.layout import Layout, Network
 from fedshift.federation.method import Method, NoParams

@@ -72,7 +72,7 @@ class Task:
 @functools.cache
 def _network(spec: str) -> Model:
     """The network of a run's specification (JSON), as the method wants it, without values."""
-    from fedshift.common.formats import shapes_only
+    from fedshift.common.tensors import shapes_only
 
     known = RunSpec.model_validate_json(spec)
     with shapes_only():

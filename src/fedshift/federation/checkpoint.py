@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_bytes
-from fedshift.common.formats import read_tensors, write_tensors
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import Table
 

@@ -26,8 +26,8 @@ from typing import TypeVar
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import canonical_json, read_text
-from fedshift.common.formats import shapes_only
 from fedshift.common.registry import get
+from fedshift.common.tensors import shapes_only
 from fedshift.data.verify import manifest
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.layout import Layout

@@ -130,7 +130,7 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     """The error by which a network refuses its parameters or input size, or a method refuses the network;
     None where all fit. `model` and `method` are the specs' JSON. No tensor has values.
     """
-    from fedshift.common.formats import shapes_only
+    from fedshift.common.tensors import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
     place = "model.params"
@@ -172,7 +172,7 @@ def complete(spec: RunSpec) -> RunSpec:
 def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    from fedshift.common.formats import shapes_only
+    from fedshift.common.tensors import shapes_only
 
     with shapes_only():
         return any(

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from fedshift.analysis.collection.records import timed_records
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import reproducible, timed, timings
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace

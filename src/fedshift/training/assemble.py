@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import shapes_only
+from fedshift.common.tensors import shapes_only
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.load import RunData
 from fedshift.federation.layout import Layout

@@ -25,7 +25,8 @@ from tqdm import tqdm
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, locked, read_whole, remove_temporary, sha256, write_json
-from fedshift.common.formats import read_parquet, shapes_only
+from fedshift.common.parquet import read_parquet
+from fedshift.common.tensors import shapes_only
 from fedshift.common.version import commit
 from fedshift.data.load import load
 from fedshift.federation import checkpoint

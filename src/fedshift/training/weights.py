@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import canonical_json, sha256
-from fedshift.common.formats import read_tensors, write_tensors
+from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.evaluations.base import Kept
 from fedshift.experiments.task import KEPT
 from fedshift.federation.batches import visits

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from fedshift.analysis.collection.columns import RUNS
 from fedshift.common.errors import FedshiftError
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.axes import axes
 from fedshift.experiments.load import load, protocol

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fedshift.analysis.collection.collected import read
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import DIAGNOSTICS
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace

@@ -26,7 +26,7 @@ from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment

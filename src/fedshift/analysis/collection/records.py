@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedshift.archive.file import finished
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.common.processes import usable_cores
 from fedshift.federation.records import SCHEMA, STATISTICS, timed
 from fedshift.storage.rundir import RunDirectory, Summary

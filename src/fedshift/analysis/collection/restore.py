@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fedshift.analysis.collection import evaluated
 from fedshift.analysis.collection.records import by_run
 from fedshift.common.files import atomic_path
-from fedshift.common.formats import read_parquet
+from fedshift.common.parquet import read_parquet
 from fedshift.evaluations._adaptation import AFTER
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace, found

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fedshift.analysis.costs import MEGA, Counts
-from fedshift.common.formats import shapes_only
 from fedshift.common.registry import get
+from fedshift.common.tensors import shapes_only
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.spec import RunSpec
 

@@ -1,0 +1,59 @@
+"""Named tensors on disk (safetensors files, whole or absent; no pickles), and networks without values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from fedshift.common.errors import Damaged
+from fedshift.common.files import atomic_path
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write contiguous tensors atomically. Raises FedshiftError where the disk is full or the folder cannot
+    be written.
+    """
+    with atomic_path(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All tensors of a file, on the CPU, and its metadata. Raises Damaged, with `cure`, for a file that
+    is not whole.
+
+    Tensors are copied: a view into the file may be aligned otherwise, and products then differ in last bits.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
+    except SafetensorError as error:
+        raise Damaged(path, f"is not whole: {error}", cure) from None
+
+
+DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw by one of them
+
+
+class _Undrawn(TorchFunctionMode):
+    """Initialisations draw nothing: on the meta device a draw costs many calls of Python to no effect."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in DRAWS else func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def shapes_only() -> Iterator[None]:
+    """In the block, tensors lie on the meta device and initialisations draw nothing."""
+    with torch.device("meta"), _Undrawn():
+        yield
