@@ -92,7 +92,7 @@ def test_who_may_read_a_file_the_umask_says(tmp_path: Path, mask: str, mode: int
     """Tensors too, which safetensors writes for their owner alone."""
     program = """
 import sys; from pathlib import Path; import torch
-from fedshift.common.files import write_json; from fedshift.common.parquet import write_tensors
+from fedshift.common.files import write_json; from fedshift.common.tensors import write_tensors
 write_json(Path(sys.argv[1], "a"), {}); write_tensors(Path(sys.argv[1], "b"), {"x": torch.ones(2)}, {})
 """
     command = ["sh", "-c", f'umask {mask}; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)]

@@ -12,8 +12,8 @@ import torch
 
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
-from fedshift.training import device as gpus
 from fedshift.training import device as noting
+from fedshift.training import gpus
 from fedshift.training.device import PRETEND, device, require
 
 
@@ -63,7 +63,7 @@ def test_a_cpu_is_noted_by_maker_family_and_model(
 JOB = """\
 import os, sys
 from pathlib import Path
-from fedshift.training.device import claim
+from fedshift.training.gpus import claim
 claim("cuda", int(sys.argv[1]), Path(sys.argv[2]))
 child = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 import subprocess
