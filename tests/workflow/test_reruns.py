@@ -69,10 +69,10 @@ def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None
     """A module under another name, a helper moved out of the loop, another annotation and another import of a method."""
     sources = {path: path.read_text() for path in (checkout.root / "src" / "fedshift").rglob("*.py")}
     federation = checkout.root / "src" / "fedshift" / "federation"
-    (federation / "transfer.py").rename(federation / "travel.py")
+    (federation / "samples.py").rename(federation / "pixels.py")
     for path, text in sources.items():
-        if path.is_file() and "federation.transfer" in text:
-            path.write_text(text.replace("fedshift.federation.loop", "fedshift.federation.travel"))
+        if path.is_file() and "federation.samples" in text:
+            path.write_text(text.replace("fedshift.federation.samples", "fedshift.federation.pixels"))
     helper = "def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:\n"
     begin = sources[checkout.root / LOOP].index(helper)
     end = sources[checkout.root / LOOP].index("\n\n\n", begin)
@@ -88,7 +88,7 @@ def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None
         assert words not in output
     for path, text in sources.items():
         path.write_text(text)
-    for name in ("travel", "losses"):
+    for name in ("pixels", "losses"):
         (federation / f"{name}.py").unlink()
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
 
