@@ -194,7 +194,7 @@ def bare(name: str, precision: str, device: torch.device) -> float:
     run, given = work.run("fedavg"), samples(work, device)
     with arithmetic(precision, device):
         model = run.model.build(CLASSES, run.data.input_px)
-        model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        model.to(device, memory_format=torch.channels_last).train()
         if work.optimizer == "adam":
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), fused=True)
         else:
