@@ -30,6 +30,8 @@ def _umask() -> int:
 
 
 MODE = 0o666 & ~_umask()
+PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
+HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
 PERMISSIONS, SPACE = "Mend its permissions", "Free space there"
 CURES = {
     errno.EACCES: PERMISSIONS,
@@ -198,10 +200,6 @@ def sha256_file(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
-HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,10 @@
-"""What a cluster calls things: the keys of slurm/cluster.yaml. No heavy imports: the Snakefile needs it."""
+"""The cluster: the keys of slurm/cluster.yaml, and its sick nodes, to which no job goes. No heavy imports:
+the Snakefile needs it, and `workflow/slurm/sbatch` runs it.
+
+A job that fails, and may succeed when it is tried again, leaves results/nodes/<node>/<pack>.json. The next
+job of that pack goes to another node. After IN_A_ROW packs that failed because of the machine, with no run
+finished on that node since, no job goes there. `rm -r results/nodes/<node>` forgets that.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where data, results and reference lie, below one root.
 
-Standard library only: the Snakefile needs it. What a spec's data and results are called `RunSpec`
-says.
+Standard library only: the Snakefile needs it. The names of a spec's data and
+results are properties of `RunSpec`.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ from fedshift.training.stop import stoppable
 
 log = logging.getLogger(__name__)
 
+SHAPE = "{desc} {percentage:3.0f}%|{bar}| {elapsed} elapsed, {remaining} remaining{postfix}"  # of the bar
 GROUP = 1 << 20  # rows of a Parquet file's row group
 
 
@@ -183,9 +184,6 @@ def _log_round(federation: Federation, run: str) -> None:
     means = "".join(f", {name} {value:.3f}" for name, value in accuracies(federation).items())
     total = federation.spec.federation.rounds
     log.info("%s: round %d of %d, %.2f s%s", run, federation.round, total, seconds, means)
-
-
-SHAPE = "{desc} {percentage:3.0f}%|{bar}| {elapsed} elapsed, {remaining} remaining{postfix}"
 
 
 @contextmanager

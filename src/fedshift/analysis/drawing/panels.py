@@ -1,6 +1,4 @@
-"""Panels: what a figure shows, as plain data. Drawers (static, interactive) draw them, `table` lists their
-values.
-"""
+"""Panels: what a figure shows, as plain data. `static` draws them, `table` lists their values."""
 
 from __future__ import annotations
 

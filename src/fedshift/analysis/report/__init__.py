@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime
 import os
 from collections.abc import Sequence
@@ -135,7 +134,7 @@ def _measured(
         ],
         "undrawn": {name: str(error) for name, error in impossible.items()},
         "partitions": [
-            {"text": title, "image": _data("image/png", picture.read_bytes())}
+            {"text": title, "image": downloads.data_address("image/png", picture.read_bytes())}
             for title, picture in facts.partitions(workspace, collected, summaries).items()
         ],
         "costs": costs.to_dict("records"),
@@ -158,15 +157,11 @@ def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _figure(panels: Panels) -> dict[str, Any]:
     """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
-    image = _data("image/svg+xml", static.svg(panels).encode())
+    image = downloads.data_address("image/svg+xml", static.svg(panels).encode())
     width = round(INCH * panels.size[0] * len(panels.rows[0].panels))
     photo = any(panel.picture for row in panels.rows for panel in row.panels)
     words = {"title": panels.title, "note": panels.note, "text": panels.text}
     return {**words, "image": image, "width": width, "photo": photo}
-
-
-def _data(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:

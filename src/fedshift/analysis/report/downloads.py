@@ -54,5 +54,9 @@ def of_figure(folder: Path, name: str, page: Path) -> list[Download]:
 
 
 def _within(word: str, name: str, kind: str, content: str) -> Download:
-    coded = base64.b64encode(content.encode()).decode()
-    return Download(word, name, f"data:{kind};charset=utf-8;base64,{coded}")
+    return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
+
+
+def data_address(kind: str, content: bytes) -> str:
+    """The address of a file that lies within the page; kind: its MIME type."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

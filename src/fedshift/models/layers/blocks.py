@@ -1,7 +1,8 @@
 """Convolution or linear layer, batch normalisation, ReLU: the blocks that FDSE decomposes.
 
 `decomposes` of any module names two of its children, a layer and the batch normalisation after it ("" where
-there is none), that a method may replace by one block.
+there is none), that a method may replace by one block. `insert` puts layers between the stages of a network,
+whose names do not change.
 """
 
 from __future__ import annotations
