@@ -1,13 +1,20 @@
-"""FedDG-GA: the rule against the reference and at its boundaries. Its rounds: test_feddg_ga_replay.py."""
+"""FedDG-GA: the rule against the reference, when gaps are measured and when they count."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
-from fedshift.methods.feddg_ga import adjusted
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.federation.evaluate import evaluate
+from fedshift.federation.loop import Federation
+from fedshift.methods import feddg_ga
+from fedshift.methods.feddg_ga import adjusted, step_size
+from fedshift.testing.toys import finish, method, quadratics, recorded, small, spec, trained
 from tests.reference import Reference
+from tests.tolerance import assert_rounded
 
 
 @pytest.mark.parity
@@ -21,8 +28,11 @@ def test_weights_follow_the_reference(case: str) -> None:
         ref.equals(f"{case}.out.{domain}", weight)
 
 
-def test_weights_stay_where_gaps_are_equal_or_nobody_else_is() -> None:
+def test_weights_by_hand() -> None:
+    """A third of the step for the widest gap, half of it the other way: (.4, 1/3, .3) / 1.0333."""
     third = torch.full((3,), 1 / 3)
+    weights = adjusted(third, torch.tensor([0.2, 0.0, -0.1]), 0.2)
+    assert weights.tolist() == pytest.approx([0.387097, 0.322581, 0.290323], abs=1e-6)
     assert adjusted(third, torch.full((3,), 0.7), 0.2).tolist() == pytest.approx([1 / 3] * 3)
     assert adjusted(third, torch.zeros(3), 0.2).equal(third)
     assert adjusted(torch.tensor([1.0]), torch.tensor([-3.0]), 2.0).tolist() == [1.0]
@@ -31,6 +41,12 @@ def test_weights_stay_where_gaps_are_equal_or_nobody_else_is() -> None:
 def test_weights_that_all_fall_to_zero_become_equal_parts() -> None:
     weights = adjusted(torch.tensor([0.01, 0.0]), torch.tensor([-1.0, -1.0]), 0.2)
     assert weights.tolist() == [0.5, 0.5]
+
+
+def test_centred_gaps() -> None:
+    """Gaps (.3, .1, -.1) less .1 are (1, 0, -1) times the widest."""
+    weights = adjusted(torch.full((3,), 1 / 3), torch.tensor([0.3, 0.1, -0.1]), 0.3, center=True)
+    assert weights.tolist() == pytest.approx([1 / 3 + 0.1, 1 / 3, 1 / 3 - 0.1])
 
 
 def test_equal_gaps_centred_change_nothing() -> None:
@@ -49,7 +65,74 @@ def test_weights_have_the_precision_of_the_model() -> None:
     assert federation.server.slot.p.tolist() == [1 / 3] * 3
 
 
-def test_step_0_is_uniform_fedavg_bit_for_bit() -> None:
+def test_the_step_starts_above_its_name_and_falls() -> None:
+    steps = [step_size(0.2, t, 4) for t in range(4)]
+    assert steps == pytest.approx([0.25, 0.2, 0.15, 0.1])
+
+
+def watched(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[Tensor]]:
+    """Run to the end; (received, trained) of every turn, and (p, gap, step, weights) of every adjustment."""
+    calls = recorded(feddg_ga, "adjusted", monkeypatch)
+    seen = trained(federation, monkeypatch)
+    return seen, [(p, gap, step, weights) for p, gap, step, _, weights in calls]
+
+
+def validation(federation: Federation, k: int, row: Tensor, fair: str) -> float:
+    worker = federation.worker
+    sets = [(k, "val", federation.clients[k].val)]
+    scored = evaluate(worker.network("model"), row.clone(), worker.samples, sets, worker.precision)[0]
+    return scored.loss if fair == "loss" else 1 - scored.accuracy
+
+
+@pytest.mark.parametrize("fair", ["loss", "acc"])
+def test_a_gap_is_measured_after_its_aggregation_and_counts_at_the_next(
+    fair: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = spec(local={"lr": 0.1 if fair == "loss" else 2.0}, federation={"rounds": 3})
+    federation = small(run, method("feddg_ga", fair=fair))
+    turns, calls = watched(federation, monkeypatch)
+    assert [step for _, _, step, _ in calls[1:]] == pytest.approx([0.2 * (1 + 1 / 3), 0.2])
+    assert calls[0][1].tolist() == [0.0] * 3
+    expected, widest = torch.full((3,), 1 / 3), 0.0
+    for t, (p, gap, step, weights) in enumerate(calls):
+        rows = torch.stack([row for _, row in turns[3 * t : 3 * t + 3]])
+        if t:
+            received, last = turns[3 * t][0], [row for _, row in turns[3 * t - 3 : 3 * t]]
+            pairs = [
+                [validation(federation, k, row, fair) for k, row in enumerate(three)]
+                for three in ([received] * 3, last)
+            ]
+            losses = torch.tensor(pairs, dtype=torch.float64)
+            assert_rounded(gap, losses[0] - losses[1], losses)
+            widest = max(widest, (losses[0] - losses[1]).abs().max().item())
+        assert p.tolist() == pytest.approx(expected.tolist())
+        expected = adjusted(p, gap, step)
+        assert weights.equal(expected)
+        after = turns[3 * t + 3][0] if t < 2 else federation.server.row
+        assert_rounded(after, weights @ rows, weights[:, None] * rows)
+    assert widest > 0.01
+    assert federation.server.slot.p.equal(calls[-1][3])
+
+
+def test_first_round_is_uniform_fedavg_bit_for_bit_and_step_0_stays_so() -> None:
+    run = spec(local={"clip": 1.0}, federation={"rounds": 1, "weights": "uniform"})
+    fedavg = finish(small(run, method("fedavg"))).server.row
+    assert finish(small(run, method("feddg_ga"))).server.row.equal(fedavg)
     run = spec(federation={"rounds": 3, "weights": "uniform"})
     fedavg = finish(small(run, method("fedavg"))).server.row
     assert finish(small(run, method("feddg_ga", step=0.0))).server.row.equal(fedavg)
+    assert not finish(small(run, method("feddg_ga"))).server.row.equal(fedavg)
+
+
+def test_who_is_away_keeps_its_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    federation = small(spec(federation={"rounds": 4, "participation": 0.67}), method("feddg_ga"))
+    before = federation.server.slot.p.clone()
+    moved = False
+    for _ in federation.run():
+        p, active = federation.server.slot.p.clone(), federation.server.active
+        assert len(active) == 2
+        away = ({0, 1, 2} - set(active)).pop()
+        assert p[away] == before[away]
+        assert p.sum().item() == pytest.approx(1)
+        moved, before = moved or not p.equal(before), p
+    assert moved
