@@ -1,11 +1,13 @@
-"""FedGMA: masks against the reference and at their threshold, what is masked. Its rounds: test_fedgma_replay.py."""
+"""FedGMA: masks against the reference, and what is masked."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from fedshift.experiments.load import preset
+from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import finish, method, small, spec, trained
@@ -61,14 +63,29 @@ def test_masks_by_hand() -> None:
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
 
 
-def test_parameters_are_masked_and_statistics_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes 16, 6 and 14 weigh the step and not the signs."""
-    federation = small(ONE_ROUND, method("fedgma", tau=0.5, eta=0.7))
+def test_step_by_hand() -> None:
+    """From 1 to an average of 3: nothing, a quarter of it, all of it."""
+    w, average = torch.ones(3), torch.full((3,), 3.0)
+    assert next_model(w, average, torch.tensor([0.0, 0.25, 1.0])).tolist() == [1, 1.5, 3]
+
+
+def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
+    """Run one round: the row before it, and the clients' rows."""
     before = federation.server.row.clone()
-    rows = torch.stack([row for _, row in trained(federation, monkeypatch)])
+    return before, torch.stack([row for _, row in trained(federation, monkeypatch)])
+
+
+@pytest.mark.parametrize("bench_bug", [False, True])
+def test_parameters_are_masked_and_statistics_averaged(
+    bench_bug: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes 16, 6 and 14 weigh the step and not the signs."""
+    federation = small(ONE_ROUND, method("fedgma", tau=0.5, eta=0.7, bench_bug=bench_bug))
+    before, rows = played(federation, monkeypatch)
     W, B, p = federation.layout.W, federation.layout.B, torch.tensor([16.0, 6, 14]) / 36
     A = (rows - before)[:, W].sign().sum(0).abs() / 3
-    factor = 0.7 * torch.where(A >= 0.5, 1.0, A)
+    assert 0.1 < (A < 0.5).float().mean() < 0.9
+    factor = 0.5 * (A >= 0.5) * (1 - A) if bench_bug else 0.7 * torch.where(A >= 0.5, 1.0, A)
     expected = before[W] + factor * (p @ (rows - before)[:, W])
     assert_rounded(federation.server.row[W], expected, torch.cat([before[None], p[:, None] * rows])[:, W])
     assert_rounded(federation.server.row[B], p @ rows[:, B], p[:, None] * rows[:, B])
@@ -78,3 +95,12 @@ def test_threshold_0_with_step_1_is_fedavg_bit_for_bit() -> None:
     run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
     fedavg = finish(small(run, method("fedavg"))).server.row
     assert finish(small(run, method("fedgma", tau=0.0))).server.row.equal(fedavg)
+    assert not finish(small(run, method("fedgma", tau=0.5))).server.row.equal(fedavg)
+
+
+def test_step_0_moves_statistics_only() -> None:
+    federation = small(ONE_ROUND, method("fedgma", eta=0.0))
+    before = federation.server.row.clone()
+    after = finish(federation).server.row
+    assert after[federation.layout.W].equal(before[federation.layout.W])
+    assert not after[federation.layout.B].equal(before[federation.layout.B])
