@@ -26,6 +26,7 @@ from fedshift.testing.toys import finish, method, quadratics, small, spec, train
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 
+CHANGED = "has changed since"
 ALL_BUT_SOURCES = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
 
 
@@ -180,16 +181,18 @@ def test_its_figure_and_its_evaluation_are_made_and_a_change_of_them_trains_noth
 
 @pytest.mark.slow
 @pytest.mark.workflow
-def test_changed_code_of_a_plugin_makes_new_runs_and_a_comment_none(extended: Extended) -> None:
+def test_changed_code_of_a_plugin_is_told_and_a_comment_is_not(extended: Extended) -> None:
     paths = "plugins/fedavgm.py", "plugins/convmixer.py"
     before = [extended.append(path, "# a comment\n") for path in paths]
-    assert extended.to_train(*ASKED) == []
+    assert CHANGED not in extended.run("--dry-run", *ASKED)
     for path in paths:
         extended.append(path, "CHANGED = 1\n")
-    assert extended.to_train(*ASKED) == ["fedavg", "fedavgm"]  # one fedavg: the one on a convmixer
+    said = [line for line in extended.run("--dry-run", *ASKED).splitlines() if CHANGED in line]
+    named = sorted(found[1] for line in said if (found := re.search(r"method (\S+) or its model", line)))
+    assert named == ["fedavg", "fedavgm"]  # one fedavg: the one on a convmixer
     for path, text in zip(paths, before, strict=True):
         (extended.root / path).write_text(text)
-    assert extended.to_train(*ASKED) == []
+    assert CHANGED not in extended.run("--dry-run", *ASKED)
 
 
 def test_the_fingerprint_of_a_plugin_covers_what_it_takes_from_the_package() -> None:

@@ -135,8 +135,8 @@ def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(checkout: Checkout)
     assert "Which runs failed, and why: fedshift status papers/other" in end
 
 
-def test_a_name_may_hold_what_shells_and_patterns_mean_something_by(checkout: Checkout) -> None:
-    name = "papers/other (1)+x"
+def test_a_name_may_hold_blanks_and_plus_signs(checkout: Checkout) -> None:
+    name = "papers/other 1+x"
     (checkout.root / "experiments" / f"{name}.yaml").write_text(
         tiny("Other", "local") + "expect: {id: 1000}\n"
     )
