@@ -3,8 +3,7 @@
     python benchmarks/pairs.py hfedf/precision_photo local.precision fp32 bf16 --rules last last_third
     python benchmarks/pairs.py hfedf/table2 method hfedf fedavg --where d=1 target=photo --rules last last_third
 
-For each method, rule and metric: the left value's accuracy less the right's, in points, mean over seeds with Student's 95% interval, and the
-distance from 0 that so many seeds see with probability 0.8. A pair is the same method, target and seed, hence the same start and batches.
+For each method, rule and metric: the left value's accuracy less the right's, in points, mean over seeds with Student's 95% interval. A pair is the same method, target and seed, hence the same start and batches.
 A seed that lacks a planned run is left out.
 """
 
@@ -15,12 +14,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedshift.analysis.claims.paired import Difference, estimate, paired
+from fedshift.analysis.claims.judge import Difference, estimate, paired
 from fedshift.analysis.quantities.select import selected
 from fedshift.cli._collected import collected_or_archived
 from fedshift.storage.workspace import Workspace
 
-HEAD = ("method", "rule", "metric", "{}", "{}", "difference", "95% interval", "seeds", "seen with 0.8")
+HEAD = ("method", "rule", "metric", "{}", "{}", "difference", "95% interval", "seeds")
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     collected = collected_or_archived(Workspace(options.root.resolve()), options.experiment)
     sides = options.left, options.right
-    rows = [tuple(cell.format(side) for cell, side in zip(HEAD, ("",) * 3 + sides + ("",) * 4, strict=True))]
+    rows = [tuple(cell.format(side) for cell, side in zip(HEAD, ("",) * 3 + sides + ("",) * 3, strict=True))]
     rows.append(("---",) * len(HEAD))
     for rule in options.rules:
         planned = collected.runs[collected.keys]
@@ -52,10 +51,7 @@ def main() -> None:
                 means, of = difference(runs, options.axis, axes, sides, metric)
                 several = of.seeds > 1  # one seed has no interval
                 interval = f"{of.low:+.1f} to {of.high:+.1f}" if several else ""
-                seen = f"{of.detectable:.1f}" if several else ""
-                rows.append(
-                    (str(method), rule, metric, *means, f"{of.mean:+.1f}", interval, f"{of.seeds}", seen)
-                )
+                rows.append((str(method), rule, metric, *means, f"{of.mean:+.1f}", interval, f"{of.seeds}"))
     print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 

@@ -20,11 +20,10 @@ FILES = {
 HEAD = """# Results
 
 Made by `make docs` from the tables that are kept in `docs/results` (`python docs/generate --keep EXPERIMENT`): what has come of every printed
-number, of every comparison that the papers claim, and of every sentence that claims one comparison or many. Of your own tables `fedshift scorecard`
+number and of every comparison that the papers claim. Of your own tables `fedshift scorecard`
 writes the same page to `results/scorecard.html`. What the verdicts mean and how often they are wrong: [verdicts.md](verdicts.md); why a number has no
 cell: [coverage.md](coverage.md). *source*: the commit and the machine that made a table. *runs*: the archived runs in it, each with machine, hours and
-size. *not tested*: no experiment tests it yet, and why: [claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) and searched settings (hFedF 10) are compared as they are declared, with no run; hFedF's
-settings are inside because they were taken from its table.
+size. *no run*: of a comparison that no experiment tests yet, why: [claims.md](claims.md). Layers (FDSE A5 to A7, hFedF 7 to 9) are counted as they are declared, with no run; hFedF's settings, taken from its Table 10, count nowhere.
 
 """
 QUESTIONS = """
@@ -35,7 +34,7 @@ QUESTIONS = """
 | Which runs stand behind a trained number, on which machine, at what cost? | [runs of hFedF Table 2](results/hfedf/table2/runs.md); of all: `fedshift archive --list` |
 | Can I see the tables without training, and repeat a run? | [How tables take the archive](archive.md#how-tables-take-it), [compared with own runs](archive.md#compared-with-own-runs) |
 | What keeps an archived number from being edited? | [What is refused](archive.md#what-is-refused), and what cannot be found out |
-| When is a number inside, outside or undecided? | [The rule](verdicts.md#the-rule) |
+| When is a number consistent, different, or of too few seeds? | [The rule](verdicts.md#a-printed-number) |
 | How often is such a verdict wrong? | [Simulated on papers and runs of known truth](verdicts.md#how-often-it-is-wrong) |
 | Which printed numbers are never compared, and why? | [Coverage](coverage.md), [claims without a place](claims.md#without-a-place) |
 | Do the papers' own numbers bear their claims out? | [What they speak against](claims.md#what-the-papers-own-numbers-speak-against) |
@@ -54,7 +53,7 @@ def page() -> str:
 
 
 def counted(text: str) -> str:
-    """A page's text with what has come of all numbers, comparisons and sentences between `<!-- counts -->` and `<!-- end -->`."""
+    """A page's text with what has come of all numbers and comparisons between `<!-- counts -->` and `<!-- end -->`."""
     return COUNTS.sub(lambda block: f"{block[1]}{_kept().opening}\n{block[2]}", text)
 
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedshift.analysis.claims import Verdict, verdicts
-from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.storage.workspace import Workspace
 
@@ -49,4 +49,4 @@ def judged(
 
 def told(verdict: Verdict) -> str:
     """What pages say of our differences."""
-    return claim_lines.lines([verdict])[0][5]
+    return claim_words.lines([verdict])[0][5]

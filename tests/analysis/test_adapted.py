@@ -15,7 +15,7 @@ import pytest
 
 from fedshift.analysis import tables
 from fedshift.analysis.check import check
-from fedshift.analysis.claims import verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import evaluated, gather
 from fedshift.analysis.collection.restore import restore

@@ -15,11 +15,13 @@ from tests.verbs import done, fedshift, refused
 from .conftest import Project, accuracy
 
 DOMAINS = ["ink", "outline", "plain"]
-FINISHED = {
+FINISHED = {("fedavg", target) for target in DOMAINS}
+HALF = {
     ("fedavg", "ink"),
     ("fedavg", "outline"),
     ("fedavg", "plain"),
     ("fedbn", "ink"),
+    ("fedbn", "plain"),
     ("ditto", "outline"),
 }
 
@@ -55,7 +57,7 @@ def test_the_report_shows_the_others_and_why(project: Project) -> None:
     half(project, FINISHED)
     done(fedshift(project.workspace.root, "report", "toy"))
     page = (project.workspace.report("toy") / "index.html").read_text()
-    assert "Accuracy" in page and "ranks: ranking: 2 methods share 1 blocks" in page
+    assert "Accuracy" in page and "ranks: ranking: 1 methods have all seeds" in page
 
 
 def test_no_figure_at_all_is_an_error_except_to_the_workflow(project: Project) -> None:
@@ -67,12 +69,12 @@ def test_no_figure_at_all_is_an_error_except_to_the_workflow(project: Project) -
 
 def test_methods_are_ranked_over_the_blocks_that_they_share(project: Project) -> None:
     """Of three methods one has a single domain: no two domains are left that all three have."""
-    collected = half(project, FINISHED | {("fedbn", "plain")})
+    collected = half(project, HALF)
     result = ranking.ranking([collected], "ood")
     assert {*result.table["method"]} == {"fedavg", "fedbn"} and result.blocks == 2
     assert result.left[0].startswith("ditto:")
     shown = done(fedshift(project.workspace.root, "rank", "toy"))
-    assert "over 2 blocks" in shown and "Left out: ditto" in shown
+    assert "Mean over 2 pairs" in shown and "Left out: ditto" in shown
 
 
 def test_nothing_finished_is_an_error_and_writes_nothing(project: Project) -> None:

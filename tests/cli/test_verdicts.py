@@ -67,22 +67,17 @@ def test_a_table_in_miniature(project: Path, tmp_path_factory: Any) -> None:
     columns = pd.read_csv(reference / "published.csv", nrows=0).columns
     pd.DataFrame(rows).reindex(columns=columns).to_csv(reference / "published.csv", index=False)
     known = yaml.safe_load((reference / "published.yaml").read_text())
-    known["margins"]["Toy"] = {"points": MARGIN, "percent": 25.0, "why": "a toy's"}
+    known["margins"]["Toy"] = {"points": {"digits": MARGIN}, "percent": 25.0, "why": "a toy's"}
     known["protocols"] = {"Toy": {"lodo/domain_per_client": {"protocol": "digits", "spec": SHORT}}}
     known["backbones"] = {"digits_cnn": "digits_cnn"}
     (reference / "published.yaml").write_text(yaml.safe_dump(known))
 
     shown = done(fedshift(paper, "table", "toy"))
-    assert "| 1 | 5 | 1 | 1 | 1 | 1 | 1 |" in shown
-    judged = pd.read_csv(paper / "results" / "tables" / "toy" / "verdicts.csv", index_col="uid")
-    assert judged["verdict"].to_dict() == {
-        "fedavg id": "inside",
-        "fedavg ood": "outside",
-        "local id": "undecided",
-        "local ood": "not comparable",
-        "fedprox ood": "not run",
-    }
-    assert judged.loc["fedavg ood", "why"] == "100.0 beyond the margin"
-    assert "is a slip" in judged.loc["local ood", "why"]
+    assert "| 1 | 3 |" in shown
+    judged = pd.read_csv(paper / "results" / "tables" / "toy" / "table.csv").set_index(["method", "metric"])
+    words = judged["verdict"].dropna().to_dict()
+    assert words["fedavg", "id"] == "consistent" and words["fedavg", "ood"] == "different"
+    assert {*words} == {("fedavg", "id"), ("fedavg", "ood"), ("local", "id")}
+    assert "is a slip" in judged.loc[("local", "ood"), "remark"]
     assert "Scorecard" in Path(done(fedshift(paper, "scorecard")).strip()).read_text()
-    assert "| Toy | 1 | 5 | 1 | 1 | 1 | 1 | 1 |" in (paper / "results" / "scorecard.md").read_text()
+    assert "| Toy 1 | 5 |" in (paper / "results" / "scorecard.md").read_text()

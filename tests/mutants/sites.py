@@ -24,9 +24,9 @@ SCOPE = (
     "analysis/quantities/select.py",
     "analysis/claims/__init__.py",
     "analysis/verdicts/judge.py",
-    "analysis/claims/paired.py",
+    "analysis/claims/judge.py",
     "analysis/tables.py",
-    "analysis/verdicts/equivalence.py",
+    "analysis/verdicts/rule.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")
 BITS = ("BitOr", "BitAnd", "BitXor")

@@ -20,7 +20,6 @@ from fedshift.analysis.collection.sources import MARK
 from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK, footnotes
 from fedshift.analysis.layout.grid import Grid, laid_out
 from fedshift.analysis.quantities.aggregation import lower_is_better
-from fedshift.analysis.verdicts import judge
 from fedshift.common.files import write_text
 from fedshift.experiments.column import Column, column
 from fedshift.storage.workspace import Workspace
@@ -43,32 +42,23 @@ def write(workspace: Workspace, collected: Collected, folder: Path, printed: boo
 
     printed: the published value and the verdict on it are below ours.
     """
-    cells = {
-        name: tables.cells(workspace, collected, table) for name, table in collected.experiment.tables.items()
-    }
-    judged = judge.judge(workspace, collected, cells) if printed else None
     written = []
-    for name, table in cells.items():
-        if judged is not None:
-            words = dict(zip(judged["cell"], judged["verdict"], strict=True))
-            table = table.assign(
-                verdict=[words.get(key, "") for key in judge.keys_of(collected, name, table)]
-            )
+    for name, table in tables.judged(workspace, collected).items():
         written.append(folder / f"{name}.tex")
-        write_text(written[-1], text(collected, name, table))
+        write_text(written[-1], text(collected, name, table, printed))
     return written
 
 
-def text(collected: Collected, name: str, cells: pd.DataFrame) -> str:
-    """The experiment's table `name` (cells of `fedshift.analysis.tables.cells`), with published values where
-    it has the column `verdict`: a `table` environment for each block, so that none is longer than a page. It
+def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = False) -> str:
+    """The experiment's table `name` (of `fedshift.analysis.tables.judged`), where `printed` with published
+    values and verdicts: a `table` environment for each block, so that none is longer than a page. It
     needs the packages booktabs, siunitx and graphicx.
     """
-    experiment, usual, judged = collected.experiment, _usual_seeds(cells), VERDICT in cells
+    experiment, usual = collected.experiment, _usual_seeds(cells)
 
     def entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> tuple[str, ...]:
         own = _own(cell, text, usual)
-        if not judged:
+        if not printed:
             return (own,)
         if cell["published_text"]:
             return own, escaped(cell["published_text"]), escaped(cell[VERDICT])
@@ -78,9 +68,9 @@ def text(collected: Collected, name: str, cells: pd.DataFrame) -> str:
 
     title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
     notes = sources.note(collected.runs[collected.runs["state"] == "finished"])
-    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (3 if judged else 1))
+    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (3 if printed else 1))
     last = [*_counted(cells, usual), *footnotes([cells]), *notes]
-    below = BELOW if judged else ()
+    below = BELOW if printed else ()
     return "\n".join(
         _environment(title, block, below, last if block is blocks[-1] else []) for block in blocks
     )

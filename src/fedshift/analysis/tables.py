@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.analysis import claims
-from fedshift.analysis.claims import groups as claim_groups
-from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.costs.run_values import of_runs
@@ -26,7 +24,6 @@ from fedshift.analysis.printed.published import Published
 from fedshift.analysis.quantities.clients import left_out
 from fedshift.analysis.quantities.uneven import AVERAGE, marked
 from fedshift.analysis.verdicts import judge
-from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.common.errors import unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get
@@ -40,34 +37,42 @@ EXACT = 12  # decimals, beyond which a difference is rounding
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
-    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
-    table.{csv,md,html}; return that stem.
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md};
+    return that stem.
 
-    Verdicts on the printed numbers are counted below the tables, and stand in verdicts.csv; claims that the
-    experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
+    The comparisons that the experiment tests stand below the tables, and in claims.csv.
     """
     experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
-    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
+    tables = judged(workspace, collected)
     titled = blocks((experiment.tables[name].title or name, table) for name, table in tables.items())
     below = notes(collected)
     for (name, table), block in zip(tables.items(), titled, strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
-    judged = judge.judge(workspace, collected, tables)
-    write_text(folder / "verdicts.csv", csv(judged))
-    verdicts = claims.verdicts(workspace, collected)
-    groups = claim_groups.groups(workspace, verdicts)
+    verdicts = judge_claims(workspace, collected)
     if verdicts:
-        write_text(folder / "claims.csv", csv(claim_lines.table(verdicts)))
-        write_text(folder / "claims_groups.csv", csv(pd.DataFrame(map(asdict, groups))))
+        write_text(folder / "claims.csv", csv(claim_words.table(verdicts)))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
-    below_verdicts = verdict_lines.footnotes(judged)
-    below = [*footnotes([*tables.values()]), *below_verdicts, *claim_lines.footnotes(verdicts), *below]
-    lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
+    below = [*footnotes([*tables.values()]), *claim_words.footnotes(verdicts), *below]
+    lines = (
+        judge.summaries(pd.concat(together)) if together else [],
+        claim_words.lines(verdicts),
+        claim_words.sentence_lines(workspace, verdicts),
+    )
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
-    write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
+    write_text(folder / "table.html", html(titled, below, experiment, *lines))
     return folder / "table"
+
+
+def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame]:
+    """The cells of every table of the experiment, with the verdicts on those that stand beside a printed
+    number.
+    """
+    return {
+        name: judge.judge(workspace, collected, cells(workspace, collected, table))
+        for name, table in collected.experiment.tables.items()
+    }
 
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
@@ -84,8 +89,9 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
     (percent where the metric is a fraction), seeds, planned; then BESIDE.
 
-    published, published_std, difference: of a paper's number that the cell may be compared with; orientation,
-    orientation_std: of one that it may not, and `differs` says why; remark, spread: what a reader must know
+    published, published_std, difference, uid: of a paper's number that the cell may be compared with (low to
+    verdict: fedshift.analysis.verdicts.judge fills them); orientation, orientation_std: of one that it may
+    not, and `differs` says why; remark, spread: what a reader must know
     of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
     them; clients: "2 of 3" where a value is of 2 of 3 clients only; archived: how many of the cell's runs are
     read from the archive. An adapted row has accuracy and
@@ -200,6 +206,7 @@ def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, A
         "published": printed.value,
         "published_std": printed.std,
         "difference": round(ours - printed.judged, EXACT),
+        "uid": printed.uid,
         **remarks,
     }
 

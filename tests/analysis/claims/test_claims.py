@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from fedshift.analysis import claims
-from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.claims import judge as claims
 from fedshift.analysis.claims import values as claim_values
 from fedshift.analysis.claims.comparison import declared
 from fedshift.common.errors import FedshiftError
@@ -52,8 +52,7 @@ def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(pr
     library = ttest_1samp([0.8, 1.0, 1.2], 0).confidence_interval()
     assert (against.low, against.high) == pytest.approx((library.low, library.high))
     assert against.pairs == pytest.approx({"a": 6, "b": -2, "c": -2, "d": 2})
-    assert math.isnan(against.pairs_low) and math.isnan(against.pairs_high)
-    assert (one.verdict, one.statement) == ("confirmed", "hfedf > fedavg, ood")
+    assert (one.verdict, one.statement) == ("as published", "hfedf > fedavg, ood")
     assert told(one) == "fedavg +1.0 [+0.5, +1.5], 3 seeds"
     assert (one.orientation, one.differs) == (
         pytest.approx(54.6 - 51.3),
@@ -68,23 +67,10 @@ def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(pr
 def test_one_seed_decides_nothing_on_however_many_targets(project: Project, axes: dict[str, Any]) -> None:
     one = judged(project, "HF-C04.1", {"hfedf": [0.6] * 4, "fedavg": [0.57, 0.58, 0.56, 0.57]}, axes)
     (against,) = one.differences
-    assert one.verdict == "undecided"
+    assert one.verdict == "open"
     assert (against.mean, against.seeds) == (pytest.approx(3), 1)
     assert math.isnan(against.low) and math.isnan(against.high)
-    # 3, 2, 4, 3: standard error sqrt(2/3) / 2; t of 3 degrees of freedom at 97.5% is 3.1824. It excludes 0 and judges nothing.
-    half = 3.182446 * math.sqrt(2 / 3) / 2
-    assert (against.pairs_low, against.pairs_high) == pytest.approx((3 - half, 3 + half))
-    pairs = "(a +3.0, b +2.0, c +4.0, d +3.0) [+1.7, +4.3] over these 4"
-    assert told(one) == f"fedavg +3.0 {pairs}, 1 seed; no interval over seeds"
-    row = claim_lines.table([one]).iloc[0]
-    assert row["pairs"] == "a +3.0, b +2.0, c +4.0, d +3.0"
-    assert (row["pairs_low"], row["pairs_high"]) == (against.pairs_low, against.pairs_high)
-
-
-def test_one_pair_alone_has_no_interval(project: Project) -> None:
-    one = judged(project, "HF-C04.1", {"hfedf": [0.6], "fedavg": [0.57]}, {"target": ["a"], "seed": [0]})
-    assert told(one) == "fedavg +3.0 (a +3.0), 1 seed; no interval over seeds"
-    assert math.isnan(one.differences[0].pairs_low)
+    assert told(one) == "fedavg +3.0 (a +3.0, b +2.0, c +4.0, d +3.0), 1 seed: no interval"
 
 
 def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) -> None:
@@ -94,9 +80,8 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) 
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg})
     (against,) = one.differences
     assert (against.mean, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
-    said = "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run; at power 0.8: 2 seeds detect 8.2 or more; this difference would take 3"
-    assert told(one) == said
-    assert one.verdict == "undecided"
+    assert told(one) == "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run"
+    assert one.verdict == "open"
 
 
 def test_one_whole_seed_of_three_and_none(project: Project) -> None:
@@ -110,21 +95,18 @@ def test_one_whole_seed_of_three_and_none(project: Project) -> None:
         **dict.fromkeys(("fedprox", "pfedhn", "fedsr", "fedgma"), fedprox),
     }
     one = judged(project, "HF-C01.2", ood)
-    assert (one.verdict, one.differences[0].seeds, one.differences[1].seeds) == ("undecided", 1, 0)
-    pairs = "(a +8.0, b -2.0) [-60.5, +66.5] over these 2"  # half the range times t of 1 degree of freedom, 12.706
-    alone = (
-        f"1 of 5 compared: fedavg +3.0 {pairs}, 1 seed of 3: the others lack a run; no interval over seeds; "
-    )
-    assert told(one).startswith(f"{alone}fedprox: no seed with all its runs; ")
+    assert (one.verdict, one.differences[0].seeds, one.differences[1].seeds) == ("open", 1, 0)
+    alone = "fedavg +3.0 (a +8.0, b -2.0), 1 seed of 3: the others lack a run: no interval; "
+    assert told(one).startswith(f"1 of 5 compared: {alone}fedprox: no seed with all its runs; ")
 
 
 @pytest.mark.parametrize(
     ("fedavg", "verdict"),
     [
-        (less_by(-3, -4, -3.5), "refuted"),
-        (less_by(3, -4, 5), "undecided"),
-        ([0.57, *[None] * 5], "undecided"),
-        ([None] * 6, "undecided"),
+        (less_by(-3, -4, -3.5), "against"),
+        (less_by(3, -4, 5), "open"),
+        ([0.57, *[None] * 5], "not run"),
+        ([None] * 6, "not run"),
     ],
 )
 def test_verdicts(project: Project, fedavg: Values, verdict: str) -> None:
@@ -133,37 +115,54 @@ def test_verdicts(project: Project, fedavg: Values, verdict: str) -> None:
 
 def test_more_than_the_best_means_more_than_each(project: Project) -> None:
     others = dict.fromkeys(("fedavg", "fedprox", "pfedhn", "fedsr", "fedgma"), less_by(5, 4, 5))
-    assert judged(project, "HF-C01.2", {"hfedf": HFEDF, **others}).verdict == "confirmed"
+    assert judged(project, "HF-C01.2", {"hfedf": HFEDF, **others}).verdict == "as published"
 
 
 def test_one_equal_method_leaves_the_best_undecided(project: Project) -> None:
     less = dict.fromkeys(("fedavg", "fedprox", "pfedhn", "fedsr"), less_by(20, 20, 21))
     one = judged(project, "HF-C01.2", {"hfedf": HFEDF, **less, "fedgma": less_by(-1, 1, 1)})
     assert [each.right for each in one.differences] == [*less, "fedgma"]
-    assert one.verdict == "undecided"
+    assert one.verdict == "open"
     assert one.statement == "hfedf > each of 5, ood"
 
 
-MANY = ("fedprox", "pfedhn", "fedsr", "fedgma")
-
-
 @pytest.mark.parametrize(
-    ("claim", "others", "shifts", "verdict"),
-    [
-        ("HF-C04.1", (), (-1, -3, -1), "undecided"),  # t = -2.5; 5% is at 4.30
-        ("HF-C04.1", (), (-1, -2, -1.5), "refuted"),  # t = -5.2
-        ("HF-C01.2", MANY, (-1, -2, -1.5), "undecided"),  # 1% is at 9.92
-        ("HF-C01.2", MANY, (-1, -1.2, -1.1), "refuted"),  # t = -19
-    ],
+    ("shifts", "verdict"),
+    [((-1, -3, -1), "open"), ((-1, -2, -1.5), "against")],  # t = -2.5 and -5.2; 5% is at 4.30
 )
-def test_refuting_one_of_many_needs_a_smaller_chance(
-    project: Project, claim: str, others: tuple[str, ...], shifts: tuple[float, ...], verdict: str
-) -> None:
-    less = dict.fromkeys(others, less_by(20, 20, 21))
-    assert judged(project, claim, {"hfedf": HFEDF, "fedavg": less_by(*shifts), **less}).verdict == verdict
+def test_two_rows_are_a_paired_test(project: Project, shifts: tuple[float, ...], verdict: str) -> None:
+    ood = {"hfedf": HFEDF, "fedavg": less_by(*shifts)}
+    assert judged(project, "HF-C04.1", ood).verdict == verdict
 
 
-@pytest.mark.parametrize(("margin", "verdict"), [(6.0, "confirmed"), (3.0, "undecided"), (0.5, "refuted")])
+def test_the_spread_is_that_of_all_rows_at_the_same_place(project: Project) -> None:
+    """fedavg's own differences are -1, -3, -1, which two rows leave open; four calm rows beside it tell it."""
+    calm = {
+        name: less_by(*(5 + 0.1 * place for place in order))
+        for name, order in (
+            ("fedprox", (0, 1, 2)),
+            ("pfedhn", (2, 0, 1)),
+            ("fedsr", (1, 2, 0)),
+            ("fedgma", (0, 2, 1)),
+        )
+    }
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(-1, -3, -1), **calm})
+    (gap,) = one.differences
+    seeds = [HFEDF, less_by(-1, -3, -1), *calm.values()]
+    means = np.array([[100 * (row[k] + row[k + 3]) / 2 for k in range(3)] for row in seeds])
+    left = means - means.mean(0) - means.mean(1, keepdims=True) + means.mean()
+    error = math.sqrt((left**2).sum() / 10 * 2 / 3)
+    assert (gap.error, gap.freedom) == pytest.approx((error, 10))
+    assert one.verdict == "against"
+
+
+def test_a_row_that_lacks_a_seed_shares_no_spread(project: Project) -> None:
+    fedprox: list[float | None] = [*HFEDF[:5], None]
+    one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(1, 2, 3), "fedprox": fedprox})
+    assert one.differences[0].freedom == 2
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(6.0, "as published"), (3.0, "open"), (0.5, "against")])
 def test_equal_means_within_a_margin(project: Project, margin: float, verdict: str) -> None:
     """FDSE-C17.1: "comparable to FedBN". The interval is [0.52, 5.48]."""
     rows = {"A0 B0 C0": "fdse", "item 1:FedBN": "fedbn"}
@@ -172,25 +171,25 @@ def test_equal_means_within_a_margin(project: Project, margin: float, verdict: s
 
 
 def test_equal_is_within_the_papers_margin_where_the_claim_declares_none(project: Project) -> None:
-    """FDSE's is 2 points; the interval is [1.25, 1.75]."""
+    """FDSE's on DomainNet is 1 point; the interval is [0.35, 0.85]."""
     rows = {"A0 B0 C0": "fdse", "item 1:FedBN": "fedbn"}
-    ood = {"fdse": HFEDF, "fedbn": less_by(1.4, 1.5, 1.6)}
-    assert judged(project, "FDSE-C17.1", ood, rows=rows).verdict == "confirmed"
+    ood = {"fdse": HFEDF, "fedbn": less_by(0.5, 0.6, 0.7)}
+    assert judged(project, "FDSE-C17.1", ood, rows=rows).verdict == "as published"
 
 
 @pytest.mark.parametrize(
     ("shifts", "verdict"),
-    [((-0.1, 0.2, 0), "confirmed"), ((-9, -8, -10), "refuted"), ((-2, 2, -4), "undecided")],
+    [((-0.1, 0.2, 0), "as published"), ((-9, -8, -10), "against"), ((-2, 2, -4), "open")],
 )
 def test_not_worse_is_within_the_papers_margin(
     project: Project, shifts: tuple[float, ...], verdict: str
 ) -> None:
-    """HF-C36.1: "FedAvg is a strong benchmark"; hFedF's margin is 3.3 points."""
+    """HF-C36.1: "FedAvg is a strong benchmark"; hFedF's margin on PACS is 2 points."""
     one = judged(project, "HF-C36.1", {"fedavg": HFEDF, "fedsr": less_by(*shifts)})
     assert (one.verdict, one.statement) == (verdict, "fedavg >= fedsr, ood")
 
 
-@pytest.mark.parametrize(("far", "verdict"), [((20, 21, 20), "refuted"), ((0.1, 0, 0.2), "confirmed")])
+@pytest.mark.parametrize(("far", "verdict"), [((20, 21, 20), "against"), ((0.1, 0, 0.2), "as published")])
 def test_several_on_the_left_are_each_near(project: Project, far: tuple[float, ...], verdict: str) -> None:
     """HF-C26.1: neither dimension nor learnability matters much."""
     ood = {"hfedf": HFEDF, "fedavg": less_by(0.2, 0, 0.1), "fedprox": less_by(*far)}
@@ -205,12 +204,12 @@ ROWS = {"FDSE - align (no adaptation)": "fdse", "FedBN (adapted)": "fedbn"}
 @pytest.mark.parametrize(
     ("fedavg", "fedbn", "verdict"),
     [
-        ((0.2, 0, 0.1), (0.1, 0.2, 0), "confirmed"),
-        ((20, 21, 20), (0.1, 0.2, 0), "confirmed"),  # far better than one, as good as the best
-        ((1, 0, 0.5), (20, 21, 20), "undecided"),  # below the margin at 5%, not at half of it: [-1.3, 2.3]
-        ((20, 21, 20), (9, 8, 10), "refuted"),  # better than the best
-        ((0.2, 0, 0.1), (-9, -8, -10), "refuted"),  # worse than the best
-        ((0.2, 0, 0.1), (-9, 8, -10), "undecided"),
+        ((0.2, 0, 0.1), (0.1, 0.2, 0), "as published"),
+        ((20, 21, 20), (0.1, 0.2, 0), "as published"),  # far better than one, as good as the best
+        ((1, 0, 0.5), (20, 21, 20), "open"),  # below the margin at 5%, not at half of it: [-1.3, 2.3]
+        ((20, 21, 20), (9, 8, 10), "against"),  # better than the best
+        ((0.2, 0, 0.1), (-9, -8, -10), "against"),  # worse than the best
+        ((0.2, 0, 0.1), (-9, 8, -10), "open"),
     ],
 )
 def test_comparable_to_several_means_as_good_as_the_best(
@@ -222,11 +221,13 @@ def test_comparable_to_several_means_as_good_as_the_best(
     assert (one.verdict, one.statement) == (verdict, "fdse ~ the best of 2, ood")
 
 
-def test_of_equality_the_distance_from_the_margin_counts(project: Project) -> None:
-    rows = {"A0 B0 C0": "fdse", "item 1:FedBN": "fedbn"}
-    ood = {"fdse": HFEDF, "fedbn": less_by(3, 2, 4)}
-    one = judged(project, "FDSE-C17.1", ood, rows=rows, margin=4.0)
-    assert (one.verdict, one.differences[0].needed) == ("undecided", 10)
+@pytest.mark.parametrize(("shift", "verdict"), [(-3, "as published"), (3, "against")])
+def test_what_the_paper_prints_the_other_way_round_is_as_published(
+    project: Project, shift: float, verdict: str
+) -> None:
+    """HF-C09.1: hFedF is said to beat Local in almost every case, and is printed 4.9 below it here."""
+    ood = {"hfedf": HFEDF, "local": less_by(shift, shift - 0.2, shift + 0.2)}
+    assert judged(project, "HF-C09.1", ood).verdict == verdict
 
 
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
@@ -263,4 +264,4 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
                 own = [cell for cell in comparison.cells if cell.experiment == name]
                 missing = runs.assign(**{cell.metric: math.nan for cell in own})
                 values = claim_values.Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
-                assert claims._verdict(workspace, name, values, comparison).verdict == "undecided"
+                assert claims._verdict(workspace, name, values, comparison).verdict == "not run"

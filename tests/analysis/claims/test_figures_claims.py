@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedshift.analysis.claims import Verdict, verdicts
+from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.metrics.confidence_right import ConfidenceRight
@@ -73,23 +73,23 @@ def _rename(path: Any, held: list[str]) -> None:
 
 def test_weights_that_come_together(project: Project) -> None:
     verdict = recorded(project, SPREAD)
-    assert verdict.verdict == "confirmed"
+    assert verdict.verdict == "as published"
     assert verdict.differences[0].mean < -20  # points: weights are shares
 
 
 def test_one_seed_decides_nothing(project: Project) -> None:
-    assert recorded(project, SPREAD, seeds=1).verdict == "undecided"
+    assert recorded(project, SPREAD, seeds=1).verdict == "open"
 
 
 def test_weights_of_two_domains_are_compared_where_neither_is_held_out(project: Project) -> None:
     verdict = recorded(project, FINAL)
     assert [round(gap.mean, 3) for gap in verdict.differences] == [20, 25]
     assert verdict.differences[0].seeds == 3
-    assert verdict.verdict == "confirmed"
+    assert verdict.verdict == "as published"
 
 
 def test_two_clients_swapped_are_noticed(project: Project) -> None:
-    assert recorded(project, FINAL, swapped=True).verdict != "confirmed"
+    assert recorded(project, FINAL, swapped=True).verdict != "as published"
 
 
 @pytest.fixture
@@ -116,7 +116,10 @@ def ranges(project: Project) -> Collected:
 def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
     (verdict,) = verdicts(project.workspace, ranges)
     assert verdict.statement == "range of tau-1, tau-2, tau-3 > range of beta-1, beta-2, all"
-    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "confirmed")  # 20, 21, 22 less 5
+    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (
+        16,
+        "as published",
+    )  # 20, 21, 22 less 5
 
 
 @pytest.mark.parametrize(("best", "mean"), [("beta-2", -50), ("beta-1", 0)])
@@ -140,7 +143,7 @@ def test_where_rows_have_their_peak(project: Project, best: str, mean: float) ->
         project.add(cell.label, {1: accuracy((rows[cell.label],) * 2)}, spec=cell.spec, **cell.axes)
     (verdict,) = verdicts(project.workspace, project.collect())
     assert verdict.statement == "peak of tau-1, tau-2, tau-3 ~ peak of beta-0, beta-1, beta-2, all"
-    assert (verdict.differences[0].mean, verdict.verdict) == (mean, "undecided")
+    assert (verdict.differences[0].mean, verdict.verdict) == (mean, "open")
 
 
 @pytest.mark.parametrize("kind", ["peak", "range"])

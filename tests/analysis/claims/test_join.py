@@ -121,15 +121,15 @@ def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
 @pytest.mark.parametrize(
     ("claim", "difference", "margin", "word"),
     [
-        ("FDSE-C09.2", -1.70, 2.0, "holds"),  # the paper's, reference/published.yaml
-        ("FDSE-C17.6", 1.25, 2.0, "holds"),
+        ("FDSE-C09.2", -1.70, 1.0, "fails"),  # the paper's, reference/published.yaml
+        ("FDSE-C17.6", 1.25, 2.8, "holds"),
         ("SF-C05.1", 1.50, 1.0, "fails"),
         ("SF-C05.2", 0.50, 1.0, "holds"),
         ("HF-C38.1", 0.2 / 3 - 1.3, 1.0, "fails"),  # its own
         ("HF-C39.1", 1.6 / 3 - 1.7, 1.0, "fails"),
         ("FDSE-C23.1", 4.27 / 4.03 - 1, 0.1, "holds"),  # of a ratio of times
         ("SF-C23.1", 0.02, 4.498, "holds"),  # a tenth of 44.98 MB
-        ("HF-C25.8", -1.20, 3.3, "holds"),  # >=: not worse by the margin
+        ("HF-C25.8", -1.20, 1.0, "fails"),  # >=: not worse by the margin
     ],
 )
 def test_equal_on_print_is_within_the_margin_by_which_runs_are_judged(

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claims import verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import measured
 from fedshift.analysis.tables import cells
@@ -49,11 +49,11 @@ def features(project: Project, claim: str, metric: str, gap: float) -> str:
 @pytest.mark.parametrize(
     ("claim", "metric", "gap", "verdict"),
     [
-        ("FDSE-C07.2", "inter", 0.2, "confirmed"),
-        ("FDSE-C07.2", "inter", -0.05, "refuted"),  # between the two, but not above both
-        ("FDSE-C08.2", "intra", -0.3, "confirmed"),
-        ("FDSE-C08.2", "intra", 0.2, "refuted"),
-        ("FDSE-C08.2", "intra", -0.1, "undecided"),  # as near as FedAvg, but for the seeds
+        ("FDSE-C07.2", "inter", 0.2, "as published"),
+        ("FDSE-C07.2", "inter", -0.05, "against"),  # between the two, but not above both
+        ("FDSE-C08.2", "intra", -0.3, "as published"),
+        ("FDSE-C08.2", "intra", 0.2, "against"),
+        ("FDSE-C08.2", "intra", -0.1, "open"),  # as near as FedAvg, but for the seeds
     ],
 )
 def test_distances_of_features(project: Project, claim: str, metric: str, gap: float, verdict: str) -> None:
@@ -61,7 +61,7 @@ def test_distances_of_features(project: Project, claim: str, metric: str, gap: f
     assert features(project, claim, metric, gap) == verdict
 
 
-@pytest.mark.parametrize(("own", "verdict"), [(0.1, "confirmed"), (3.0, "refuted")])
+@pytest.mark.parametrize(("own", "verdict"), [(0.1, "as published"), (3.0, "against")])
 def test_spread_of_weights(project: Project, own: float, verdict: str) -> None:
     """HF-C16.1: hFedF's clients are nearer to each other than clients that train alone, over all layers alike."""
     claims = {"HF-C16.1": {"metric": "evaluated.spread.mean"}}
@@ -83,7 +83,7 @@ def test_spread_of_weights(project: Project, own: float, verdict: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("low", "high", "verdict"), [(2.0, 1.0, "confirmed"), (1.0, 2.0, "refuted")])
+@pytest.mark.parametrize(("low", "high", "verdict"), [(2.0, 1.0, "as published"), (1.0, 2.0, "against")])
 def test_divergence_of_filters(project: Project, low: float, high: float, verdict: str) -> None:
     """FRD-C12.1: two low stages diverge more than two high ones, of the same runs."""
     rows = {"layers 2, 4": "fedrd", "layers 5, 7": {"row": "fedrd", "metric": "evaluated.activations.high"}}

@@ -41,13 +41,15 @@ def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> No
         "HF-C04.1: hfedf > fedavg, ood",
         "HF-C05.1: hfedf > fedprox, id",
     ]
-    assert [text.get_text() for text in panel.texts] == ["confirmed", "refuted"]
+    assert [text.get_text() for text in panel.texts] == ["as published", "against"]
     marks = {(line.get_marker(), float(line.get_ydata()[0])): line.get_xdata() for line in panel.get_lines()}
     assert marks["s", 0].tolist() == pytest.approx([3]) and marks["s", 1].tolist() == pytest.approx([-3])
     assert marks["o", 0].tolist() == pytest.approx([3, 2, 4])  # the seeds
     assert marks["D", 0].tolist() == pytest.approx([54.6 - 51.3])
     assert "square: mean; rings: seeds" in " ".join(figure.get_supxlabel().split())
-    half = 4.302653 / 3**0.5  # t of 2 degrees of freedom, standard deviation 1
+    half = (
+        2.776445 * (2 / 3) ** 0.5
+    )  # rows (0, 0, 0), (-3, -2, -4), (3, 2, 4) leave a variance of 1, 4 degrees of freedom
     bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
     assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])
     assert bars[0].get_linestyle() == "-"
@@ -70,15 +72,15 @@ def test_a_planted_error_is_noticed(project: Project, better: str, mean: float) 
 
 
 def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> None:
-    """One seed: +8 and -2 make +3 [-60.5, +66.5] over the two domains, and the axis ends at 1.6 times 8."""
+    """Two seeds: +8 and -2 make +3 [-60.5, +66.5], and the axis ends at 1.6 times 8."""
     project.declare(
         methods=dict.fromkeys(("hfedf", "fedavg")),
-        axes={"target": ["a", "b"]},
+        axes={"seed": [0, 1]},
         claims={"HF-C04.1": {"metric": "ood"}},
     )
     for method, values in (("hfedf", (0.5, 0.5)), ("fedavg", (0.42, 0.52))):
-        for target, value in zip("ab", values, strict=True):
-            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, target=target)
+        for seed, value in enumerate(values):
+            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
     (panel,) = drawn(project, project.collect()).axes
     assert panel.get_xlim() == pytest.approx((-12.8, 12.8))
     (bar,) = (line for line in panel.get_lines() if line.get_label() == "_interval")
@@ -102,7 +104,7 @@ def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> 
         project.add(method, None, target="a")
     project.add("fedprox", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a")
     (panel,) = drawn(project, project.collect()).axes
-    assert [text.get_text() for text in panel.texts] == ["undecided"]
+    assert [text.get_text() for text in panel.texts] == ["not run"]
 
 
 def test_comparisons_without_runs_are_counted_beside_those_that_have_some(project: Project) -> None:

@@ -100,7 +100,7 @@ def test_files_and_the_offline_page(project: Project) -> None:
     folder = project.workspace.tables("hfedf/table2")
     expected = {
         f"{name}.{suffix}" for name in ("averages", "targets", "table") for suffix in ("csv", "md")
-    } | {"table.html", "verdicts.csv"}
+    } | {"table.html"}
     assert {path.name for path in folder.iterdir()} == expected
     csv = pd.read_csv(folder / "table.csv")
     assert set(csv["table"]) == {"averages", "targets"}

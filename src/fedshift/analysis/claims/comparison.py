@@ -15,7 +15,7 @@ from typing import Any
 from fedshift.analysis.claims.settings import changes
 from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.cell import UNIT
-from fedshift.analysis.printed.published import by_uid
+from fedshift.analysis.printed.published import by_uid, data_sets
 from fedshift.analysis.printed.spec import margin
 from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.analysis.verdicts.coverage import Number, numbers
@@ -160,7 +160,7 @@ def generated(
             first, *others = (_sum(workspace, side, cells) for side in (left, *right))
             pairs = [(first, other) for other in others]
             row = paper_claims(workspace)[name]
-            yield Comparison(row, pairs, _margin(workspace, row["paper"], first, right[0]), [*differs])
+            yield Comparison(row, pairs, _margin(workspace, row, first, right[0]), [*differs])
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -172,7 +172,7 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         sides = [side for side in (*left, *right) if isinstance(side, Compared)]
         differs = changes(workspace, experiment, row, claim, sides)
         pairs = [*itertools.product(map(_declared, left), map(_declared, right))]
-        bound = margin(workspace, row["paper"]).points if claim.margin is None else claim.margin
+        bound = points(workspace, row) if claim.margin is None else claim.margin
         yield Comparison(row, pairs, bound, differs)
 
 
@@ -207,10 +207,15 @@ def _cells(workspace: Workspace, claims: Iterable[list[Side]]) -> dict[str, Numb
     return {number.uid: number for number in numbers(workspace, names)}
 
 
-def _margin(workspace: Workspace, paper: str, left: Sum, printed: Side) -> float:
+def points(workspace: Workspace, row: Mapping[str, str]) -> float:
+    """The margin of a claim's paper on its data set."""
+    return margin(workspace, row["paper"]).of(data_sets(workspace).get(row["dataset"], ""))
+
+
+def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum, printed: Side) -> float:
     """Of costs a share of what is printed, else the paper's margin in points."""
     if column(left.terms[0][1].metric).kind != "cost":
-        return margin(workspace, paper).points
+        return points(workspace, row)
     if column(left.terms[0][1].metric).relative:
         return COST_MARGIN
     known = by_uid(workspace)

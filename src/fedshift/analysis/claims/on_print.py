@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from fedshift.analysis.claims.comparison import Comparison, bounds
+from fedshift.analysis.claims.comparison import Comparison, bounds, points
 from fedshift.analysis.printed.published import Published, by_uid, scaled
-from fedshift.analysis.printed.spec import margin
 from fedshift.experiments.column import column
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import Side, sides
@@ -34,6 +33,11 @@ class Printed(NamedTuple):
     holds: bool
     word: OnPrint
 
+    @property
+    def printed(self) -> bool:
+        """Whether the paper prints numbers for it."""
+        return not math.isnan(self.difference)
+
 
 class Value(NamedTuple):
     """A side: its value, its variance over single runs (NaN: not printed), and by how much rounding may have
@@ -56,7 +60,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
     difference = round(left.value - right.value, 6)
     if math.isnan(difference):
         return NOT_PRINTED
-    within = comparison.margin if comparison else margin(workspace, row["paper"]).points
+    within = comparison.margin if comparison else points(workspace, row)
     limits = bounds(row["relation"], within)
     holds = {
         ">": difference > limits[0],

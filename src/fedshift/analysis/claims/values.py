@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -49,12 +49,21 @@ class Values:
             return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
         axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
         frame = _over_rows(frame, axes, cell) if cell.range or cell.peak else _of_row(frame, cell)
+        return self._at(frame, cell, where)
+
+    def rows(self, cell: Cell) -> pd.DataFrame:
+        """The same of all rows of the cell's experiment, with the column `method`."""
+        frame = self.frames[cell.experiment, cell.rounds]
+        return self._at(frame, cell, "", ["method"])
+
+    def _at(self, frame: pd.DataFrame, cell: Cell, where: str, more: Sequence[str] = ()) -> pd.DataFrame:
+        axes = self.axes[cell.experiment]
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
         late = frame.get(_late(cell.metric), False)
-        runs = frame[axes].fillna(NONE).assign(**{VALUE: frame[cell.metric], LATE: late})
+        runs = frame[[*more, *axes]].fillna(NONE).assign(**{VALUE: frame[cell.metric], LATE: late})
         return runs if "seed" in axes else runs.assign(seed=0)
 
 

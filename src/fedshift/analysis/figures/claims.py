@@ -7,9 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from fedshift.analysis import claims
-from fedshift.analysis.claims import Verdict
-from fedshift.analysis.claims.paired import Difference
+from fedshift.analysis.claims.judge import Difference, Verdict, verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
 from fedshift.analysis.figures.base import Figure
@@ -18,7 +16,13 @@ from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 PRINTED = "printed"
-COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "undecided": "#57606a", PRINTED: "#CC79A7"}
+COLOURS = {
+    "as published": "#009E73",
+    "against": "#D55E00",
+    "open": "#57606a",
+    "not run": "#57606a",
+    PRINTED: "#CC79A7",
+}
 LINE = 0.27  # inches a difference
 LETTERS = 60  # of its name in a line; a longer one is broken
 TALL = 0.16  # inches more for each further line of a name
@@ -28,8 +32,8 @@ ROOM = 1.6  # the axis ends at so many times the largest value; a longer interva
 class Claims(Figure):
     """A line per claim and method on its right side: rings are its seeds, the square their mean.
 
-    Bar: Student's 95% interval over seeds; thin with one seed, where it is over the pairs (other axes),
-    which the rings are then, and judges nothing. Diamond: printed, where the claim names one method.
+    Bar: the 95% interval over seeds; one seed has none, and its rings are its pairs (other axes). Diamond:
+    printed, where the claim names one method.
     """
 
     name = "claims"
@@ -42,12 +46,12 @@ class Claims(Figure):
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Of every claim that has runs; of all where none has."""
-        return panels(claims.verdicts(workspace, collected))
+        return panels(verdicts(workspace, collected))
 
 
-def panels(verdicts: Sequence[Verdict]) -> Panels:
+def panels(judged: Sequence[Verdict]) -> Panels:
     """The figure of these verdicts."""
-    every = [(verdict, difference) for verdict in verdicts for difference in verdict.differences]
+    every = [(verdict, difference) for verdict in judged for difference in verdict.differences]
     lines = [line for line in every if line[1].seeds] or every
     end = ROOM * max((abs(value) for line in lines for value in _values(*line)), default=0.0) or 1.0
     series = [mark for place, line in enumerate(lines) for mark in _marks(float(place), *line)]
@@ -58,7 +62,7 @@ def panels(verdicts: Sequence[Verdict]) -> Panels:
     }
     notes: list[tuple[float, str, str]] = [
         (float(first[id(verdict)]), verdict.verdict, verdict.verdict)
-        for verdict in verdicts
+        for verdict in judged
         if id(verdict) in first
     ]
     x = Axis("difference, left less right side (of accuracies in points)", limits=(-end, end))
@@ -76,7 +80,6 @@ def _note(series: Sequence[Series], left_out: int) -> str:
     kinds = {mark.spread.kind for mark in series if mark.spread}
     parts = {
         "bar: 95% interval over seeds": "bar" in kinds,
-        "thin: of one seed, over its pairs": "thin" in kinds,
         "square: mean": any(mark.style == "square" for mark in series),
         "rings: seeds": any(mark.mark == "seed" for mark in series),
         "rings of one seed: its pairs": any(mark.mark == "pair" for mark in series),
@@ -93,8 +96,8 @@ def _line(verdict: Verdict, difference: Difference, begins: bool) -> str:
 
 
 def _values(verdict: Verdict, difference: Difference) -> list[float]:
-    """What must be seen whole: intervals over seeds, rings, the printed difference."""
-    values = (difference.mean, difference.low, difference.high, _printed(verdict), *_rings(difference))
+    """What must be seen: the mean, rings, the printed difference."""
+    values = (difference.mean, _printed(verdict), *_rings(difference))
     return [value for value in values if not math.isnan(value)]
 
 
@@ -115,11 +118,8 @@ def _marks(place: float, verdict: Verdict, difference: Difference) -> Iterator[S
         mark = "pair" if difference.seeds == 1 else "seed"
         yield Series(label, mark, rings, [place] * len(rings), "ring")
     if not math.isnan(difference.mean):
-        alone = difference.seeds == 1
-        low, high = (
-            (difference.pairs_low, difference.pairs_high) if alone else (difference.low, difference.high)
-        )
-        spread = None if math.isnan(low) else Spread([low], [high], "thin" if alone else "bar", "x")
+        low, high = difference.low, difference.high
+        spread = None if math.isnan(low) else Spread([low], [high], "bar", "x")
         yield Series(label, "mean", [difference.mean], [place], "square", spread)
     if not math.isnan(printed := _printed(verdict)):
         yield Series(PRINTED, "printed", [printed], [place], "diamond")

@@ -1,13 +1,10 @@
-"""Ranks: mean ranks of the methods over data sets and held-out domains, with the critical difference."""
+"""Ranks: the methods by their mean over data sets and held-out domains, as differences from one of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
@@ -19,20 +16,20 @@ from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE = 0.27  # inches a method
-ALIKE, APART = "not told apart from the first", "worse than the first"
+APART, ALIKE = "told apart", "not told apart"
 
 
 @dataclass(frozen=True)
 class Params:
-    """metric: what methods are ranked by; alpha: of the Nemenyi test."""
+    """metric: what methods are ranked by; against: the row that they are compared with, by default fedavg."""
 
     metric: str = "ood"
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    against: str = ""
 
 
 class Ranks(Figure):
-    """A line per method, the best mean rank on top. Two methods whose bars, half of Nemenyi's critical
-    difference to each side, do not meet are told apart (fedshift.analysis.ranking).
+    """A line per method, the best on top: its difference from one method, with an interval; all intervals
+    hold together at 95% (fedshift.analysis.ranking).
     """
 
     name = "ranks"
@@ -44,33 +41,24 @@ class Ranks(Figure):
 
     def panels(self, workspace: Workspace, collected: Collected) -> Panels:
         """Over all blocks of the experiment that have all their seeds."""
-        result = ranking([collected], self.params.metric, self.params.alpha)
-        table, half = result.table, result.critical / 2
+        result = ranking([collected], self.params.metric, self.params.against)
+        rows, told = result.table.to_dict("records"), {*result.better, *result.worse}
         series = []
-        for place, (method, rank) in enumerate(zip(table["method"], table["rank"], strict=True)):
-            apart = method not in result.alike
-            spread = Spread([rank - half], [rank + half], "bar", "x")
-            style: Style = "ring" if apart else "square"
-            series.append(
-                Series(APART if apart else ALIKE, str(method), [rank], [float(place)], style, spread)
-            )
-        ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
-        words = in_words(self.params.metric)
-        x = Axis(
-            f"mean rank by {words} (1: the best)",
-            ticks={float(rank): str(rank) for rank in range(1, len(table) + 1)},
-            limits=(0.9, len(table) + 0.1),
-        )
-        last = float(table["rank"].min()) + result.critical
-        rules: list[tuple[Literal["x", "y"], float]] = [("x", last)] * (last < len(table))
-        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)), rules=rules)
-        note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
-        note += f"; over {_blocks(collected, result.blocks)}"
-        note += f"; ring, beyond the line: {APART}" * any(mark.label == APART for mark in series)
-        left = [one for one in collected.experiment.rows if one not in [*table["method"]]]
+        for place, row in enumerate(rows):
+            label = APART if row["method"] in told else ALIKE
+            spread = Spread([row["low"]], [row["high"]], "bar", "x") if row["low"] == row["low"] else None
+            style: Style = "square" if label == APART else "ring"
+            at = [row["difference"]], [float(place)]
+            series.append(Series(label, str(row["method"]), *at, style, spread))
+        ticks = {float(place): str(row["method"]) for place, row in enumerate(rows)}
+        x = Axis(f"{in_words(self.params.metric)}, less {result.against}'s")
+        rules: list[tuple[Literal["x", "y"], float]] = [("x", 0.0)]
+        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(rows) - 0.4, -0.6)), rules=rules)
+        note = f"bar: 95% interval, of all differences together; ring: {ALIKE} from {result.against}"
+        note += f"; over {_blocks(collected, result.blocks)}, {result.seeds} seeds"
+        left = [one for one in collected.experiment.rows if one not in ticks.values()]
         note += f"; left out: {', '.join(left)}" * bool(left)
-        note += f"; Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p))
-        return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
+        return Panels("Ranks", [Row([panel])], [APART, ALIKE], note, (5.0, 0.6 + LINE * len(rows)))
 
 
 def _blocks(collected: Collected, count: int) -> str:

@@ -20,13 +20,14 @@ PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 
 @dataclass(frozen=True)
 class Entry:
-    """The texts of one cell: ours, the published value and ours minus it, or the value of another experiment;
-    "" where there is none.
+    """The texts of one cell: ours, the published value, ours minus it with its interval, and the verdict; or
+    the value of another experiment; "" where there is none.
     """
 
     ours: str
     paper: str = ""
     difference: str = ""
+    verdict: str = ""
     orientation: str = ""
 
 
@@ -95,19 +96,20 @@ def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
     """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
     ours = _spread(cell["mean"], cell["std"], text) or MISSING
     if cell["text"]:
-        unlike = "" if cell["text"] == cell["published_text"] else "differs"
-        return Entry(f"{cell['text']}: {ours}", cell["published_text"], unlike)
+        return Entry(f"{cell['text']}: {ours}", cell["published_text"], verdict=cell["verdict"])
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
     if ours != MISSING:
         ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
     ours += CLIENTS if cell["clients"] else ""
     difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
+    if not pd.isna(cell["low"]):
+        difference += f" [{_signed(text(cell['low']))}, {_signed(text(cell['high']))}]"
     paper, orientation = (
         _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
         for name in ("published", "orientation")
     )
-    return Entry(ours, paper, difference, orientation)
+    return Entry(ours, paper, difference, cell["verdict"], orientation)
 
 
 def _signed(text: str) -> str:

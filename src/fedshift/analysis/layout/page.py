@@ -9,38 +9,16 @@ from collections.abc import Iterable, Sequence
 import jinja2
 import pandas as pd
 
+from fedshift.analysis.claims.judge import OUTCOMES
 from fedshift.analysis.layout.grid import Entry, Grid, grids
-from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.analysis.verdicts.rule import WORDS
 from fedshift.experiments.schema import Experiment
 
 # What a line of a table of verdicts, comparisons or sentences holds.
 Line = tuple[str, ...]
 Block = tuple[str, list[Grid[Entry]]]  # a table under its title
-GROUP: Line = (
-    "sentence",
-    "needs of its comparisons",
-    "verdict",
-    "confirmed",
-    "refuted",
-    "undecided",
-    "not run",
-    "not here",
-    "in words",
-)
-NUMBER: Line = (
-    "method",
-    "printed table and column",
-    "verdict",
-    "ours (seeds)",
-    "paper (seeds)",
-    "difference [90% interval]",
-    "p, corrected",
-    "seen",
-    "needed",
-    "paper's spread",
-    "why",
-)
-VERDICT: Line = ("printed table", "numbers", *WORDS)
+SENTENCE: Line = ("sentence", "says it of", *OUTCOMES, "not here", "in words")
+VERDICT: Line = ("printed table", "compared", *WORDS, "rms distance", "median half-width")
 CLAIM: Line = (
     "comparison",
     "says",
@@ -59,10 +37,9 @@ def html(
     verdicts: list[Line],
     claims: list[Line],
     groups: list[Line],
-    numbers: list[Line],
 ) -> str:
-    """All tables under their titles on one page: ours in each cell, the published value and the difference
-    below it; then the verdicts, counted and number by number, comparisons and the sentences that they are of.
+    """All tables under their titles on one page: ours in each cell, the published value, the difference and
+    the verdict below it; then the verdicts, counted, comparisons and the sentences that they are of.
     """
     return template("tables.html.j2").render(
         experiment=experiment,
@@ -71,7 +48,6 @@ def html(
         verdicts=verdicts,
         claims=claims,
         groups=groups,
-        numbers=numbers,
     )
 
 
@@ -85,8 +61,9 @@ def _environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {
-        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": GROUP,
-        "number_headings": NUMBER, "number": number,
+        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM,
+        "group_headings": SENTENCE,
+        "number": number,
     }  # fmt: skip
     return environment
 
@@ -118,8 +95,8 @@ def markdown(
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
 ) -> str:
-    """Tables under their titles; a method that the paper prints has two further lines, the published values
-    and the differences, or one, the values printed for another experiment.
+    """Tables under their titles; a method that the paper prints has three further lines, the published
+    values, the differences and the verdicts, or one, the values printed for another experiment.
     """
     parts = [f"# {title}"] if title else []
     for name, grids_of in tables:
@@ -131,7 +108,7 @@ def markdown(
         parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
     if claims:
         parts += ["## Comparisons", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
-        parts += ["## Sentences", piped([GROUP, *groups], ["-" * len(heading) for heading in GROUP])]
+        parts += ["## Sentences", piped([SENTENCE, *groups], ["-" * len(heading) for heading in SENTENCE])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -152,6 +129,8 @@ def _lines(block: Grid[Entry]) -> str:
         if any(entry.paper for entry in entries):
             lines.append(["· paper", *(entry.paper for entry in entries)])
             lines.append(["· difference", *(entry.difference for entry in entries)])
+        if any(entry.verdict for entry in entries):
+            lines.append(["· verdict", *(entry.verdict for entry in entries)])
         if any(entry.orientation for entry in entries):
             lines.append(["· orientation", *(entry.orientation for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -51,7 +51,7 @@ class Published:
     spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
     for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
     the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
-    paper); name: its metric_id; half: half of its last digit, 0 of a setting.
+    paper); uid: its row_uid; name: its metric_id; half: half of its last digit, 0 of a setting.
     """
 
     value: float
@@ -65,6 +65,7 @@ class Published:
     target: str
     name: str
     half: float
+    uid: str
 
 
 def find(
@@ -173,6 +174,7 @@ def _row(row: dict[str, str]) -> Published:
         target=row["target"],
         name=name,
         half=0.0 if name.startswith(printed_names.DECLARED) else _half(mean) * unit,
+        uid=row["row_uid"],
     )
 
 

@@ -35,13 +35,17 @@ class Setting(Closed):
 
 
 class Margin(Closed):
-    """By how many percentage points a number of ours may differ from a paper's and be the same, and by how
-    many percent a time over another's; why these.
+    """The widest interval, on either side, that still tells that a number of ours is a paper's: in percentage
+    points by data set, and in percent of a time over another's; why these.
     """
 
-    points: float
+    points: dict[str, float]
     percent: float
     why: str
+
+    def of(self, dataset: str) -> float:
+        """In points; of what is of no data set, or of several, the widest."""
+        return self.points.get(dataset, max(self.points.values()))
 
 
 class Settings(Closed):

@@ -10,10 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import claims
 from fedshift.analysis.check import Comparison, check
-from fedshift.analysis.claims import groups as claim_groups
-from fedshift.analysis.claims import lines as claim_lines
+from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.collection.records import batches as batches
 from fedshift.analysis.drawing import static
@@ -23,9 +22,8 @@ from fedshift.analysis.layout.page import blocks, number, template
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import curves
 from fedshift.analysis.report import downloads, facts
-from fedshift.analysis.tables import cells
+from fedshift.analysis.tables import judged
 from fedshift.analysis.verdicts import judge
-from fedshift.analysis.verdicts import lines as verdict_lines
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file, write_json, write_text
 from fedshift.common.version import __version__, commit
@@ -83,7 +81,7 @@ def _curves(collected: Collected) -> pd.DataFrame:
 def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
-    verdicts = claims.verdicts(workspace, collected)
+    verdicts = judge_claims(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
     comparisons, counts = check(collected), runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
@@ -99,24 +97,22 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claim_lines.footnotes(verdicts), *notes(collected)],
-        "claims": claim_lines.lines(verdicts),
-        "groups": claim_groups.lines(claim_groups.groups(workspace, verdicts)),
-        **{name: [] for name in ("tables", "downloads", "verdicts", "numbers")},
+        "notes": [*claim_words.footnotes(verdicts), *notes(collected)],
+        "claims": claim_words.lines(verdicts),
+        "groups": claim_words.sentence_lines(workspace, verdicts),
+        **{name: [] for name in ("tables", "downloads", "verdicts")},
         **{name: [] for name in ("figures", "partitions", "costs", "runs")},
         "undrawn": {},
     }
     if not summaries and experiment.train:
         return part
-    tables = {name: cells(workspace, collected, table) for name, table in experiment.tables.items()}
+    tables = judged(workspace, collected)
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
-    judged = judge.judge(workspace, collected, tables)
     part |= {
         "tables": blocks(titled),
         "downloads": downloads.of_tables(collected, tables),
-        "verdicts": verdict_lines.counts(judged),
-        "numbers": verdict_lines.numbers(judged),
-        "notes": [*footnotes([*tables.values()]), *verdict_lines.footnotes(judged), *part["notes"]],
+        "verdicts": judge.summaries(pd.concat([*tables.values()])) if tables else [],
+        "notes": [*footnotes([*tables.values()]), *part["notes"]],
     }
     return {**part, **_measured(workspace, collected, summaries, page, part["anchor"])} if summaries else part
 

@@ -1,70 +1,102 @@
-"""Scorecard: what has come of every printed number, of every comparison that the papers claim, and of every
-sentence that claims some, counted by paper and table, on one page.
+"""Scorecard: what has come of every printed number and of every comparison that the papers claim, counted by
+paper and table, on one page.
 
-It reads verdicts.csv and claims.csv, which tables write; what has none is not run. A printed number without
-a cell is not comparable: docs/coverage.md says why. A sentence is judged by the comparisons of
-all experiments (fedshift.analysis.claims.groups).
+It reads table.csv and claims.csv, which tables write. A number or a comparison without a row there has no run
+to compare, and says why not. A number that a paper prints again in another table counts once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from fedshift.analysis.claims.groups import JUDGED, NONE, Member, together
-from fedshift.analysis.claims.join import join
-from fedshift.analysis.claims.levels import UNKNOWN
-from fedshift.analysis.claims.on_print import WORDS as ON_PRINT
+import pandas as pd
+
+from fedshift.analysis.claims.join import Joined, join
+from fedshift.analysis.claims.judge import OUTCOMES
+from fedshift.analysis.claims.words import compared, sentences
 from fedshift.analysis.layout.page import piped, template
-from fedshift.analysis.report.counted import Line, Linked, lines, listed
-from fedshift.analysis.report.findings import Finding, of_claims, of_numbers, of_sentences, place
-from fedshift.analysis.report.written import member, written
+from fedshift.analysis.printed import names as printed_names
+from fedshift.analysis.printed import published
 from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.analysis.verdicts.judge import WORDS, incomparable
+from fedshift.analysis.verdicts.judge import COPIED, COUNTED, POINTS
+from fedshift.analysis.verdicts.rule import WORDS, root_mean_square
 from fedshift.common.files import write_text
 from fedshift.storage.workspace import Workspace
 
-CLAIMED = (*JUDGED, *NONE)
-BY_PRINT = "Comparisons on the papers' own numbers"
-FOUND = "What the runs say"
-OUTDATED = (
-    "Not counted, because these tables were made by other code or of another reference; to make them anew:"
-)
-# Beside results/scorecard.*: what a line links to.
-FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
+NO_RUN = "no run"
+NUMBERS = (*WORDS, NO_RUN)
+CLAIMED = (*OUTCOMES[:3], NO_RUN)
+FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # beside results/scorecard.*
+Links = Callable[[str], dict[str, str]]
+
+
+class Line(NamedTuple):
+    """A table of a paper: how many numbers or comparisons, how many of each word, and the experiments that
+    stand for it, each with its links (label -> path).
+    """
+
+    of: str
+    total: int
+    counts: dict[str, int]
+    experiments: dict[str, dict[str, str]]
+
+
+class Finding(NamedTuple):
+    """What runs say of a printed table, of a comparison or of a sentence; link: to the table that says so."""
+
+    of: str
+    what: str
+    word: str
+    text: str
+    link: str
+
+
+class Member(NamedTuple):
+    """A printed number or a comparison: the paper and table that it is of, its word, its experiments."""
+
+    paper: str
+    item: str
+    word: str
+    experiments: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Lines of printed numbers, of comparisons (`claims`), of sentences, and of comparisons on the papers'
-    own numbers; of each the last is the sum. findings: of what has runs, each with the link to its table;
-    outdated: as fedshift.analysis.report.written has it.
+    """Lines of measured numbers, of counted ones (layers, parameters, bytes) and of comparisons; of each the
+    last is the sum. findings: of what has runs; outdated: experiment -> the comparisons of its table that the
+    reference has in other words, which count nowhere.
     """
 
     numbers: list[Line]
+    counted: list[Line]
     claims: list[Line]
-    sentences: list[Line]
-    on_print: list[Line]
-    findings: list[tuple[Finding, str]]
+    findings: list[Finding]
     outdated: dict[str, list[str]]
 
     @property
     def opening(self) -> str:
-        """The sums in a sentence, which says so where nothing was run."""
-        of, claims, said = self.numbers[-1], self.claims[-1], self.sentences[-1]
-        run = sum(of.counts[word] for word in WORDS[:3])
-        none = "No printed number has runs here yet. " if not run else ""
-        counts = (
-            f"Of {of.total:,} printed numbers {listed(of)}. Of {claims.total:,} comparisons that the papers "
-            f"claim {listed(claims)}. Of the {said.total:,} sentences that claim them {listed(said)}."
+        """The sums in a few sentences."""
+        measured, counted, claims = self.numbers[-1], self.counted[-1], self.claims[-1]
+        run = measured.total - measured.counts[NO_RUN]
+        if not run and claims.counts[NO_RUN] == claims.total:
+            return (
+                f"None of {measured.total:,} printed numbers and {claims.total:,} comparisons has a run yet."
+            )
+        return (
+            f"Re-run so far: {run} of {measured.total:,} distinct printed numbers: "
+            f"{_counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
+            f"{counted.total} sizes and layers are as printed. "
+            f"Of {claims.total} comparisons that the papers claim {_counts(claims, CLAIMED)}."
         )
-        return none + counts
 
-    @property
-    def anew(self) -> list[tuple[str, str]]:
-        """The commands that make tables anew which are out of date, each with what of them is not counted."""
-        return [(f"fedshift table {name}", ", ".join(ids)) for name, ids in self.outdated.items()]
+
+def _counts(line: Line, words: Sequence[str]) -> str:
+    return ", ".join(f"{line.counts[word]} {word}" for word in words if line.counts[word]) or "none"
 
 
 def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
@@ -73,12 +105,8 @@ def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
     """
     path = workspace.scorecard
     card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
-    write_text(
-        path,
-        template("scorecard.html.j2").render(
-            card=card, words=WORDS, claimed=CLAIMED, on_print=ON_PRINT, outdated=OUTDATED
-        ),
-    )
+    html = template("scorecard.html.j2").render(card=card, words=NUMBERS, claimed=CLAIMED)
+    write_text(path, html)
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
     return path
 
@@ -96,103 +124,204 @@ def scorecard(
     linked where it is there; known: fedshift.analysis.verdicts.coverage.numbers, where they are at hand.
     """
 
-    def links(experiment: str) -> Linked:
+    def links(experiment: str) -> dict[str, str]:
         paths = {label: path.format(experiment) for label, path in files.items()}
-        return experiment, {label: path for label, path in paths.items() if (page / path).is_file()}
+        return {label: path for label, path in paths.items() if (page / path).is_file()}
 
     every = known or numbers(workspace)
     joined = join(workspace, every)
-    found = written(
-        workspace, tables, {number.uid for number in every}, {one.claim: one.text for one in joined}
-    )
-    verdicts = {row["uid"]: row["verdict"] for rows in found.numbers.values() for row in rows}
-    printed = [
-        (
-            (number.paper, number.table),
-            verdicts.get(number.uid, "not comparable" if incomparable(workspace, number) else "not run"),
-            [place.experiment for place in number.places],
-        )
-        for number in every
-    ]
-    judged = {claim: member(rows) for claim, rows in found.claims.items()}
-    members = {
-        one.claim: judged.get(one.claim, Member("not run", UNKNOWN))
-        if one.places
-        else Member("not tested", UNKNOWN)
+    names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
+    cells = {name: found for name in names if not (found := _cells(tables / name / "table.csv")).empty}
+    measured, counted = _numbers(workspace, every, cells)
+    judged, outdated = _judged(tables, names, {one.claim: one for one in joined})
+    claims = [
+        Member(one.paper, one.item, _word(judged.get(one.claim)), [name for name, _ in one.places])
         for one in joined
-    }
-    homes = {one.claim: [name for name, _ in one.places] for one in joined}
-    items = {one.claim: (one.paper, one.item) for one in joined}
-    claims = [(of, members[claim].word, homes[claim]) for claim, of in items.items()]
-    on_print = [((one.paper, one.item), str(one.on_print.word), list[str]()) for one in joined]
-    groups = together(workspace, members)
-    sentences = [
-        (
-            (group.paper, group.items),
-            group.verdict,
-            [name for claim in homes if claim.rpartition(".")[0] == group.claim for name in homes[claim]],
-        )
-        for group in groups
     ]
-    words = {claim: one.word for claim, one in members.items()}
-    findings = [
-        *of_numbers(found.numbers),
-        *of_claims(found.claims, words, items),
-        *of_sentences(groups),
-    ]
-    papers = list(dict.fromkeys([number.paper for number in every] + [one.paper for one in joined]))
-    findings.sort(key=lambda finding: (papers.index(finding.paper), place(finding.item), finding.claim))
     return Scorecard(
-        lines(printed, WORDS, links),
-        lines(claims, CLAIMED, links),
-        lines(sentences, CLAIMED, links),
-        lines(on_print, ON_PRINT, links),
-        [(finding, links(finding.experiment)[1].get("table", "")) for finding in findings],
-        found.outdated,
+        _lines(measured, NUMBERS, links),
+        _lines(counted, NUMBERS, links),
+        _lines(claims, CLAIMED, links),
+        _findings(workspace, cells, judged, joined, links),
+        outdated,
     )
+
+
+def _cells(path: Path) -> pd.DataFrame:
+    """The cells with a verdict; none of an experiment without tables."""
+    if not path.stat().st_size:
+        return pd.DataFrame()
+    frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
+    return frame[frame["verdict"].notna()] if "verdict" in frame else frame[:0]
+
+
+def _numbers(
+    workspace: Workspace, every: Sequence[Number], cells: Mapping[str, pd.DataFrame]
+) -> tuple[list[Member], list[Member]]:
+    """The printed numbers that count: those that runs measure, and those that are counted."""
+    words = {name: dict(zip(frame["uid"], frame["verdict"], strict=True)) for name, frame in cells.items()}
+    rows = {row["row_uid"]: row for row in published.rows(workspace.reference / "published.csv")}
+    measured: list[Member] = []
+    counted: list[Member] = []
+    for number in every:
+        row = rows[number.uid]
+        if row["same_as"] or row["metric_id"].startswith(COPIED):
+            continue
+        homes = [place.experiment for place in number.places]
+        word = next((words[name][number.uid] for name in homes if number.uid in words.get(name, {})), NO_RUN)
+        member = Member(number.paper, number.table, word, homes)
+        exact = printed_names.rule(row["metric_id"]) == "exact"
+        (counted if exact else measured).append(member)
+    return measured, counted
+
+
+def _judged(
+    tables: Path, names: Sequence[str], known: Mapping[str, Joined]
+) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
+    """Comparison -> its rows of claims.csv, of several experiments those on the paper's own settings, then of
+    most seeds; experiment -> the comparisons that the reference does not have in these words.
+    """
+    judged: dict[str, pd.DataFrame] = {}
+    outdated: dict[str, list[str]] = {}
+    for name in names:
+        path = tables / name / "claims.csv"
+        if not path.is_file():
+            continue
+        frame = pd.read_csv(path).assign(experiment=name)
+        for claim, rows in frame.groupby("claim", sort=False):
+            if claim not in known or known[str(claim)].text != rows["text"].iloc[0]:
+                outdated.setdefault(name, []).append(str(claim))
+            elif claim not in judged or _rank(rows) > _rank(judged[str(claim)]):
+                judged[str(claim)] = rows
+    return judged, outdated
+
+
+def _rank(rows: pd.DataFrame) -> tuple[bool, int]:
+    return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
+
+
+def _word(rows: pd.DataFrame | None) -> str:
+    """The word on a comparison; one on another experiment than the paper's has no run to compare."""
+    if rows is None or rows["differs"].notna().any() or rows["verdict"].iloc[0] == OUTCOMES[-1]:
+        return NO_RUN
+    return str(rows["verdict"].iloc[0])
+
+
+def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
+    """One for each paper and item, by their numbers, then the sum."""
+    papers = list(dict.fromkeys(one.paper for one in members))
+    groups: dict[tuple[str, str], list[Member]] = {}
+    for one in sorted(members, key=lambda one: (papers.index(one.paper), _place(one.item))):
+        groups.setdefault((one.paper, one.item), []).append(one)
+    lines = []
+    for (paper, item), group in [*groups.items(), (("all", ""), [*members])]:
+        counts = Counter(one.word for one in group)
+        homes = dict.fromkeys(name for one in group for name in one.experiments) if item else {}
+        names = {name: links(name) for name in homes}
+        lines.append(
+            Line(f"{paper} {item}".strip(), len(group), {word: counts[word] for word in words}, names)
+        )
+    return lines
+
+
+def _findings(
+    workspace: Workspace,
+    cells: Mapping[str, pd.DataFrame],
+    judged: Mapping[str, pd.DataFrame],
+    joined: Sequence[Joined],
+    links: Links,
+) -> list[Finding]:
+    """What has runs, a line each: numbers by printed table, comparisons, sentences."""
+    findings = []
+    for name, frame in cells.items():
+        of = (
+            frame["uid"].str.split("|").str[0]
+            + " "
+            + frame["uid"].str.split("|").str[1].str.removeprefix("T")
+        )
+        for table, rows in frame.drop_duplicates("uid").groupby(of, sort=False):
+            findings.append(_of_table(str(table), rows, links(name).get("table", "")))
+    for one in joined:
+        if one.claim in judged and (rows := judged[one.claim])["seeds"].any():
+            word = rows["verdict"].iloc[0] + (
+                " (another experiment)" if rows["differs"].notna().any() else ""
+            )
+            printed = rows["printed"].iloc[0]
+            parts = [f"printed {printed:+.1f}; "] if pd.notna(printed) else []
+            parts += [compared([*rows["seeds"]]), "; ".join(rows["words"][rows["seeds"] > 0])]
+            link = links(rows["experiment"].iloc[0]).get("table", "")
+            what = f"{one.claim} `{rows['said'].iloc[0]}`"
+            findings.append(Finding(f"{one.paper} {one.item}", what, word, "".join(parts), link))
+    outcomes = {one.claim: _word(judged.get(one.claim)) for one in joined}
+    for said in sentences(workspace, outcomes):
+        done = {word: count for word, count in said.counts.items() if count}
+        if said.comparisons > 1 and done:
+            counts = ", ".join(f"{count} {word}" for word, count in done.items())
+            rest = f", {said.others} without a run" if said.others else ""
+            word = f"{said.counts[OUTCOMES[0]]} of {said.comparisons} as published"
+            what = f"{said.claim}, said of {said.said}"
+            findings.append(
+                Finding(f"{said.paper} {said.items}", what, word, f"{counts}{rest}; {said.text}", "")
+            )
+    papers = list(dict.fromkeys(one.paper for one in joined))
+    return sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what))
+
+
+def _of_table(table: str, rows: pd.DataFrame, link: str) -> Finding:
+    """What the numbers of a printed table say."""
+    words = Counter(rows["verdict"])
+    counts = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+    points = rows[rows["rule"] == POINTS]
+    parts = []
+    if len(points):
+        distances = points["difference"]
+        parts.append(
+            f"distance from print {distances.abs().median():.1f} points at the median, {distances.abs().max():.1f} at "
+            f"most, {root_mean_square([*distances]):.1f} rms"
+        )
+        low, high = int(points["seeds"].min()), int(points["seeds"].max())
+        parts.append(f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds")
+    if (rows["rule"] == COUNTED).any():
+        parts.append("counted, so without seeds")
+    return Finding(table, f"{len(rows)} numbers", counts, "; ".join(parts), link)
+
+
+def _place(item: str) -> list[tuple[bool, int, str]]:
+    """Where an item stands among others: 2, 10, 10a, A9, A10, Fig 3."""
+    parts = [part for part in re.split(r"(\d+)", item) if part]
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def markdown(card: Scorecard) -> str:
     """The page below its title."""
     parts = [card.opening]
     if card.outdated:
-        parts += [OUTDATED, "\n".join(f"- `{command}`: {what}" for command, what in card.anew)]
+        made = [f"- `fedshift table {name}`: {', '.join(ids)}" for name, ids in card.outdated.items()]
+        parts += ["Not counted, because the reference has other words for them; to make these tables anew:"]
+        parts += ["\n".join(made)]
     if card.findings:
-        parts += [f"## {FOUND}", "\n".join(_bullet(*found) for found in card.findings)]
-    for title, of, words in (
-        ("Printed numbers", card.numbers, WORDS),
+        parts += ["## What the runs say", "\n".join(map(_bullet, card.findings))]
+    for title, lines, words in (
+        ("Printed numbers", card.numbers, NUMBERS),
+        ("Counted: sizes and layers", card.counted, NUMBERS),
         ("Comparisons", card.claims, CLAIMED),
-        ("Sentences", card.sentences, CLAIMED),
-        (BY_PRINT, card.on_print, ON_PRINT),
     ):
-        heads = ["paper", "table", "all", *words, "results and command"]
+        heads = ["paper and table", "all", *words, "results and command"]
         rows = [
-            [
-                line.paper,
-                line.item,
-                str(line.total),
-                *(str(line.counts[word]) for word in words),
-                _source(line),
-            ]
-            for line in of
+            [line.of, str(line.total), *(str(line.counts[word]) for word in words), _source(line)]
+            for line in lines
         ]
-        rule = ["---", "---", *["---:"] * (len(words) + 1), "---"]
-        parts += [f"## {title}", piped([heads, *rows], rule)]
+        parts += [f"## {title}", piped([heads, *rows], ["---", *["---:"] * (len(words) + 1), "---"])]
     return "\n\n".join(parts) + "\n"
 
 
-def _bullet(finding: Finding, link: str) -> str:
-    of = f"[{finding.of}]({link})" if link else finding.of
-    parts = [
-        of,
-        f"**{finding.word}**",
-        f"{finding.claim} `{finding.what}`" if finding.claim else finding.what,
-    ]
-    return f"- {', '.join(parts)}: {finding.text}"
+def _bullet(finding: Finding) -> str:
+    of = f"[{finding.of}]({finding.link})" if finding.link else finding.of
+    return f"- {of}, **{finding.word}**, {finding.what}: {finding.text}"
 
 
 def _source(line: Line) -> str:
     return "; ".join(
         ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
-        for name, links in line.experiments
+        for name, links in line.experiments.items()
     )
