@@ -83,8 +83,8 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
     protocol reports.
 
     A method counts where it has all seeds in a block. Methods without any block are left out, then those
-    with the fewest until one block is shared, then blocks that not all methods have. Raises FedshiftError with
-    fewer than two methods, or where `against` is none of them.
+    with the fewest until one block is shared, then blocks that not all methods have. Raises FedshiftError
+    with fewer than two methods, or where `against` is none of them.
     """
     scores, left = _scores(collections, metric)
     if len(scores) < 2 or scores.empty:

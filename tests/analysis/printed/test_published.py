@@ -109,7 +109,7 @@ def test_files_and_the_offline_page(project: Project) -> None:
         "fedavg,1,id,photo,65.0000,0.0000,2,2,67.3"
     )
     page = stem.with_suffix(".html").read_text()
-    assert "paper 57.8 ± 1.0 (-1.8)" in page
+    assert "paper 57.8 ± 1.0 (-1.8 [" in page
     assert not re.search(r"https?://|<script|<link|url\(", page)
 
 

@@ -274,9 +274,9 @@ def _of_table(table: str, rows: pd.DataFrame, link: str) -> Finding:
     points = rows[rows["rule"] == POINTS]
     parts = []
     if len(points):
-        distances = points["difference"]
+        distances = points["difference"].abs()
         parts.append(
-            f"distance from print {distances.abs().median():.1f} points at the median, {distances.abs().max():.1f} at "
+            f"distance from print {distances.median():.1f} points at the median, {distances.max():.1f} at "
             f"most, {root_mean_square([*distances]):.1f} rms"
         )
         low, high = int(points["seeds"].min()), int(points["seeds"].max())
