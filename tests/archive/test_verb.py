@@ -63,7 +63,7 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
 
 
 def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> None:
-    page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.html")
+    page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.md")
     assert done(fedshift(clone.root, "scorecard", "--written")).split() == [page]
     assert done(fedshift(clone.root, "scorecard")).split() == [made, page]
     assert {*pd.read_csv(clone.tables("tiny") / "table.csv")["archived"]} == {1}

@@ -19,7 +19,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.costs.run_values import of_runs
 from fedshift.analysis.layout.footnotes import footnotes
-from fedshift.analysis.layout.page import blocks, csv, html, markdown
+from fedshift.analysis.layout.page import blocks, csv, markdown
 from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
@@ -41,7 +41,7 @@ EXACT = 12  # decimals, beyond which a difference is rounding
 
 def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as
-    table.{csv,md,html}; return that stem.
+    table.{csv,md}; return that stem.
 
     Verdicts on the printed numbers are counted below the tables, and stand in verdicts.csv; claims that the
     experiment tests stand below these, and in claims.csv; the groups that they are of in claims_groups.csv.
@@ -66,7 +66,6 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     lines = verdict_lines.counts(judged), claim_lines.lines(verdicts), claim_groups.lines(groups)
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
-    write_text(folder / "table.html", html(titled, below, experiment, *lines, verdict_lines.numbers(judged)))
     return folder / "table"
 
 

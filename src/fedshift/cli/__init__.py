@@ -33,7 +33,6 @@ VERBS = {
     "export": "Write an experiment's tables for a paper: LaTeX, PDF, CSV, Markdown, HTML.",
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",
-    "check": "Hold an experiment's results against what it must reach.",
     "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",
     "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",

@@ -40,4 +40,4 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
         click.echo(hint, err=True)
     stem = tables.write(workspace, collected)
     click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
-    click.echo(stem.with_suffix(".html"))
+    click.echo(stem.with_suffix(".md"))

@@ -60,7 +60,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     table(folder, "fdse/table1", "verdicts.csv", rows)
     table(folder, "fdse/table1_office", "claims.csv", [claim("FDSE-C01.3"), claim("FDSE-C01.4", seeds=0)])
-    (folder / "tables" / "fdse" / "table1" / "table.html").touch()
+    (folder / "tables" / "fdse" / "table1" / "table.md").touch()
     elsewhere = claim("HF-C01.1", "refuted", 9, differs="local.precision")
     table(folder, "hfedf/claims_d1", "claims.csv", [elsewhere])
     table(folder, "hfedf/table2", "claims.csv", [claim("HF-C01.1", "refuted", 3)])
@@ -111,7 +111,7 @@ def test_items_stand_in_the_order_of_their_numbers(card: Scorecard) -> None:
 def test_verdicts_are_those_of_the_tables(card: Scorecard) -> None:
     line = of(card.numbers, "FDSE", "1")
     assert line.counts == {"inside": 1, "outside": 1, "undecided": 1, "not run": 1, "not comparable": 74}
-    assert line.experiments == [("fdse/table1", {"table": "tables/fdse/table1/table.html"})]
+    assert line.experiments == [("fdse/table1", {"table": "tables/fdse/table1/table.md"})]
     assert of(card.numbers, "FDSE", "3").counts["not run"] == 30
     assert of(card.numbers, "FDSE", "A5").counts["not run"] == 9
     assert of(card.numbers, "hFedF", "13").counts["not comparable"] == 3  # lost
@@ -131,7 +131,7 @@ def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:
     """In the order of the papers' numbers, a claim on the experiment that judges it; what has no seeds is not there."""
     said = [(one.of, one.claim, one.word, one.experiment, link) for one, link in card.findings]
     assert said == [
-        ("FDSE 1", "", "1 inside, 1 outside, 1 undecided", "fdse/table1", "tables/fdse/table1/table.html"),
+        ("FDSE 1", "", "1 inside, 1 outside, 1 undecided", "fdse/table1", "tables/fdse/table1/table.md"),
         ("FDSE 1", "FDSE-C01", "undecided", "", ""),
         ("FDSE 1", "FDSE-C01.3", "confirmed", "fdse/table1_office", ""),
         ("hFedF 2", "HF-C01.1", "refuted", "hfedf/table2", ""),
@@ -247,12 +247,10 @@ def test_the_page_as_markdown_and_html(results: Path, tmp_path: Path, card: Scor
     path = write(Workspace(tmp_path))
     page, text = path.read_text(), path.with_suffix(".md").read_text()
     assert text == f"# Scorecard\n\n{markdown(card)}"
-    row = "| FDSE | 1 | 78 | 1 | 1 | 1 | 1 | 74 | [table](tables/fdse/table1/table.html), `fedshift run fdse/table1` |"
+    row = "| FDSE | 1 | 78 | 1 | 1 | 1 | 1 | 74 | [table](tables/fdse/table1/table.md), `fedshift run fdse/table1` |"
     assert row in text and f"## {FOUND}" in text
-    bullet = (
-        "- [FDSE 1](tables/fdse/table1/table.html), **1 inside, 1 outside, 1 undecided**, 3 of 78 numbers"
-    )
+    bullet = "- [FDSE 1](tables/fdse/table1/table.md), **1 inside, 1 outside, 1 undecided**, 3 of 78 numbers"
     assert bullet in text and "<code>fdse &gt; fedavg, ALL</code>: printed +2.5" in page
-    assert '<a href="tables/fdse/table1/table.html">table</a>' in page and "fedshift run hfedf/table5" in page
+    assert '<a href="tables/fdse/table1/table.md">table</a>' in page and "fedshift run hfedf/table5" in page
     assert card.sentences[-1].total == 126 and "<h2>Sentences</h2>" in page and "## Sentences" in text
     assert card.opening in page and "http" not in page

@@ -32,7 +32,7 @@ OUTDATED = (
     "Not counted, because these tables were made by other code or of another reference; to make them anew:"
 )
 # Beside results/scorecard.*: what a line links to.
-FILES = {"table": "tables/{}/table.html", "runs": "report/{}/index.html"}
+FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}
 
 
 @dataclass(frozen=True)
