@@ -14,7 +14,7 @@ from fedshift.common.errors import FedshiftError, nearest
 from fedshift.common.version import __version__
 
 VERBS = {
-    "doctor": "Say what this machine and project have, what they lack, and what to do.",
+    "doctor": "Check this machine, its cluster, images and weights; say what to do.",
     "list": "Name what there is: methods, models, data sets, metrics, evaluations, experiments, and more.",
     "fetch": "Get raw images or published weights, or say where to get them.",
     "verify": "Check raw images against their manifest.",
