@@ -51,7 +51,7 @@ def methods() -> str:
     """One section for each method of the registry, after a table of all."""
     with (ROOT / "benchmarks" / "methods.csv").open(newline="") as file:
         measured = {row["method"]: row for row in csv.DictReader(file)}
-    rounds = {"federation": {"rounds": ROUND}, "evaluation": {"every": ROUND, "keep": "none"}}
+    rounds: dict[str, Any] = {"federation": {"rounds": ROUND}, "evaluation": {"every": ROUND, "keep": "none"}}
     trained = {
         name: finish(small(spec(method={"name": name}, **rounds), method(name))) for name in own("methods")
     }

@@ -93,8 +93,9 @@ class Run:
         models that tables show; `ood`, on the held-out domain. Each where there is one.
         """
         found = by_round(timed_records(self.directory), self.summary["spec"]["partition"])
-        after = {where: float(found.at[self.round(select), where]) for where in ("id", "ood")}
-        return {where: 100 * value for where, value in after.items() if value == value}
+        after = found[found.index == self.round(select)]
+        values = {where: 100 * float(after[where].iloc[0]) for where in ("id", "ood")}
+        return {where: value for where, value in values.items() if value == value}
 
 
 def run(

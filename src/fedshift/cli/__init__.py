@@ -30,7 +30,7 @@ VERBS = {
     "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
     "table": "Write an experiment's tables.",
     "rank": "Rank methods over data sets and held-out domains.",
-    "export": "Write an experiment's tables for a paper: LaTeX, PDF, CSV, Markdown, HTML.",
+    "export": "Write an experiment's tables as LaTeX.",
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",
     "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",

@@ -10,15 +10,15 @@ from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.collection.records import not_finite
 from fedshift.cli._collected import not_finished
-from fedshift.cli._names import complete, experiments
-from fedshift.cli._planned import plan_option
+from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @plan_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:

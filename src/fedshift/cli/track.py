@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift.cli._planned import plan_option
+from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -31,7 +32,7 @@ PATIENCE = 120.0  # seconds that a store may be away once there is nothing else 
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@experiments_argument
 @click.option(
     "--follow/--once", help="Go on until every run has ended, or publish what is there. Default: --once."
 )
