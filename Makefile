@@ -37,10 +37,9 @@ demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table
 	$(PYTHON) -m fedshift rank demo
 	echo "demo:    $$spent s"
 	echo "domains: $$(echo data/prepared/digits/16-*.png)"
-	echo "tables:  results/tables/demo/table.md, .csv, .html"
+	echo "tables:  results/tables/demo/table.md, .csv"
 	echo "figures: $$(echo results/figures/demo/*)"
 	echo "report:  results/report/demo/index.html"
-	echo "check:   results/tables/demo/check.json"
 	echo
 	echo "What next:  source $(VENV)/bin/activate"
 	echo "  fedshift run fdse --data digits --target ink --rounds 3      one method once"

@@ -31,7 +31,6 @@ localrules:
     collect,
     table,
     figure,
-    check,
     report,
     scorecard,
 
@@ -58,6 +57,7 @@ onsuccess:
     name_undrawn()
     if workflow.is_main_process and say_failures():
         say_status()
+        raise WorkflowError("Results are without the runs that failed.")
 
 
 rule all:

@@ -4,7 +4,7 @@ Random images, three clients of 600, batch 64, 2 local epochs, no evaluation ins
 so that a busy spell of the machine meets all. seconds: the median round; factor: the median over rounds of (method / FedAvg of the same
 turn), for each image that is trained on; images: those of a round over FedAvg's, so that a round takes factor * images of FedAvg's;
 passes: of an image through networks in local steps over FedAvg's (a backward pass counts as two forward ones); outside: of a training image
-before and after them, once a round; both as docs/generate counts them; spread: (most - least) / median of the factors. The columns after them are the share of the method's own round that each hook took,
+before and after them, once a round; both as passes.py counts them; spread: (most - least) / median of the factors. The columns after them are the share of the method's own round that each hook took,
 measured with its clock around it. A method that trains on rendered images has as many as it would render; making them is not timed.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from passes import Pair, play
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_text
@@ -32,9 +32,6 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.spec import RunSpec
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "generate"))
-from play import Pair, play
 
 OUT = Path(__file__).parent / "methods.csv"
 HOOKS = ("broadcast", "begin", "exchange", "loss", "grad", "step", "end", "aggregate")

@@ -53,6 +53,12 @@ def python(root: Path, *arguments: str) -> str:
 def test_it_passes_its_tests_as_it_is_written(kind: str, tmp_path: Path) -> None:
     root = copied(tmp_path)
     written = python(root, "-m", "fedshift", "new", kind, "mine")
+    for place, line in SKELETONS[kind].add.items():
+        file, own = root / place.partition(",")[0], line.format(name="mine")
+        assert f"Add to {place}:\n{own}" in written
+        text = file.read_text()
+        before = next(word for word in ("methods:\n", '        "loss": 0.5,\n') if word in text)
+        file.write_text(text.replace(before, f"{before}{own}\n", 1))
     assert "mine.py" in written and SKELETONS[kind].page in written
     chosen = (
         "mine or defaults or unified or every_metric or each_is" if kind in ("method", "metric") else "mine"

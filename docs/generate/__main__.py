@@ -1,4 +1,4 @@
-"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, equations.md, figures.md,
+"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, figures.md,
 methods.md, protocols.md, results.md, settings.md, schemas/*.json, tables of README and docs/all-methods.md.
 
 `make docs`; a test compares them.
@@ -15,7 +15,6 @@ from pathlib import Path
 import results
 import scorecard
 from columns import columns
-from equations import equations
 from methods import methods
 from printed_claims import claims
 from printed_figures import figures
@@ -35,7 +34,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/claims.md": claims,
     "docs/columns.md": columns,
     "docs/coverage.md": coverage,
-    "docs/equations.md": equations,
     "docs/figures.md": figures,
     "docs/methods.md": methods,
     "docs/protocols.md": protocols,

@@ -4,7 +4,7 @@ bear out.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,9 +16,7 @@ from fedshift.analysis.claims.names import statement
 from fedshift.analysis.claims.on_print import WORDS
 from fedshift.analysis.claims.words import listed
 from fedshift.analysis.layout.page import piped
-from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import paper_claims
-from fedshift.experiments.schema import SELECTED
 from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
@@ -53,13 +51,6 @@ counts by sentence. A loss counts against "gain only marginally" (SF-C05), too.
 WITHOUT = """## Without a place
 
 """
-BEYOND = """## Beyond the accuracies of a table
-
-{count} comparisons are about something else than accuracies in the round that a table shows: curves, costs, clients, weights, images. Each is judged by the
-experiment named here, {played} in its miniature, too, two rounds on digits, counted where [miniatures.md](miniatures.md) has verdicts on claims of the
-experiment.
-
-"""
 NARROWER = """## Where the text says more
 
 - FDSE names LG-FedAvg, FedBN and Ditto where personalised methods lead (FDSE-C02). PartialFed, also personalised, is left out: it is a reconstruction here.
@@ -81,21 +72,6 @@ NARROWER = """## Where the text says more
 - StableFDG, E.1: that by the largest distance most clients receive the same style is not judged; its accuracies are (SF-C29).
 
 """
-MINIATURES = ROOT / "docs" / "miniatures.md"
-SHOWN = {"id", "ood", "all", "avg"}  # accuracies that tables show
-ABOUT = {
-    "rounds": "a certain round, the mean of all rounds, the fluctuation of a curve",
-    "rounds_to": "rounds up to a value",
-    "cost": "a cost",
-    "gain": "a gain of a row over another, or with a setting",
-    "range": "the range over the values of a setting",
-    "peak": "where among the values of a setting the best one is",
-    "quantity": "how sure of its class a model is",
-    "leads": "the share of clients that a row leads",
-    "recorded": "what methods record: embeddings, weights of clients",
-    "evaluated": "features, responses of filters, weights of networks",
-    "": "no place, for the reasons above",
-}  # what a claim is about -> in words
 
 
 def claims() -> str:
@@ -128,7 +104,6 @@ def claims() -> str:
         + WITHOUT
         + _table(("paper", "comparisons", "why", "which"), without)
         + NARROWER
-        + _beyond(joined)
         + PRINT
         + on_print
         + AGAINST
@@ -149,54 +124,6 @@ def _by_group(joined: list[Joined], against: set[str]) -> str:
         rows.append((name, group["quantifier"], *numbers))
     heads = ("sentence", "says it of", "comparisons", "printed", "hold on print")
     return _table(heads, rows)
-
-
-def _beyond(joined: list[Joined]) -> str:
-    """The claims that are about something else than accuracies of a table, by what they are about."""
-    played, groups = _played(), defaultdict[str, list[Joined]](list)
-    for one in joined:
-        if (about := _about(one)) is not None:
-            groups[about].append(one)
-    rows, seen = [], 0
-    for about, words in ABOUT.items():
-        members = groups[about]
-        homes = [one.places[0][0] for one in members if one.places]
-        judged = sum(played.get(one.places[0][0], 0) > 0 for one in members if one.places)
-        seen += judged
-        names = ", ".join(dict.fromkeys(one.claim.rpartition(".")[0] for one in members))
-        rows.append((words, str(len(members)), names, ", ".join(sorted({*homes})), str(judged)))
-    heads = ("about", "comparisons", "sentences", "judged in", "miniature judges")
-    return BEYOND.format(count=sum(map(len, groups.values())), played=seen) + _table(heads, rows)
-
-
-def _about(one: Joined) -> str | None:
-    """A key of ABOUT; None of a claim that compares accuracies which tables show."""
-    if not one.places:
-        return ""
-    comparison = one.places[0][1]
-    for cell in comparison.cells:
-        shown = column(cell.metric)
-        if shown.kind != "quantity" or shown.name not in SHOWN:
-            return shown.kind
-        if cell.rounds != SELECTED or cell.range or cell.peak:
-            return "rounds" if cell.rounds != SELECTED else "range" if cell.range else "peak"
-    several = any(len(side.terms) != 1 for pair in comparison.pairs for side in pair)
-    return "gain" if several else None
-
-
-def _played() -> dict[str, int]:
-    """Experiment -> claims that its miniature judged, by docs/miniatures.md."""
-    lines = [
-        line.strip("| ").split(" | ") for line in MINIATURES.read_text().splitlines() if line[:2] == "| "
-    ]
-    heads = next(line for line in lines if line[0] == "experiment")
-    places = [place for place, head in enumerate(heads) if head.startswith("claims ")]
-    table = lines[lines.index(heads) + 1 :]
-    return {
-        line[0]: sum(int(line[place]) for place in places)
-        for line in table
-        if len(line) == len(heads) and line[1].isdigit()
-    }
 
 
 def _counted(joined: list[Joined], words: Iterable[str], of: Callable[[Joined], str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +36,9 @@ def protocols() -> str:
             *head,
             *rows,
             "",
-            *_first_rounds(),
             *(_protocol(name, protocol, known.get(protocol.base)) for name, protocol in known.items()),
         ]
     )
-
-
-def _first_rounds() -> list[str]:
-    """The table of benchmarks/protocols.csv."""
-    with (ROOT / "benchmarks" / "protocols.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [
-        "## First rounds on real images\n",
-        "FedAvg, seed 0, from scratch, each protocol's own schedule: `git show 17aaa416:benchmarks/protocols.py`. Fewer pixels where a ResNet at",
-        "224 px would take a CPU many minutes a round. Measured at commit 247229f: fedrd without label shift, fedrd and stablefdg with parts",
-        "drawn at random instead of PACS's lists, fedrd, hfedf and stablefdg in bf16.\n",
-        "| protocol | images | network | clients a round | samples a client trains on | images by round | loss by round | accuracy in, out of domain |",
-        "|---|---|---|---|---|---|---|---|",
-        *(
-            f"| {row['protocol']} | {row['images']} | {row['network']} | {row['clients']} | {row['held']} | {row['trained']} "
-            f"| {row['loss']} | {row['in']}, {row['out'] or '-'} |"
-            for row in rows
-        ),
-        "",
-    ]
 
 
 def _settings(protocol: Protocol) -> dict[str, str]:

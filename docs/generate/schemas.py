@@ -14,8 +14,7 @@ from typing import Any
 from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
-from fedshift.common.registry import get, names, own
-from fedshift.experiments.column import AGGREGATIONS, COSTS, NUMBERS, OF_NAME, PARTS, REACHED, RELATIVE
+from fedshift.common.registry import get, own
 from fedshift.experiments.load import protocols
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.schema import Experiment
@@ -132,43 +131,7 @@ def _experiment() -> Schema:
         name: {"anyOf": [{"$ref": f"#/$defs/evaluations.{name}"}, {"type": "null"}]}
         for name in own("evaluations")
     }
-    aggregations = "|".join(AGGREGATIONS)
-    quantity = {
-        "anyOf": [
-            {
-                "enum": [
-                    *AGGREGATIONS,
-                    *(f"{metric}.{way}" for metric in own("metrics") for way in AGGREGATIONS),
-                ]
-            },
-            {"pattern": rf"^(?!({'|'.join(REACHED)})\.)\w+\.({aggregations})$"},
-        ]
-    }
-    for block, key in (("Table", "metrics"), ("Claim", "metric")):
-        keys = defs[block]["properties"]
-        (keys[key] if key == "metric" else keys[key]["items"])["anyOf"] = [*quantity["anyOf"], *_columns()]
     return {**definition, "$defs": defs}
-
-
-def _columns() -> list[Schema]:
-    """What a column may show besides a quantity (fedshift.experiments.column)."""
-    costs, ways = "|".join(COSTS), "|".join(AGGREGATIONS)
-    kinds = {name: get("evaluations", name) for name in names("evaluations")}
-    evaluated = [f"evaluated.{name}.{number}" for name, kind in kinds.items() for number in kind.quantities]
-    measured = rf"(\w+\.)?({ways})|cost\.({costs})"
-    reached = rf"({'|'.join(REACHED)})\.(\w+\.)?({ways})=\d+(\.\d+)?"
-    return [
-        {"enum": [f"cost.{name}" for name in COSTS]},
-        {"enum": [f"setting.{key}" for key in settings()]},
-        {"pattern": rf"^setting\.{OPEN_KEYS.removeprefix('^')}"},
-        {"pattern": rf"^layer\.({'|'.join(PARTS)})\.[1-9]\d*$"},
-        {"pattern": rf"^recorded\.\w+\.({'|'.join(name for name in NUMBERS if name not in OF_NAME)})$"},
-        {"pattern": rf"^recorded\.\w+\.({'|'.join(OF_NAME)})=\w+$"},
-        {"enum": [f"leads.{name}" for name in names("metrics")]},
-        {"enum": evaluated},
-        {"pattern": rf"^({'|'.join(RELATIVE)})\.({measured}|{reached})$"},
-        {"pattern": rf"^{reached}$"},
-    ]
 
 
 def _searched(block: Schema, *more: Schema) -> None:
@@ -192,22 +155,11 @@ def _unnamed(method: str) -> Schema:
 
 
 def _axes() -> Schema:
-    def values(setting: Schema, *more: Schema) -> Schema:
-        part = {key: value for key, value in setting.items() if key not in ("description", "default")}
-        return {
-            "anyOf": [{"type": "array", "items": part, "minItems": 1}, *more],
-            "description": setting.get("description", ""),
-        }
-
-    keys = settings()
-    target = keys.pop("data.target")
+    values: Schema = {"type": "array", "minItems": 1}
+    own_words = {"anyOf": [values, ALL]}
     return {
-        "properties": {
-            "target": values(target, ALL),
-            "seed": values(keys.pop("seed"), ALL),
-            **{key: values(setting) for key, setting in keys.items()},
-        },
-        "patternProperties": {OPEN_KEYS: {"type": "array", "minItems": 1}},
+        "properties": {**dict.fromkeys(settings(), values), "target": own_words, "seed": own_words},
+        "patternProperties": {OPEN_KEYS: values},
         "additionalProperties": {"$ref": "#/$defs/AxisValues"},
     }
 
@@ -234,17 +186,6 @@ def _preset() -> Schema:
     _searched(keys["grid"]["additionalProperties"])
     by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
     keys |= dict.fromkeys(protocols(Workspace(ROOT)), LABELLED_BY_DATA_SET | by_protocol)
-    union: dict[str, list[Schema]] = {}
-    for method, inner in parameters("methods").items():
-        for name, param in inner.get("properties", {}).items():
-            meaning = f"{method}: {param['description']}"
-            union.setdefault(name, []).append({**param, "description": meaning})
-    defs["Method"]["properties"]["params"] = {
-        "type": "object",
-        "description": "Hyper-parameters of the method that the file is named after.",
-        "properties": {name: {"anyOf": several} for name, several in union.items()},
-        "additionalProperties": False,
-    }
     return {**definition, "additionalProperties": False, "$defs": defs}
 
 

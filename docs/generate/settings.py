@@ -48,7 +48,6 @@ axes:
 only: {fedprox: {local.epochs: [2]}}
 tables:
   rates: {title: "Accuracy (%) by learning rate", columns: [rate], metrics: [id, ood]}
-expect: {id: 6, exempt: [fedprox]}
 """,
     ),
     "protocol": (

@@ -1,4 +1,4 @@
-"""Adapted rows: what was adapted stands in tables, checks, claims and reports as a method of its own."""
+"""Adapted rows: what was adapted stands in tables, claims and reports as a method of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.check import check
 from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import evaluated, gather
@@ -158,16 +157,6 @@ def test_a_new_result_joins_those_that_were_collected(project: Project) -> None:
         path.unlink()
     project.collect()
     assert [path.read_bytes() for path in files] == before  # grown or written at once: the same bytes
-
-
-def test_a_check_asks_an_adapted_row_for_ood(project: Project) -> None:
-    found = check(made(project, expect={"id": 6, "ood": 5}))
-    assert {one.what: (one.value, one.passed) for one in found[2:]} == {
-        "fedbn: id": (pytest.approx(70), True),
-        "fedbn: ood": (pytest.approx(43), False),
-        "fedbn-adapted: ood": (pytest.approx(51), True),
-    }
-    assert [one.value for one in found[:2]] == [8, 0]
 
 
 def test_a_claim_may_speak_of_it(project: Project) -> None:

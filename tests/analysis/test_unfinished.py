@@ -81,8 +81,17 @@ def test_nothing_finished_is_an_error_and_writes_nothing(project: Project) -> No
     with pytest.raises(FedshiftError, match="no run of it is finished here or archived"):
         half(project, set())
     root = project.workspace.root
-    for verb in ("collect", "table", "figure", "rank", "report", "check", "export"):
+    for verb in ("collect", "table", "figure", "rank", "report", "export"):
         refused(fedshift(root, verb, "toy"), "no run of it is finished here or archived", "fedshift run toy")
     with pytest.raises(FedshiftError, match="no run of it is finished"):
         package.results("toy", root=root)
     assert not [*Path(root).rglob("*.parquet")]
+
+
+def test_collect_names_runs_whose_records_are_not_finite(project: Project) -> None:
+    project.declare(methods={"fedavg": None, "local": None}, axes={"target": ["ink"]})
+    project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, loss={1: float("nan")}, target="ink")
+    project.add("local", {1: accuracy((0.5, 0.5), ood=0.5)}, target="ink")
+    told = fedshift(project.workspace.root, "collect", "toy", "--plan", str(project.plan()))
+    assert "not finite: records of 1 runs, fedavg target=ink from round 1 on" in done(told)
+    assert "Lower local.lr" in told.output and "local target" not in told.output

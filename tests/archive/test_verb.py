@@ -22,7 +22,6 @@ from fedshift.common.files import write_bytes
 from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, of_earlier_version, with_summary, with_table
-from tests.archive.test_check import raised
 from tests.archive.test_compare import lower
 from tests.conftest import ROOT, Edit
 from tests.verbs import done, fedshift, refused
@@ -63,7 +62,7 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
 
 
 def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> None:
-    page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.html")
+    page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.md")
     assert done(fedshift(clone.root, "scorecard", "--written")).split() == [page]
     assert done(fedshift(clone.root, "scorecard")).split() == [made, page]
     assert {*pd.read_csv(clone.tables("tiny") / "table.csv")["archived"]} == {1}
@@ -180,8 +179,8 @@ def test_a_file_of_an_earlier_version_is_shown_and_is_of_no_changed_method(clone
 
 def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> None:
     (one,) = [one for one in store.files(clone) if "/fedbn/" in one.index.run]
-    new = with_table(one, "metrics.parquet", lambda table: raised(table, "accuracy"))
-    refused(fedshift(clone.root, "table", "tiny"), f"{new.path}: metrics.parquet", "accuracy")
+    new = with_table(one, "metrics.parquet", lambda table: table.drop_columns(["value"]))
+    refused(fedshift(clone.root, "table", "tiny"), f"{new.path}: metrics.parquet", "column 'value'")
     checked = fedshift(clone.root, "archive", "--check")
     refused(
         checked, f"refused: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are refused"

@@ -24,8 +24,7 @@ def test_profile_against_a_live_cluster(
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
     (project / "slurm").mkdir()
-    config, own = project / "slurm" / "config.yaml", project / "slurm" / "cluster.yaml"
-    config.write_text("slurm-status-command: squeue\n")
+    own = project / "slurm" / "cluster.yaml"
     workspace, asked = Workspace(project), Request(("demo",), device="cuda")
     plan(workspace, asked)
 
@@ -33,9 +32,6 @@ def test_profile_against_a_live_cluster(
         return [(finding.state, finding.text) for finding in doctor.slurm(workspace, asked)]
 
     assert told() == [("ok", "partitions gpu, urgent; jobs go to gpu")]
-    config.write_text("slurm-status-command: sacct\n")
-    assert "accounting is off" in told()[-1][1]
-    config.write_text("slurm-status-command: squeue\n")
     cluster.call("scontrol", "update", "PartitionName=gpu", "MaxTime=3")
     try:
         assert "ends jobs after 3 minutes" in told()[-1][1]

@@ -18,14 +18,15 @@ TINY = {
     "spec": {"federation": {"rounds": 4}},
     "axes": {"target": ["plain"], "seed": [0]},
     "tables": {"targets": {"columns": ["target"]}},
-    "expect": {"id": 6, "ood": 3},
 }
 
 
-@pytest.mark.parametrize(("lr", "epochs", "code"), [(0.2, 3, 0), (0.0, 1, 1)])
-def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code: int) -> None:
-    """With a learning rate the check passes; with none it fails, and says what fell short."""
-    methods = {"fedavg": {"local": {"lr": lr, "epochs": epochs}}}
+@pytest.mark.parametrize(("lr", "learns"), [(0.2, True), (0.0, False)])
+def test_an_experiment_by_the_verbs(project: Path, lr: float, learns: bool) -> None:
+    """With a learning rate it reaches six times chance on the clients and three times on the held-out
+    domain; with none it does not.
+    """
+    methods = {"fedavg": {"local": {"lr": lr, "epochs": 3 if learns else 1}}}
     (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "methods": methods}))
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     done(fedshift(project, "partition", "--plan", str(path)))
@@ -40,11 +41,8 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code:
     assert set(metrics["round"]) == {0, 1, 2, 3, 4}
     assert (project / "results" / "figures" / "tiny" / "curves.png").stat().st_size > 10_000
     assert "fedavg" in (project / "results" / "tables" / "tiny" / "table.md").read_text()
-    verdict = fedshift(project, "check", "tiny")
-    assert verdict.exit_code == code, verdict.output
-    report = json.loads((project / "results" / "tables" / "tiny" / "check.json").read_text())
-    assert ("FAIL" in verdict.output) == bool(code)
-    assert report
+    table = pd.read_csv(project / "results" / "tables" / "tiny" / "table.csv").set_index("metric")["mean"]
+    assert (table["id"] > 60 and table["ood"] > 30) == learns
     again = fedshift(project, "train", "--plan", str(path), "--pack", run.pack)
     assert "starts at" not in done(again)
 

@@ -87,7 +87,7 @@ def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: 
 
 
 @pytest.mark.parametrize(
-    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "check", "export"]
+    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "export"]
 )
 def test_an_unknown_experiment_is_not_answered_with_all_of_them(project: Path, verb: str) -> None:
     """It was: 97 names in one line."""

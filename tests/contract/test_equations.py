@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -19,7 +18,6 @@ from fedshift.common.registry import PACKAGES, get, module, names
 from fedshift.data.partition import divide
 from fedshift.spec.block import params
 from fedshift.testing.toys import finish, images, method, small, spec
-from tests.conftest import ROOT
 from tests.evaluations import test_fedbn as adapting
 
 Function = Callable[..., Any]
@@ -151,8 +149,6 @@ def test_a_run_calls_it(kind: str, name: str, function: Function, monkeypatch: p
 
 
 def test_no_equation_is_left_out() -> None:
-    """Each has a run that is said to call it, those of the page among them."""
+    """Each has a run that is said to call it."""
     tried = {(case.values[2].__module__, case.values[2].__name__) for case in CASES}
     assert tried == {(function.__module__, function.__name__) for function in marked()}
-    listed = re.findall(r"^from (\S+) import (\w+)$", (ROOT / "docs" / "equations.md").read_text(), re.M)
-    assert listed and set(listed) <= tried

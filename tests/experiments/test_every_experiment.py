@@ -7,7 +7,6 @@ import re
 import pytest
 
 from fedshift.analysis import claims, tables
-from fedshift.analysis.check import check
 from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.cli._collected import shown_without_training
@@ -66,7 +65,7 @@ def test_every_experiment(workspace: Workspace, name: str) -> None:
 
 
 def shows_nothing(workspace: Workspace, name: str) -> None:
-    """Tables, claims and checks before anything is trained: every cell is there, and judges nothing."""
+    """Tables and claims before anything is trained: every cell is there, and judges nothing."""
     found = collect(workspace, name, empty=True)
     assert not found.runs.duplicated(found.keys).any()
     assert found.runs["state"].unique().tolist() == ["missing"]
@@ -90,9 +89,6 @@ def shows_nothing(workspace: Workspace, name: str) -> None:
     }
     assert {one.claim for one in judged if one.verdict != "undecided"} <= counted
     assert {*found.experiment.claims} <= {one.claim for one in judged}
-    finished, not_finite, *_ = check(found)
-    count = len(found.runs) if found.experiment.train else 0
-    assert (finished.value, finished.bound, not_finite.value) == (0, count, 0)
 
 
 @pytest.mark.parametrize("paper", PAPERS)

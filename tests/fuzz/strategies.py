@@ -27,7 +27,6 @@ evaluations: [confusion, {features: {images: 5}}]
 tables: {main: {title: T, columns: [target, metric], metrics: [id, ood, cost.macs], select: [last]}}
 figures: [curves]
 published: {fedavg: []}
-expect: {id: 1.0, exempt: [own]}
 """
 PARAMS = (
     "experiments: [fuzz]\npack: 2\nparallel: 1\nhours: 3\nminutes: 2\ndevice: cpu\nsets: {night: [fuzz]}\n"

@@ -12,11 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedshift import doctor
 from fedshift.common.files import holder
 from fedshift.planning.cluster import parsed_minutes
-from fedshift.planning.request import Request
-from fedshift.storage.workspace import Workspace
 from tests.faults.processes import end_all, until
 from tests.slurm.accounting import ACCOUNT, Accounted, require_accounting
 from tests.slurm.cgroup import why_none
@@ -110,20 +107,6 @@ def assert_grown(attempts: list[tuple[str, str, int, int]]) -> None:
     """Each job asks for more memory and more minutes than the one before."""
     for (_, _, memory, limit), (_, _, more, longer) in pairwise(attempts):
         assert more > memory and longer > limit, attempts
-
-
-def test_doctor_asks_for_an_account_and_takes_sacct(
-    cluster: Accounted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = checkout(tmp_path)
-    for name, value in cluster.environment.items():
-        monkeypatch.setenv(name, value)
-    there.edit("slurm/config.yaml", "slurm-status-command: squeue", "slurm-status-command: sacct")
-    asked = Request(("demo",), device="cuda")
-    assert [finding.state for finding in doctor.slurm(Workspace(there.root), asked)] == ["ok"]
-    (there.root / "slurm" / "cluster.yaml").unlink()
-    *_, wrong = doctor.slurm(Workspace(there.root), asked)
-    assert "wants an account" in wrong.text and "slurm_account" in wrong.cure
 
 
 def test_no_end_of_a_job_changes_a_number(cluster: Accounted, calm: Checkout, tmp_path: Path) -> None:

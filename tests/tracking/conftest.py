@@ -155,7 +155,7 @@ def names(database: Path | str) -> list[tuple[str, str, str]]:
 def complete(database: Path | str, root: Path, runs: list[Run]) -> Stored:
     """What the database holds, which must be every point of these finished runs, each once."""
     there = [one for one in stored(database) if one[0] in {run.digest for run in runs}]
-    rounds = Counter(one for one in there if not one[1].startswith(FINAL))
+    rounds = Counter((*one[:4], to_a_digit(one[4])) for one in there if not one[1].startswith(FINAL))
     wanted: Counter[tuple[str, str, int, int, float]] = Counter()
     for run in runs:
         wanted.update((run.digest, *point) for point in by_hand(root, run))
@@ -173,6 +173,11 @@ def complete(database: Path | str, root: Path, runs: list[Run]) -> Stored:
     found = [name for name, *_ in names(database)]
     assert [found.count(run.digest) for run in runs] == [1] * len(runs)
     return there
+
+
+def to_a_digit(value: float) -> float:
+    """Sums in another order may differ in their last bits."""
+    return float(f"{value:.12g}")
 
 
 def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
@@ -200,7 +205,7 @@ def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
             total = math.fsum(group["value"])
             value = total if name == "cost" else total / len(group)
             called = f"{name}/{metric}" if name in ("machine", "cost") else f"{metric}/{name}"
-            yield called, finished, round(1000 * group["time"].max()), value
+            yield called, finished, round(1000 * group["time"].max()), to_a_digit(value)
 
 
 def track(root: Path, uri: str, *arguments: str, **settings: str) -> subprocess.Popen[str]:

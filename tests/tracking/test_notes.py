@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from fedshift.planning.planfile import Cell, Run
-from fedshift.tracking.followed import followed
 from fedshift.tracking.pages import _view
 from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
@@ -43,13 +40,13 @@ def test_the_note_of_a_workflow_links_its_views_and_its_finished_tables(
     view = f"#/experiments/{page.experiment_id}/runs?viewStateShareKey=plain&"
     assert f"[plain]({view}" in note.splitlines()[0]
     assert f"http://127.0.0.1:5000/{view}" in said and "make ui" in said
-    assert "**Seeds**" in note and (project / "results/tables/seeds/table.md").read_text() in note
+    assert "**Seeds**" in note and "fedshift run seeds" in note
     (tables,) = client.search_runs([page.experiment_id], "tags.tables = 'seeds'")
     assert (
-        f"[tables](#/experiments/{page.experiment_id}/runs/{tables.info.run_id}/artifacts/table.html)" in note
+        f"[tables](#/experiments/{page.experiment_id}/runs/{tables.info.run_id}/artifacts/table.md)" in note
     )
-    saved = client.download_artifacts(tables.info.run_id, "table.html", str(tmp_path / "saved"))
-    assert Path(saved).read_text() == (project / "results/tables/seeds/table.html").read_text()
+    saved = client.download_artifacts(tables.info.run_id, "table.md", str(tmp_path / "saved"))
+    assert Path(saved).read_text() == (project / "results/tables/seeds/table.md").read_text()
     done(fedshift(project, "track", "seeds"))
     assert client.get_experiment(page.experiment_id).tags == page.tags
     assert len(client.search_runs([page.experiment_id])) == len(runs) + 1
@@ -70,14 +67,3 @@ def test_a_view_compares_all_methods_on_a_domain_by_accuracy() -> None:
     assert view["orderByKey"] == "metrics.`acc/ood`" and not view["orderByAsc"]
     assert view["selectedColumns"] == ["metrics.`acc/ood`", "metrics.`acc/id`"]
     assert view["groupBy"]["groupByKeys"] == [{"mode": "param", "groupByData": "variant"}]
-
-
-def test_seeds_of_a_variant_share_its_colour_and_variants_do_not() -> None:
-    runs, cells = [], []
-    for k, (method, seed) in enumerate((m, s) for m in ("fedavg", "fedbn", "ditto") for s in (0, 1)):
-        fields = {**dict.fromkeys(Run._fields, 0), "digest": str(k), "dataset": "pacs", "method": method}
-        runs.append(Run(**{**fields, "seed": seed}))  # type: ignore[arg-type]
-        cells.append(Cell("e", method, json.dumps({"seed": seed}), str(k)))
-    colours = [planned.tags["mlflow.runColor"] for planned in followed(runs, cells)]
-    assert colours[::2] == colours[1::2]
-    assert len({*colours}) == 3

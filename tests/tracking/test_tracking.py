@@ -246,7 +246,7 @@ def test_a_database_in_trouble_is_told_in_its_own_words(
     database: bytes, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     """One line with the cause, one with what helps; after that everything is sent."""
-    monkeypatch.setattr("fedshift.tracking.publish.LOCKED", 1)
+    monkeypatch.setattr("fedshift.tracking.store.LOCKED", 1)
     runs = [followed for followed in planned(trained.runs) if followed.run.method == "fedprox"]
     path = tmp_path / "mlflow.db"
     path.write_bytes(database)

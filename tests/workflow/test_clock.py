@@ -31,4 +31,4 @@ def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
     for path in collected:
         os.utime(path, (tomorrow, tomorrow))
     assert "rule train:" not in made.run("all")
-    assert (made.root / "results" / "tables" / "demo" / "table.html").is_file()
+    assert (made.root / "results" / "tables" / "demo" / "table.csv").is_file()

@@ -23,7 +23,7 @@ adapt:
 axes: {target: [plain], seed: [0]}
 tables: {main: {columns: [target], metrics: [ood]}}
 """
-RULES = ("train", "evaluate", "collect", "table", "figure", "check", "report")
+RULES = ("train", "evaluate", "collect", "table", "figure", "report")
 TABLE = "results/tables/adapted/table.csv"
 
 

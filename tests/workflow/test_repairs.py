@@ -52,7 +52,7 @@ def run_of(checkout: Checkout, method: str) -> Path:
 
 
 def tables(checkout: Checkout) -> dict[str, bytes]:
-    """Every file of the tables and figures of `demo`, with what its check found."""
+    """Every file of the tables and figures of `demo`."""
     folders = [checkout.root / "results" / kind / "demo" for kind in ("tables", "figures")]
     files = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
     return {path.name: path.read_bytes() for path in files if not path.name.startswith(".")}
@@ -75,7 +75,7 @@ def test_a_run_that_failed_for_good_is_trained_once_its_reason_is_fixed(
     assert checkout.snakemake("all", profile="profiles/local").returncode == 1
     reason = status(checkout)[str(bad.relative_to(checkout.root))]["why"]
     assert "no such layer" in reason
-    assert "check.json" in tables(checkout) and tables(checkout) != tables(finished)
+    assert "table.csv" in tables(checkout) and tables(checkout) != tables(finished)
     assert left(checkout) == []  # until someone says otherwise
 
     checkout.edit("src/fedshift/training/run.py", broken, line)

@@ -33,7 +33,6 @@ def test_first_run_trains_what_two_experiments_share_once(checkout: Checkout) ->
     assert output.count("rule train:") == 3  # fedavg, fedprox, local: fedavg stands in both experiments
     for experiment in ("demo", "other"):
         assert (checkout.root / "results" / "tables" / experiment / "table.csv").stat().st_size
-        assert (checkout.root / "results" / "tables" / experiment / "check.json").is_file()
         assert any((checkout.root / "results" / "figures" / experiment).iterdir())
     assert len(list((checkout.root / "results" / "packs").glob("digits/*/*.json"))) == 3
     assert len(list((checkout.root / "results" / "runs").rglob("summary.json"))) == 3
@@ -173,15 +172,3 @@ def test_full_reproduction_is_planned_before_any_data_are_there(checkout: Checko
     done = checkout.snakemake("all", "--config", "experiments=[photos]")
     assert done.returncode != 0
     assert "fedshift fetch pacs" in done.stdout
-
-
-def test_what_falls_short_fails_each_time_and_stays_readable(checkout: Checkout) -> None:
-    before = checkout.append(
-        "experiments/demo.yaml", "expect: {id: 10}\n"
-    )  # ten times chance is every image right
-    for _ in range(2):
-        assert checkout.snakemake("demo").returncode != 0
-        assert not json.loads((checkout.root / "results/tables/demo/check.json").read_text())["passed"]
-    (checkout.root / "experiments/demo.yaml").write_text(before)
-    assert "rule train:" not in checkout.run("demo")
-    assert json.loads((checkout.root / "results/tables/demo/check.json").read_text())["passed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -121,29 +122,35 @@ def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> N
     assert "Nothing to be done" in run(checkout, "papers/other")[1]
 
 
-def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(checkout: Checkout) -> None:
+@pytest.fixture
+def broken(checkout: Checkout) -> Iterator[Checkout]:
+    """Every `fedshift table` fails."""
+    line = "    collected = collected_or_archived(workspace, experiment)\n"
+    checkout.edit("src/fedshift/cli/table.py", line, failing := f"    raise ValueError('no table')\n{line}")
+    yield checkout
+    checkout.edit("src/fedshift/cli/table.py", failing, line)
+
+
+def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(broken: Checkout) -> None:
     """profiles/local hides it (`quiet: rules`); all that was seen was the job's command."""
-    file = checkout.root / "experiments" / "papers" / "other.yaml"
-    file.write_text(file.read_text() + "expect: {id: 1000}\n")
-    target = "results/tables/papers/other/check.passed"
-    result = checkout.snakemake(
+    target = "results/tables/papers/other/table.csv"
+    (broken.root / target).unlink(missing_ok=True)
+    result = broken.snakemake(
         "--config", "experiments=[papers/other]", "--", target, profile="profiles/local"
     )
     assert result.returncode == 1
     end = result.stdout.partition("Exiting because a job execution failed")[2]
-    assert "logs/check/papers/other.log:" in end and "FAIL local: id" in end, result.stdout
+    assert "logs/table/papers/other.log:" in end and "ValueError: no table" in end, result.stdout
     assert "Which runs failed, and why: fedshift status papers/other" in end
 
 
-def test_a_name_may_hold_blanks_and_plus_signs(checkout: Checkout) -> None:
+def test_a_name_may_hold_blanks_and_plus_signs(broken: Checkout) -> None:
     name = "papers/other 1+x"
-    (checkout.root / "experiments" / f"{name}.yaml").write_text(
-        tiny("Other", "local") + "expect: {id: 1000}\n"
-    )
-    check = f"results/tables/{name}/check.passed"
-    words = ["--config", f"experiments=[{name}]", "--", check, f"results/report/{name}/index.html"]
-    result = checkout.snakemake(*words, profile="profiles/local")
-    assert (checkout.root / "results" / "report" / name / "index.html").is_file(), result.stdout
+    (broken.root / "experiments" / f"{name}.yaml").write_text(tiny("Other", "local"))
+    table = f"results/tables/{name}/table.csv"
+    words = ["--config", f"experiments=[{name}]", "--", table, f"results/report/{name}/index.html"]
+    result = broken.snakemake(*words, profile="profiles/local")
+    assert (broken.root / "results" / "report" / name / "index.html").is_file(), result.stdout
     assert result.returncode == 1
     end = result.stdout.partition("Exiting because a job execution failed")[2]
-    assert f"logs/check/{name}.log:" in end and "FAIL local: id" in end, result.stdout
+    assert f"logs/table/{name}.log:" in end and "ValueError: no table" in end, result.stdout

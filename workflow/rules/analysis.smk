@@ -42,12 +42,6 @@ rule table:
         "results/tables/{experiment}/table.csv",
         "results/tables/{experiment}/table.md",
         "results/tables/{experiment}/verdicts.csv",
-        report(
-            "results/tables/{experiment}/table.html",
-            caption="../report/table.rst",
-            category="{experiment}",
-            labels={"result": "tables"},
-        ),
     log:
         "logs/table/{experiment}.log",
     benchmark:
@@ -85,21 +79,3 @@ rule figure:
         "rule figure: {wildcards.experiment}"
     shell:
         "exec python -m fedshift figure {wildcards.experiment:q} --lenient > {log:q} 2>&1"
-
-
-# check.json is not declared: where something falls short it must stay, and this job fails each time it is asked for.
-rule check:
-    input:
-        lambda wildcards: collected(wildcards.experiment),
-        "experiments/{experiment}.yaml",
-        PUBLISHED,
-    output:
-        touch("results/tables/{experiment}/check.passed"),
-    log:
-        "logs/check/{experiment}.log",
-    params:
-        shown=shown_by,
-    message:
-        "rule check: {wildcards.experiment}"
-    shell:
-        "exec python -m fedshift check {wildcards.experiment:q} > {log:q} 2>&1"

@@ -184,7 +184,7 @@ def results_of(experiment):
         return collected(experiment)
     tables = WORKSPACE.tables(experiment)
     page = WORKSPACE.report(experiment) / "index.html"
-    targets = [tables / "table.csv", tables / "check.passed", WORKSPACE.figures(experiment), page]
+    targets = [tables / "table.csv", WORKSPACE.figures(experiment), page]
     return [str(path) for path in (*targets, WORKSPACE.collected(experiment))]
 
 

@@ -17,7 +17,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
 from fedshift.analysis.costs.run_values import of_runs
 from fedshift.analysis.layout.footnotes import footnotes
-from fedshift.analysis.layout.page import blocks, csv, html, markdown
+from fedshift.analysis.layout.page import blocks, csv, markdown
 from fedshift.analysis.notes import notes
 from fedshift.analysis.printed.cell import printed_cell
 from fedshift.analysis.printed.published import Published
@@ -61,7 +61,6 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     )
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
-    write_text(folder / "table.html", html(titled, below, experiment, *lines))
     return folder / "table"
 
 

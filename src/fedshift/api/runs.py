@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-import pyarrow.compute as pc
 
 from fedshift.analysis.collection.records import timed_records
+from fedshift.analysis.quantities.by_round import by_round
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
@@ -21,7 +21,6 @@ from fedshift.federation.records import own_split
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace, found
-from fedshift.tracking.points import points
 from fedshift.training import run as training
 from fedshift.training.device import device as device_of
 from fedshift.training.provide import provide, trained_on
@@ -93,11 +92,10 @@ class Run:
         """Percent after a round: `id`, the mean over the clients that have test images (`tested`), by the
         models that tables show; `ood`, on the held-out domain. Each where there is one.
         """
-        records = timed_records(self.directory)
-        of_round = records.filter(pc.equal(records["round"], self.round(select)))
-        at_end = points(of_round, partition=self.summary["spec"]["partition"])
-        named = {"acc/id": "id", "acc/ood": "ood"}
-        return {named[point.name]: 100 * point.value for point in at_end if point.name in named}
+        found = by_round(timed_records(self.directory), self.summary["spec"]["partition"])
+        after = found[found.index == self.round(select)]
+        values = {where: 100 * float(after[where].iloc[0]) for where in ("id", "ood")}
+        return {where: value for where, value in values.items() if value == value}
 
 
 def run(

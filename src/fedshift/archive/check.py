@@ -1,5 +1,5 @@
-"""Holds an archive file against its place, the schema of its tables, the versions that the code declares,
-and what its parts say of each other.
+"""Checks an archive file: its place, the schema of its tables, the versions that the code declares, and
+whether its specification is the one that its name was made of. Hashes: fedshift.archive.file.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived, finished
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
-from fedshift.federation.records import KEYS, SCHEMA
+from fedshift.federation.records import SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory
@@ -26,9 +25,7 @@ SUMMARY_KEYS = {
     "digest", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
     "stage", "hashes", "weights", "best_round", "costs", "policy", "environment",
 }  # fmt: skip
-TOTALS = ("bytes_down", "bytes_up", "images")
 CURE = "Remove the file (git keeps it), train the run and archive it again."
-EXACT = 1e-9  # two quotients of the same counts
 
 
 def check(workspace: Workspace, archived: Archived) -> None:
@@ -37,12 +34,9 @@ def check(workspace: Workspace, archived: Archived) -> None:
     tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
     _versions(archived, _spec(workspace, archived))
     _finished(archived)
-    _costs(archived, tables[METRICS])
     for name in tables:
         if name not in SCHEMAS:
             _evaluated(archived, name, tables[name])
-    if STATISTICS in tables:
-        _accuracies(archived, tables[METRICS], tables[STATISTICS])
 
 
 def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
@@ -120,35 +114,3 @@ def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
     hashes = archived.summary["hashes"].values()
     if member != name or stamp["run"] != archived.digest or stamp["weights"] not in hashes:
         raise _refused(archived, name, "is of another run, of other weights, or misnamed")
-
-
-def _costs(archived: Archived, metrics: pa.Table) -> None:
-    """The summary's totals are the sums of the records."""
-    costs = archived.summary["costs"]
-    rows = metrics.filter(pc.equal(metrics["stage"], "cost"))
-    for name in TOTALS:
-        total = pc.sum(rows.filter(pc.equal(rows["metric"], name))["value"]).as_py() or 0
-        if abs(costs.get(name, 0) - total) > EXACT * max(1, abs(total)):
-            what = f"costs.{name} is {costs.get(name)}, and the records sum to {total}"
-            raise _refused(archived, SUMMARY, what)
-
-
-def _accuracies(archived: Archived, metrics: pa.Table, statistics: pa.Table) -> None:
-    """Every accuracy is the share of right samples of its set, where the set's statistics are there."""
-    keys = list(KEYS)
-    recorded = metrics.filter(pc.equal(metrics["metric"], "accuracy")).select([*keys, "value", "n"])
-    counted = statistics.select(keys)
-    for name in ("n", "correct"):
-        lists = statistics[name].combine_chunks()
-        sums = pc.list_parent_indices(lists), pc.list_flatten(lists)
-        totals = pa.table(sums, names=["row", "of"]).group_by("row", use_threads=False)
-        counted = counted.append_column(f"{name}_of", totals.aggregate([("of", "sum")])["of_sum"])
-    both = recorded.join(counted, keys, join_type="inner")
-    share = pc.divide(pc.cast(both["correct_of"], pa.float64()), both["n_of"])
-    off = pc.greater(pc.abs(pc.subtract(both["value"], share)), EXACT)
-    wrong = both.filter(pc.or_(off, pc.not_equal(both["n"], both["n_of"])))
-    if len(wrong):
-        row = wrong.slice(0, 1).to_pylist()[0]
-        place = ", ".join(f"{key} {row[key]}" for key in keys)
-        what = f"accuracy {row['value']} of {row['n']} at {place}, and {STATISTICS} counts "
-        raise _refused(archived, METRICS, f"{what}{row['correct_of']} of {row['n_of']}")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
 from fedshift.archive.file import METRICS, Archived
 from fedshift.archive.machine import MachineClass
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import MEASURED
-from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.rundir import RunDirectory
 
 # Points between instruction sets that docs/runs.md measured of one seed (59.7, 60.5 and 55.9), rounded up.
 NOISE = 5.0
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """equal: whether records and weights are the same, bit for bit
     same_code: whether both name one commit, and no uncommitted changes
-    same_class: whether the class of machine is the same; what was resumed elsewhere is of no class
+    same_class: whether the class of machine is the same; a run that was resumed elsewhere has none
     points: largest difference of the accuracies after the last round, each a mean over its clients
     """
 
@@ -49,45 +47,37 @@ class Comparison:
 
 def compare(run: RunDirectory, archived: Archived) -> Comparison:
     """A finished run with an archived one of its digest."""
-    summary, other = run.summary() or {}, archived.summary
-    machine = MachineClass.of(summary["environment"])
-    ours, theirs = read_parquet(run.metrics), read_parquet(archived.content[METRICS])
+    ours, theirs = run.summary() or {}, archived.summary
+    machine = MachineClass.of(ours["environment"])
+    records, others = (
+        read_parquet(source).to_pandas() for source in (run.metrics, archived.content[METRICS])
+    )
+    weights, other_weights = (
+        {name: value for name, value in summary["hashes"].items() if name.startswith("weights_")}
+        for summary in (ours, theirs)
+    )
+    commit, other_commit = (str(summary["environment"].get("commit") or "") for summary in (ours, theirs))
     return Comparison(
-        equal=_of_weights(summary["hashes"]) == _of_weights(other["hashes"])
-        and _exact(ours).equals(_exact(theirs)),
-        same_code=_commit(summary) == _commit(other) != "",
+        equal=weights == other_weights and _exact(records).equals(_exact(others)),
+        same_code=commit == other_commit != "" and " " not in commit,  # a blank: with changes
         same_class=machine == archived.machine and not machine.earlier,
-        points=_points(ours, theirs),
+        points=_points(records, others),
     )
 
 
-def _commit(summary: Summary) -> str:
-    """The commit whose code trained a run, "" where it names none or had changes."""
-    commit = str(summary["environment"].get("commit") or "")
-    return "" if " " in commit else commit
-
-
-def _of_weights(hashes: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in hashes.items() if name.startswith("weights_")}
-
-
-def _exact(records: pa.Table) -> pa.Table:
+def _exact(records: pd.DataFrame) -> pd.DataFrame:
     """The records that the same bits repeat: neither times nor what the machine took."""
-    measured = pc.is_in(records["stage"], value_set=pa.array(MEASURED))
-    return records.filter(pc.invert(measured)).drop_columns(["time"]).combine_chunks()
+    return records[~records["stage"].isin(MEASURED)].drop(columns="time").reset_index(drop=True)
 
 
-def _points(ours: pa.Table, theirs: pa.Table) -> float:
+def _points(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
     """The largest distance of mean accuracies of the last round, by stage, model and split, in percent; NaN
     where a run lacks what the other tested.
     """
-    by = ["stage", "model", "split"]
-    means = []
-    for records in (ours, theirs):
-        last = pc.equal(records["round"], pc.max(records["round"]))
-        rows = records.filter(pc.and_(last, pc.equal(records["metric"], "accuracy")))
-        grouped = rows.group_by(by).aggregate([("value", "mean")]).to_pylist()
-        means.append({tuple(row[key] for key in by): row["value_mean"] for row in grouped})
-    if means[0].keys() != means[1].keys():
-        return float("nan")
-    return 100 * max(abs(value - means[1][place]) for place, value in means[0].items())
+    means = [
+        records[(records["round"] == records["round"].max()) & (records["metric"] == "accuracy")]
+        .groupby(["stage", "model", "split"])["value"]
+        .mean()
+        for records in (ours, theirs)
+    ]
+    return float((100 * (means[0] - means[1]).abs()).max(skipna=False))

@@ -18,32 +18,20 @@ def rows(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
     """COLUMNS of each run in their order, then the sum.
 
     rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `+` where files
-        differed from it, `-` where it was no clone. hours: of training (of earlier
-        versions without evaluation), times the cores that the run had (core-hours), or of the accelerator.
+        differed from it, `-` where it was no clone. hours: of training (of earlier versions without
+        evaluation), times the cores that the run had (core-hours), or of the accelerator.
     """
-    every = list(archived)
-    lines = [_row(one) for one in every]
-    hours, size = sum(map(_hours, every)), sum(len(one.data) for one in every)
-    total = f"{len(every)} runs", *[""] * (len(COLUMNS) - 3), f"{hours:.1f}", f"{size / 1e3:.0f}"
-    return [*lines, total]
-
-
-def _row(one: Archived) -> tuple[str, ...]:
-    """COLUMNS of a run."""
-    summary = one.summary
-    spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
-    return (
-        one.index.run.rpartition("/")[0],
-        str(rounds_trained(summary)),
-        str(spec["data"]["input_px"]),
-        spec["local"]["precision"],
-        one.digest,
-        commit[:7] + "+" * (" " in commit),
-        datetime.fromtimestamp(one.index.finished, UTC).date().isoformat(),
-        str(one.machine),
-        f"{_hours(one):.2f}",
-        f"{len(one.data) / 1e3:.0f}",
-    )
+    lines, total, size = [], 0.0, 0.0
+    for one in archived:
+        summary, hours, kilobytes = one.summary, _hours(one), len(one.data) / 1e3
+        spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
+        day = datetime.fromtimestamp(one.index.finished, UTC).date().isoformat()
+        trained = one.index.run.rpartition("/")[0], str(rounds_trained(summary))
+        declared = str(spec["data"]["input_px"]), spec["local"]["precision"], one.digest
+        made = commit[:7] + "+" * (" " in commit), day, str(one.machine)
+        lines.append((*trained, *declared, *made, f"{hours:.2f}", f"{kilobytes:.0f}"))
+        total, size = total + hours, size + kilobytes
+    return [*lines, (f"{len(lines)} runs", *[""] * (len(COLUMNS) - 3), f"{total:.1f}", f"{size:.0f}")]
 
 
 def _hours(one: Archived) -> float:

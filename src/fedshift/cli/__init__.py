@@ -14,7 +14,7 @@ from fedshift.common.errors import FedshiftError, nearest
 from fedshift.common.version import __version__
 
 VERBS = {
-    "doctor": "Say what this machine and project have, what they lack, and what to do.",
+    "doctor": "Check this machine, its cluster, images and weights; say what to do.",
     "list": "Name what there is: methods, models, data sets, metrics, evaluations, experiments, and more.",
     "fetch": "Get raw images or published weights, or say where to get them.",
     "verify": "Check raw images against their manifest.",
@@ -30,10 +30,9 @@ VERBS = {
     "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
     "table": "Write an experiment's tables.",
     "rank": "Rank methods over data sets and held-out domains.",
-    "export": "Write an experiment's tables for a paper: LaTeX, PDF, CSV, Markdown, HTML.",
+    "export": "Write an experiment's tables as LaTeX.",
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",
-    "check": "Hold an experiment's results against what it must reach.",
     "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",
     "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",

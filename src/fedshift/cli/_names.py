@@ -52,3 +52,9 @@ def domains(context: click.Context, parameter: click.Parameter, begun: str) -> l
     dataset = str(context.params.get("data") or "").partition(":")[0]
     known: tuple[str, ...] = get("datasets", dataset).domains if dataset in names("datasets") else ()
     return [name for name in known if name.startswith(begun)]
+
+
+experiment_argument = click.argument("experiment", shell_complete=complete(experiments))
+experiments_argument = click.argument(
+    "names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments)
+)

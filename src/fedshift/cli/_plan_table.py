@@ -11,7 +11,7 @@ import click
 
 from fedshift.analysis.quantities import uneven
 from fedshift.archive.store import archived
-from fedshift.cli._json import echo_json
+from fedshift.cli._options import echo_json
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import unequal
 from fedshift.planning import job, planfile

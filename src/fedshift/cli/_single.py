@@ -11,7 +11,7 @@ import numpy as np
 
 from fedshift.api import Run
 from fedshift.api import run as train
-from fedshift.cli._settings import parsed
+from fedshift.cli._options import parsed
 from fedshift.experiments.load import protocol
 from fedshift.experiments.single import PROTOCOL
 from fedshift.storage.workspace import Workspace

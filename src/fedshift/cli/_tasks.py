@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedshift.cli._planned import unchanged
+from fedshift.cli._options import unchanged
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json
 from fedshift.experiments.expand import evaluations

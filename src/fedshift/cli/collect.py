@@ -8,16 +8,17 @@ import click
 
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
+from fedshift.analysis.collection.records import not_finite
 from fedshift.cli._collected import not_finished
-from fedshift.cli._names import complete, experiments
-from fedshift.cli._planned import plan_option
+from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @plan_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
@@ -32,5 +33,13 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     )
     if archived := (collected.runs["source"] == ARCHIVE).sum():
         click.echo(f"from the archive: {archived}")
+    if diverged := not_finite(collected.path, collected.keys):
+        run, start = diverged[0]
+        first = " ".join([run["method"], *(f"{axis}={run[axis]}" for axis in collected.keys[1:])])
+        click.echo(
+            f"not finite: records of {len(diverged)} runs, {first} from round {start} on\n"
+            "  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.",
+            err=True,
+        )
     for line in not_finished(workspace, collected):
         click.echo(line, err=True)

@@ -59,7 +59,7 @@ def command(
     \b
     fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
     """
-    from fedshift.cli._settings import parsed
+    from fedshift.cli._options import parsed
     from fedshift.data.dataset import address
     from fedshift.data.fetch import fetch
     from fedshift.data.verify import as_listed

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiments_argument
 from fedshift.cli.plan import read_request
 from fedshift.doctor import examine
 from fedshift.storage.workspace import Workspace
@@ -15,11 +15,10 @@ MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
+@experiments_argument
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...]) -> None:
-    """Look at GPU, precision, cores, Slurm, DVC, MLflow, disk and data, for experiments (default: those of
-    params.yaml).
+    """Check GPU, Slurm, images and published weights for experiments (default: those of params.yaml).
 
     "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says
     what to do. Exits with 1 where there is a "!!".

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fedshift.cli._names import complete, experiments
-from fedshift.cli._planned import device_option, plan_option, threads_option
-from fedshift.cli._settings import parsed
+from fedshift.cli._options import device_option, parsed, plan_option, threads_option
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
 from fedshift.experiments.task import KEPT, Images, Task

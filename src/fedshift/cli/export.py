@@ -8,13 +8,13 @@ import click
 
 from fedshift.analysis import latex
 from fedshift.cli._collected import collected_or_archived
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiment_argument
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @click.option("--printed", is_flag=True, help="Add the published value and the verdict below each number.")
 @click.option(
     "--out",

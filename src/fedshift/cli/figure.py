@@ -8,12 +8,12 @@ import click
 
 from fedshift.analysis.drawing import static
 from fedshift.cli._collected import collected_or_archived
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiment_argument
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @click.option("--lenient", is_flag=True, hidden=True, help="For Snakemake: exit with 0 in any case.")
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, lenient: bool) -> None:

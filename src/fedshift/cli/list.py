@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.cli._json import echo_json, json_option
+from fedshift.cli._options import echo_json, json_option
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available, load

@@ -25,6 +25,8 @@ def command(workspace: Workspace, kind: str, name: str) -> None:
     for path in write(workspace, kind, name):
         click.echo(path)
     skeleton = SKELETONS[kind]
+    for place, line in skeleton.add.items():
+        click.echo(f"Add to {place}:\n{line.format(name=name)}")
     click.echo(f"How to go on: {skeleton.page}. Then:")
     for line in skeleton.after:
         click.echo(f"  {line.format(name=name)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._planned import plan_option
+from fedshift.cli._options import plan_option
 
 if TYPE_CHECKING:
     from fedshift.planning.planfile import Run
@@ -79,7 +79,7 @@ def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) ->
     """
     import json
 
-    from fedshift.cli._planned import required, unchanged
+    from fedshift.cli._options import required, unchanged
     from fedshift.common.errors import unknown
     from fedshift.planning import planfile
     from fedshift.spec import parse

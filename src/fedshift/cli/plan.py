@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from fedshift.cli._json import json_option
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import json_option
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, unknown_experiment
 from fedshift.planning import planfile
@@ -35,7 +35,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
+@experiments_argument
 @click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
 @click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")

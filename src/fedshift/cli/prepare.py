@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fedshift.cli._names import complete, registered
-from fedshift.cli._planned import plan_option
+from fedshift.cli._options import plan_option
 
 if TYPE_CHECKING:
     from fedshift.storage.workspace import Workspace
@@ -46,7 +46,7 @@ def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, s
 
     Raises FedshiftError where the code has changed since.
     """
-    from fedshift.cli._planned import required, unchanged
+    from fedshift.cli._options import required, unchanged
     from fedshift.common.errors import unknown
     from fedshift.planning import planfile
     from fedshift.spec import Prepare, Source

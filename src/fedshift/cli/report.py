@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiments_argument
 from fedshift.cli.plan import read_request
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
+@experiments_argument
 @click.option("--set", "folder", help="The folder's name below results/report/.")
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> None:

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from fedshift.cli._names import complete, domains, experiments_and_methods, registered
-from fedshift.cli._planned import device_option, threads_option
+from fedshift.cli._options import device_option, threads_option
 from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments
 from fedshift.storage.workspace import Workspace
 

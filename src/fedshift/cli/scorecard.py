@@ -55,11 +55,11 @@ def _collect(workspace: Workspace, name: str) -> None:
 
 
 def _write(workspace: Workspace, name: str) -> Path:
-    """The page with the tables of a collected experiment."""
+    """The tables of a collected experiment."""
     from fedshift.analysis import tables
     from fedshift.analysis.collection.collected import read
 
-    return tables.write(workspace, read(workspace, name)).with_suffix(".html")
+    return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
 def _archived(workspace: Workspace) -> Iterator[str]:

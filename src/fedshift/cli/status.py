@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from fedshift.archive.store import archived
-from fedshift.cli._json import echo_json, json_option
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import echo_json, json_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.planning.cluster import troubles
@@ -25,7 +25,7 @@ CHANGED = "its method or model has changed since: plan --retrain-changed"
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments))
+@experiments_argument
 @click.option(
     "--runs", "every", is_flag=True, help="Name every run, not only those that failed or are running."
 )

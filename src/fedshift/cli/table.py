@@ -6,14 +6,14 @@ import click
 
 from fedshift.analysis import tables
 from fedshift.cli._collected import collected_or_archived
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiment_argument
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @click.option(
     "--metric",
     "metrics",
@@ -40,4 +40,4 @@ def command(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> 
         click.echo(hint, err=True)
     stem = tables.write(workspace, collected)
     click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
-    click.echo(stem.with_suffix(".html"))
+    click.echo(stem.with_suffix(".md"))

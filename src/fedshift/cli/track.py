@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift.cli._planned import plan_option
+from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -30,7 +32,7 @@ PATIENCE = 120.0  # seconds that a store may be away once there is nothing else 
 
 
 @click.command
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@experiments_argument
 @click.option(
     "--follow/--once", help="Go on until every run has ended, or publish what is there. Default: --once."
 )
@@ -66,8 +68,15 @@ def command(
     Ctrl-C ends it, and nothing is lost. snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it
     writes logs/track.log. No run waits for MLflow, and each point is published once, whatever is restarted.
     """
+    try:
+        from fedshift.tracking.publish import Follower
+    except ModuleNotFoundError as error:
+        if error.name not in ("mlflow", "sqlalchemy"):
+            raise
+        cure = "pip install 'fedshift[mlflow]'"
+        raise FedshiftError("fedshift track", "MLflow is not installed", cure) from None
     from fedshift.tracking.followed import followed
-    from fedshift.tracking.publish import Follower, address, shown_address
+    from fedshift.tracking.store import address, shown_address
 
     path = plan or ready(workspace, read_request(workspace, names))
     uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
@@ -75,7 +84,7 @@ def command(
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
         os.nice(19)  # whatever trains on this machine goes first
-    with _alone(workspace.results / ".track.lock", beside):
+    with _alone(workspace.results / ".track.lock", beside is not None):
         _work(follower, follow, beside, every)
         pages = follower.describe()
     if follower.client is not None:
@@ -106,22 +115,22 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until no run is written any more, with a progress bar; errors are printed as they come."""
+    """Publish until no run is written any more, with a progress bar; errors are printed as they come. A store
+    that does not answer then has PATIENCE, or two more tries.
+    """
     total = sum(followed.run.rounds for followed in follower.runs)
-    alone_since: float | None = None
-    problem: FedshiftError | None = None
+    patience = PATIENCE if follow else 2 * every
+    end, problem = math.inf, ""
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
-            if alone_since is None and not (follow and _waits(follower, beside)):
-                alone_since = time.monotonic()
+            if end == math.inf and not (follow and _waits(follower, beside)):
+                end = time.monotonic() + patience
             for rounds in follower.sweep():
                 bar.update(rounds)
-            if str(follower.problem) != str(problem) and (problem := follower.problem):
-                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {str(problem).splitlines()[0]}")
-            patience = PATIENCE if follow else 2 * every
-            if alone_since is not None and (
-                not follower.problem or time.monotonic() - alone_since > patience
-            ):
+            told, problem = problem, str(follower.problem or "")
+            if problem not in ("", told):
+                tqdm.write(f"{time.strftime('%H:%M:%S')} will try again: {problem.splitlines()[0]}")
+            if end < math.inf and (not follower.problem or time.monotonic() > end):
                 return
             time.sleep(every)
 
@@ -144,27 +153,15 @@ def _alive(pid: int) -> bool:
 
 
 @contextmanager
-def _alone(path: Path, beside: int | None) -> Iterator[None]:
+def _alone(path: Path, wait: bool) -> Iterator[None]:
     """Hold the lock of a project folder's only follower. The follower of a workflow waits for the one before
-    it, which may need its PATIENCE after the workflow's end; a user's raises FedshiftError. A kill leaves no
-    lock behind.
+    it; a user's raises FedshiftError. A kill leaves no lock behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
-        waits = 0.0 if beside is None else 2 * PATIENCE
-        end = time.monotonic() + waits
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if beside is not None and _alive(beside):
-                    end = time.monotonic() + waits
-                elif time.monotonic() >= end:
-                    raise FedshiftError(
-                        path,
-                        "another follower is at work in this folder",
-                        "It publishes the same; wait for it.",
-                    ) from None
-                time.sleep(1)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            what = "another follower is at work in this folder"
+            raise FedshiftError(path, what, "It publishes the same; wait for it.") from None
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._planned import device_option, threads_option, unchanged
+from fedshift.cli._options import device_option, threads_option, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.planning import planfile
 from fedshift.planning.cluster import acquit, blame, blaming

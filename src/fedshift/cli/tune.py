@@ -6,14 +6,14 @@ import click
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collect import collect
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._names import experiment_argument
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import read_choice, stage_of
 from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("experiment", shell_complete=complete(experiments))
+@experiment_argument
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
     """Choose the settings of EXPERIMENT by validation, from the finished runs of its search, which

@@ -41,18 +41,6 @@ class AxisValues(Closed):
         return values
 
 
-class Expect(Closed):
-    """What every run of the experiment must reach, in multiples of chance; `fedshift check` fails
-    otherwise.
-    """
-
-    id: float = Field(0.0, ge=0, description="The least in-distribution accuracy, in multiples of chance.")
-    ood: float = Field(
-        0.0, ge=0, description="The least accuracy on the held-out domain, in multiples of chance."
-    )
-    exempt: list[str] = Field([], description="Rows that need not reach `ood`.")
-
-
 class Adapt(Closed):
     """A further row of tables: a method's runs, adapted to their held-out domain without its labels."""
 
@@ -267,7 +255,6 @@ class Experiment(Closed):
         description="Whether its runs are trained; false where its tables show only what declarations say "
         "(`setting`, `layer`, counted costs).",
     )
-    expect: Expect | None = Field(None, description="What every run must reach; null for nothing.")
 
     @field_validator("axes", mode="before", json_schema_input_type=dict[str, AxisValues | Values])
     @classmethod

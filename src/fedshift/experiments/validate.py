@@ -103,7 +103,7 @@ def _parameters(method: str, where: str) -> list[str]:
 def check(
     workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]
 ) -> None:
-    """Every name in tables, published values, claims and `expect`; `uses` are the row, the values on the
+    """Every name in tables, published values and claims; `uses` are the row, the values on the
     axes and the spec of every run.
     """
     where = f"experiments/{experiment.name}.yaml"
@@ -123,8 +123,6 @@ def check(
         for side in (*sides.left, *sides.right):
             if isinstance(side, Compared):
                 _side(side, experiment, values, place)
-    for row in experiment.expect.exempt if experiment.expect else ():
-        _known(f"{where}: expect.exempt", "row of this experiment", row, experiment.rows)
 
 
 def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:

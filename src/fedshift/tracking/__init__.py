@@ -1,1 +1,11 @@
-"""MLflow: which values of runs it gets, and the follower that publishes them."""
+"""MLflow: what runs have written is published while they are trained, and afterwards (docs/tracking.md)."""
+
+import os
+
+# MLflow reads these when it is imported. A server that is away must be noticed within seconds, not after four
+# minutes of retries; and the client would send `create_run` again after a timeout, though the server may have
+# done it.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "1")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

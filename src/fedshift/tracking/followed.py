@@ -7,26 +7,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fedshift.experiments.axes import dotted
 from fedshift.planning.planfile import Cell, Run
 
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
-# A variant's colour on its page; MLflow's own choice is by run, and may give neighbours the same.
-COLOURS = (
-    "#1f77b4",
-    "#ff7f0e",
-    "#2ca02c",
-    "#d62728",
-    "#9467bd",
-    "#8c564b",
-    "#e377c2",
-    "#7f7f7f",
-    "#bcbd22",
-    "#17becf",
-)
 
 
 @dataclass(frozen=True)
@@ -37,7 +24,6 @@ class Followed:
     experiments: tuple[str, ...]
     variant: str
     axes: dict[str, str]
-    colour: str = ""
 
     @property
     def page(self) -> str:
@@ -61,16 +47,10 @@ class Followed:
         run = self.run
         used = {
             "experiments": ", ".join(self.experiments),
-            "mlflow.runColor": self.colour,
             "mlflow.source.name": f"experiments/{self.experiments[0]}.yaml",
         }
-        return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: self.note}
-
-    @property
-    def note(self) -> str:
-        """What MLflow shows at the head of the run's page, in Markdown."""
-        results = [f"- `{name}`: `results/tables/{name}/table.html`" for name in self.experiments]
-        return "\n".join([f"Directory: `{self.run.directory}`", "", "Tables that need it:", *results])
+        note = f"Directory: `{run.directory}`"
+        return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: note}
 
     def params(self, spec: dict[str, Any]) -> dict[str, str]:
         """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
@@ -90,16 +70,11 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)
-    named = [_followed(run, uses[run.digest]) for run in runs if run.digest in uses]
-    variants: dict[str, dict[str, str]] = defaultdict(dict)
-    for planned in named:
-        page = variants[planned.page]
-        page.setdefault(planned.variant, COLOURS[len(page) % len(COLOURS)])
-    return [replace(planned, colour=variants[planned.page][planned.variant]) for planned in named]
+    return [_followed(run, uses[run.digest]) for run in runs if run.digest in uses]
 
 
 def _followed(run: Run, cells: list[Cell]) -> Followed:
-    """A run under the names of the first cell that uses it, without a colour."""
+    """A run under the names of the first cell that uses it."""
     axes = {
         key: str(value) for key, value in json.loads(cells[0].axes).items() if key not in ("target", "seed")
     }

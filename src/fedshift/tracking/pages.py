@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fedshift.common.files import sha256
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 from fedshift.tracking.followed import NOTE, Followed
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
 LOCAL = "http://127.0.0.1:5000"  # where `make ui` serves a store that is a file
 
-LONGEST = 4500  # characters of a note; an old MLflow keeps 5,000
 FOLDED = 50  # groups of a view: more do not fit into a tag of an old MLflow
 VIEW = "mlflow.sharedViewState."
-TABLES = ("table.html", "table.md", "table.csv")
+TABLES = ("table.md", "table.csv")
 
 
 def described(
@@ -61,19 +59,13 @@ def described(
 
 
 def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: str) -> str:
-    """Links, of which MLflow shows the first line at once; the experiment's title, its table as it is in
-    results/tables, and how to make it, in Markdown.
+    """Links, of which MLflow shows the first line at once; the experiment's title, and how to make its
+    tables, in Markdown.
     """
     links = "Methods on " + ", ".join(f"[{target}]({link})" for target, link in views.items())
     links += f" · [tables]({tables})" if tables else ""
-    parts = [links, f"**{load(workspace, experiment).title}**"]
     again = f"To make its tables: `fedshift run {experiment}`"
-    path = workspace.tables(experiment) / "table.md"
-    if not path.is_file():
-        return "\n\n".join([*parts, f"No table yet. {again}"])
-    if len("\n\n".join([*parts, table := path.read_text(encoding="utf-8"), again])) > LONGEST:
-        table = f"The table is too long for this note: `{path.with_suffix('.html')}`"
-    return "\n\n".join([*parts, table, again])
+    return "\n\n".join([links, f"**{load(workspace, experiment).title}**", again])
 
 
 def _link(page: Experiment, target: str) -> str:
@@ -106,15 +98,12 @@ def _tables(workspace: Workspace, experiment: str, client: MlflowClient, page: E
     paths = [path for name in TABLES if (path := workspace.tables(experiment) / name).is_file()]
     if not paths:
         return ""
-    content = sha256("".join(path.read_text(encoding="utf-8") for path in paths))
     found = client.search_runs([page.experiment_id], f"tags.tables = '{experiment}'")
     if found:
         run = found[0]
     else:
         run = client.create_run(page.experiment_id, None, {"tables": experiment}, f"tables of {experiment}")
-    if run.data.tags.get("content") != content:
-        for path in paths:
-            client.log_artifact(run.info.run_id, str(path))
-        client.set_tag(run.info.run_id, "content", content)
         client.set_terminated(run.info.run_id)
+    for path in paths:
+        client.log_artifact(run.info.run_id, str(path))
     return f"#/experiments/{page.experiment_id}/runs/{run.info.run_id}/artifacts/{paths[0].name}"

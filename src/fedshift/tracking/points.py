@@ -6,28 +6,23 @@ Names have one slash, `<metric>/<where>`: MLflow lists metrics and charts in alp
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.analysis.metrics.base import computed
-from fedshift.common.registry import get
-from fedshift.federation.records import Tested, own_split, reported
+from fedshift.analysis.quantities.by_round import SET, by_round
+from fedshift.federation.records import own_split
 
-PLACE = ["round", "stage", "model", "client", "split"]
-COLUMNS = [*PLACE, "metric", "value", "time"]
-SHORT = {"accuracy": "acc"}
-ON_CLIENTS = ("val", "test")
+COLUMNS = [*SET, "metric", "value", "time"]
+SHORT = {"accuracy": "acc", "bytes_up": "bytes", "bytes_down": "bytes"}
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One value of one metric after `round` rounds; `time` in milliseconds, as recorded."""
 
     name: str
@@ -43,60 +38,28 @@ def points(
     *,
     partition: Mapping[str, Any],
 ) -> list[Point]:
-    """What is shown of records of whole rounds: means over clients of accuracy and loss, sums of costs; names
-    as in docs/tracking.md. And of `metrics`, which are computed from the statistics of these rounds.
+    """What is shown of records of whole rounds: accuracy and loss as tables aggregate them, and `metrics`,
+    which are computed from the statistics of these rounds; sums of costs; means of what else was recorded.
 
-    partition: as in the run's resolved specification.
-
-    A function of the records and statistics alone, to the last bit: the same rounds give the same points.
+    partition: as in the run's resolved specification. The same rounds give the same points.
     """
-    rows = records.select(COLUMNS).to_pylist()
-    if statistics is not None and len(statistics):
-        rows += _computed(rows, statistics, metrics)
-    looked_at = reported({(row["model"], row["stage"]) for row in rows if row["split"] in ON_CLIENTS})
-    own = own_split(partition, sum(row["split"] == "test" for row in rows))
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if name := _name(row, looked_at, own):
-            groups[name, row["round"]].append(row)
-    return [_point(name, finished, group) for (name, finished), group in groups.items()]
-
-
-def _computed(
-    rows: list[dict[str, Any]], statistics: pa.Table, metrics: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Rows of `metrics` beside those of accuracy, with their time."""
-    times = {tuple(row[key] for key in PLACE): row["time"] for row in rows if row["metric"] == "accuracy"}
-    places = statistics.select(PLACE).to_pylist()
-    for name in metrics:
-        values = computed(get("metrics", name), statistics).tolist()
-        for place, value in zip(places, values, strict=True):
-            if (key := tuple(place.values())) in times and not math.isnan(value):
-                yield {**place, "metric": name, "value": value, "time": times[key]}
-
-
-def _name(row: dict[str, Any], looked_at: Tested, own: str) -> str:
-    """MLflow's name of a record; empty where the record is not shown."""
-    metric, stage, split = SHORT.get(row["metric"], row["metric"]), row["stage"], row["split"]
-    if stage == "cost":
-        return "cost/bytes" if metric.startswith("bytes_") else f"cost/{metric}"
-    if stage in ("machine", "diagnostic"):
-        return f"{stage}/{metric}"
-    if stage == "train":
-        return f"{metric}/train"
-    if split == "target":
-        return f"{metric}/ood" if row["client"] == -1 else f"{metric}/held_out"
-    if (row["model"], stage) != looked_at:
-        return ""
-    if split == own:
-        return f"{metric}/id"
-    return f"{metric}/val" if split == "val" else ""
-
-
-def _point(name: str, finished: int, group: list[dict[str, Any]]) -> Point:
-    total = math.fsum(row["value"] for row in group)
-    value = total if name.startswith("cost/") else total / len(group)
-    return Point(name, finished, value, round(1000 * max(row["time"] for row in group)))
+    series: dict[str, pd.Series[float]] = {}
+    for metric in ("accuracy", "loss", *metrics):
+        for where, values in by_round(records, partition, metric, statistics).items():
+            series[f"{SHORT.get(metric, metric)}/{where}"] = values.dropna()
+    frame = records.select(COLUMNS).to_pandas()
+    others = frame[frame["stage"].isin(["cost", "machine", "diagnostic", "train"])]
+    for (stage, metric), values in others.groupby(["stage", others["metric"].replace(SHORT)]):
+        of_rounds = values.groupby("round")["value"]
+        name = f"{metric}/train" if stage == "train" else f"{stage}/{metric}"
+        series[name] = of_rounds.sum() if stage == "cost" else of_rounds.mean()
+    times = (1000 * frame.groupby("round")["time"].max()).round().astype(int).to_dict()
+    return [
+        Point(name, finished, value, times[finished])
+        for name, values in series.items()
+        for finished, value in zip(values.index.tolist(), values.tolist(), strict=True)
+        if finished in times
+    ]
 
 
 def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
@@ -106,17 +69,16 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
     All are at step 0: of a metric with that step alone MLflow draws a bar, of one with another step a single
     dot.
     """
-    end = round(1000 * pc.max(records["time"]).as_py())
-    costs = summary["costs"]
+    costs, partition = summary["costs"], summary["spec"]["partition"]
     values = {
         "cost/total_bytes": costs.get("bytes_up", 0) + costs.get("bytes_down", 0),
         "cost/total_seconds": costs.get("seconds"),
     }
-    last, partition = pc.max(records["round"]).as_py(), summary["spec"]["partition"]
+    accuracy = by_round(records, partition)[["id", "ood"]]
+    last = accuracy.index.max()
     for place, finished in (("acc_final", last), ("acc_best", summary["best_round"].get("first"))):
         if finished is not None:
-            accuracy = _accuracy(records, finished, partition)
-            values |= {f"{place}/{where}": value for where, value in accuracy.items()}
+            values |= accuracy.loc[finished].dropna().add_prefix(f"{place}/").to_dict()
     of_domain: dict[str, list[int]] = defaultdict(list)
     for client in summary["clients"]:
         if len(client["domains"]) == 1:
@@ -126,15 +88,10 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
         own = records.filter(pc.equal(records["split"], split))
         for domain, clients in of_domain.items():
             theirs = own.filter(pc.is_in(own["client"], pa.array(clients, own["client"].type)))
-            if "id" in (found := _accuracy(theirs, last, partition)):
-                values[f"acc_final/id.{plain(domain)}"] = found["id"]
+            if last in (found := by_round(theirs, partition)["id"].dropna()):
+                values[f"acc_final/id.{plain(domain)}"] = found[last]
+    end = round(1000 * pc.max(records["time"]).as_py())
     return [Point(name, 0, float(value), end) for name, value in values.items() if value is not None]
-
-
-def _accuracy(records: pa.Table, finished: int, partition: Mapping[str, Any]) -> dict[str, float]:
-    """`id` and `ood` after a round, as far as they are known."""
-    at_end = points(records.filter(pc.equal(records["round"], finished)), partition=partition)
-    return {point.name[4:]: point.value for point in at_end if point.name in ("acc/id", "acc/ood")}
 
 
 def plain(name: str) -> str:

@@ -253,4 +253,3 @@ def test_verbs_from_collect_to_figure(project: Project) -> None:
     assert "8 of 8 runs" in invoke(main, [*root, "collect", "toy", "--plan", plan]).output
     assert "| fedavg | 65.0 ± 7.1 |" in invoke(main, [*root, "table", "toy"]).output
     assert "curves.svg" in invoke(main, [*root, "figure", "toy"]).output
-    assert invoke(main, [*root, "check", "toy"]).exit_code == 0

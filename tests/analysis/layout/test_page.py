@@ -15,7 +15,7 @@ TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"
 
 
 def test_what_a_template_fills_in_is_escaped() -> None:
-    environment = template("tables.html.j2").environment
+    environment = template("report.html.j2").environment
     assert environment.from_string("{{ text }}").render(text="<b>") == "&lt;b&gt;"
 
 
@@ -30,7 +30,7 @@ def test_a_wheel_holds_every_template(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = {path.name for path in TEMPLATES.iterdir()}
-    assert {"base.html.j2", "tables.html.j2", "report.html.j2"} <= names
+    assert {"base.html.j2", "results.html.j2", "report.html.j2"} <= names
     assert {f"fedshift/analysis/templates/{name}" for name in names} <= {*zipfile.ZipFile(wheel).namelist()}
 
 

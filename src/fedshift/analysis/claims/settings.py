@@ -72,7 +72,7 @@ def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
     protocol for all methods.
     """
     declared = Experiment.model_validate_json(text)
-    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}, "expect": None}
+    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
     bare |= {"adapt": {}, "evaluations": []}
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}

@@ -48,8 +48,6 @@ OWN_SPLIT = "own_split"
 # Of curves (fedshift.analysis.quantities.select): accuracies by aggregation, and those that choose rounds.
 ACCURACIES = ("id", "ood", "all", "avg")
 CHOOSING = ("val", "held_out")
-# Of checks (fedshift.analysis.check): percent.
-CHANCE = "chance"
 # Of tables (fedshift.analysis.tables): the rule and the table of a cell, its numbers, what is printed beside.
 SELECT, TABLE = "select", "table"
 NUMBERS = ("mean", "std", "seeds", "planned")
@@ -85,7 +83,6 @@ COLUMNS = frozenset(
         OWN_SPLIT,
         *ACCURACIES,
         *CHOOSING,
-        CHANCE,
         SELECT,
         TABLE,
         *NUMBERS,

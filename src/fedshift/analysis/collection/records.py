@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -116,6 +117,17 @@ def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Columns of what `write` wrote, piece by piece."""
     with pq.ParquetFile(path) as file:
         yield from file.iter_batches(columns=columns)
+
+
+def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
+    """The runs with a recorded value that is not a finite number, by their `keys`, each with the first such
+    round. Reads what `write` wrote.
+    """
+    parts = []
+    for batch in batches(path, [*keys, "round", "value"]):
+        parts.append(batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False))).to_pandas())
+    first = pd.concat(parts).groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
+    return [(row, row.pop("round")) for row in first.to_dict("records")]
 
 
 def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:

@@ -1,4 +1,4 @@
-"""Page: the tables of an experiment as Markdown, and as one HTML file that needs nothing else."""
+"""Page: the tables of an experiment as Markdown and CSV, and the templates of HTML pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pandas as pd
 from fedshift.analysis.claims.judge import OUTCOMES
 from fedshift.analysis.layout.grid import Entry, Grid, grids
 from fedshift.analysis.verdicts.rule import WORDS
-from fedshift.experiments.schema import Experiment
 
 # What a line of a table of verdicts, comparisons or sentences holds.
 Line = tuple[str, ...]
@@ -28,27 +27,6 @@ CLAIM: Line = (
     "ours: mean difference [95% interval], seeds",
     "in words",
 )
-
-
-def html(
-    tables: Sequence[Block],
-    notes: list[str],
-    experiment: Experiment,
-    verdicts: list[Line],
-    claims: list[Line],
-    groups: list[Line],
-) -> str:
-    """All tables under their titles on one page: ours in each cell, the published value, the difference and
-    the verdict below it; then the verdicts, counted, comparisons and the sentences that they are of.
-    """
-    return template("tables.html.j2").render(
-        experiment=experiment,
-        tables=tables,
-        notes=notes,
-        verdicts=verdicts,
-        claims=claims,
-        groups=groups,
-    )
 
 
 def template(name: str) -> jinja2.Template:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.check import Comparison, check
 from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collection.collected import Collected, read
@@ -18,7 +17,7 @@ from fedshift.analysis.collection.records import batches as batches
 from fedshift.analysis.drawing import static
 from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, panels_of
 from fedshift.analysis.layout.footnotes import footnotes
-from fedshift.analysis.layout.page import blocks, number, template
+from fedshift.analysis.layout.page import blocks, template
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.select import curves
 from fedshift.analysis.report import downloads, facts
@@ -83,7 +82,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
     experiment, summaries = collected.experiment, facts.summaries(workspace, collected)
     verdicts = judge_claims(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
-    comparisons, counts = check(collected), runs["state"].value_counts()
+    counts = runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     part: dict[str, Any] = {
         "experiment": experiment,
@@ -92,8 +91,6 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
             "runs": len(runs),
             **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
         },
-        "checks": len(comparisons),
-        "short": [_shortfall(comparison) for comparison in comparisons if not comparison.passed],
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": facts.unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
@@ -178,12 +175,6 @@ def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
         for cost, title in COSTS.items()
     ]
     return Panels("Accuracy against cost", [Row(panels)], collected.experiment.rows, size=(3.6, 3.0))
-
-
-def _shortfall(comparison: Comparison) -> str:
-    value = "nothing" if comparison.value is None else number(comparison.value)
-    relation = comparison.relation.replace(">=", "at least").replace("=", "equal to")
-    return f"{comparison.what}: {value}, must be {relation} {number(comparison.bound)}"
 
 
 def _finished(collected: Sequence[Collected]) -> str:

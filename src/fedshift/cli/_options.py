@@ -1,12 +1,17 @@
-"""Shared by the verbs that follow a plan."""
+"""Options that several verbs take, and what is made of their values."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
+import yaml
 
 from fedshift.common.errors import FedshiftError
+from fedshift.common.yaml_file import value as value_of
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for scripts.")
 
 plan_option = click.option(
     "--plan",
@@ -31,6 +36,29 @@ threads_option = click.option(
     show_default=True,
     help="CPU threads, shared evenly by the runs that train at once.",
 )
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
+    """Settings of `FLAG KEY=VALUE`, values as YAML. Raises FedshiftError where there is no "=", and for a
+    value that is not YAML.
+    """
+    settings = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise FedshiftError(f"{flag} {option}", "has no '='", f"Write {flag} KEY=VALUE.")
+        try:
+            settings[key] = value_of(value)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            problem = getattr(error, "problem", None) or error
+            cure = f"In quotes it is text: {flag} '{key}=\"{value}\"'."
+            raise FedshiftError(f"{flag} {option}", f"its value is not YAML: {problem}", cure) from None
+    return settings
 
 
 def required(plan: Path | None, instead: str) -> Path:

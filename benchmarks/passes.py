@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,8 +14,6 @@ from fedshift.federation import cost
 from fedshift.federation.loop import Federation, Transfer
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from fedshift.testing.toys import images, method, spec
 
 FIRST, LAST = 3, 5  # rounds that count, from 1: what is sent once and terms that start later lie before
