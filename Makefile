@@ -77,9 +77,8 @@ fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives and partitions (S
 gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps beside a bare loop, runs at once; some 40 minutes
 	@$(PYTHON) benchmarks/gpu_check.py
 
-mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, then COUNT=400 random ones (SEED=0), with a score
+mutants: $(INSTALLED) ## apply each bug of tests/mutants and check that a test fails; about an hour
 	@$(PYTHON) -m pytest -m mutants tests/mutants
-	$(PYTHON) -m tests.mutants.campaign --seed $${SEED:-0} --count $${COUNT:-400} --write
 
 miniatures: $(INSTALLED) ## every experiment in miniature to tables, verdicts and scorecard; what was played is not played again
 	@OMP_NUM_THREADS=1 PYTHONPATH=src $(PYTHON) -m tests.miniatures.campaign --write

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import re
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +24,6 @@ from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 from tests.miniatures.play import Played, play
 from tests.miniatures.world import world
-from tests.mutants.score import commit, machine
 from tests.workflow.checkout import REPOSITORY, Checkout
 
 FOLDER = REPOSITORY / "build" / "miniatures"
@@ -86,7 +89,7 @@ def main() -> None:
             print(f"{name}: failed\n{error}", flush=True)
             continue
         _file(name).parent.mkdir(parents=True, exist_ok=True)
-        _file(name).write_text(json.dumps({"commit": commit(REPOSITORY), "played": one._asdict()}))
+        _file(name).write_text(json.dumps({"commit": commit(), "played": one._asdict()}))
         print(f"{name}: {one.new} of {one.runs} runs trained, {one.seconds:.0f} s", flush=True)
     files = [json.loads(_file(name).read_text()) for name in every if _file(name).exists()]
     done = [Played(**file["played"]) for file in files]
@@ -98,6 +101,19 @@ def main() -> None:
         PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+def commit() -> str:
+    """The first seven digits of the commit that is checked out."""
+    command = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.check_output(command, cwd=REPOSITORY, text=True).strip()
+
+
+def machine() -> str:
+    """Cores and processor of this machine, in words."""
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*: (.*)$", info.read_text() if info.exists() else "", re.MULTILINE)
+    return f"{os.cpu_count()} cores of {found[1] if found else platform.machine()}"
 
 
 def _file(name: str) -> Path:
