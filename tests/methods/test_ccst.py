@@ -202,13 +202,6 @@ def test_another_file_than_declared_is_refused(
         networks.Stylizer(weights["encoder"], sha256_file(path))
 
 
-def test_only_published_weights_have_an_address() -> None:
-    own = "f" * 64
-    found = networks.weights(PUBLISHED[0], own)
-    assert found["encoder"].address and not found["decoder"].address
-    assert [found[part].sha256 for part in ("encoder", "decoder")] == [PUBLISHED[0], own]
-
-
 def test_other_weights_are_another_run_and_another_folder() -> None:
     others = {"encoder": "0" * 64, "decoder": "f" * 64}
     runs = [spec(), spec(space="vgg"), *(spec(space="vgg", **{part: others[part]}) for part in others)]

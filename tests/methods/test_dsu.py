@@ -41,12 +41,6 @@ def test_positions_and_names() -> None:
     assert [name for name in three.stages if "dsu" in name] == ["stage1_dsu", "stage2_dsu", "stage3_dsu"]
 
 
-def test_probability_zero_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9})
-    ours, fedavg = finish(small(run, method("dsu", p=0.0))), finish(small(run, method("fedavg")))
-    assert ours.state.row.equal(fedavg.state.row)
-
-
 def test_centralized_is_one_client_with_all_data() -> None:
     federation = finish(small(spec(), method("dsu", centralized=True)))
     assert len(federation.clients[0].train) == 36

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.common.yaml_file import read
 from fedshift.methods import feddg
 from fedshift.methods.feddg import draw_amplitudes, half_width
 from fedshift.testing.toys import finish, method, recorded, small, spec
-from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(("size", "half"), [(224, 2), (32, 1), (64, 1), (512, 5)])
@@ -46,12 +44,6 @@ def test_amplitudes_may_be_ones_own(
     ]
     first = set().union(*drawn[: 2 * 8])  # of client 0, whose images are the first 16 of the bank
     assert first & set(range(16)) and max(first) > (16 if clients > 1 else 8)
-
-
-def test_the_preset_of_ccst_s_port_draws_from_all_and_does_not_use_it() -> None:
-    known = read(ROOT / "reference" / "presets" / "feddg.yaml")["presets"]
-    assert known["ccst_port"]["*"]["method"]["params"] == {"outer": False, "amplitudes": "all"}
-    assert known["released"]["*"]["method"]["params"] == {"released": True}
 
 
 def test_everybodys_amplitudes_are_there_from_the_first_round_whoever_takes_part() -> None:

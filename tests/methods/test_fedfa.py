@@ -68,10 +68,3 @@ def test_one_client_leaves_the_variances_as_they_are() -> None:
         row[f"stages.stage{i}_ffa.variance_{s}"].eq(1).all() for i in (1, 2, 3, 4) for s in ("mu", "sigma")
     )
     assert row["stages.stage1_ffa.running_mu"].ne(0).any()
-
-
-def test_probability_zero_is_fedavg_bit_for_bit_on_its_entries() -> None:
-    run = spec(local={"momentum": 0.9})
-    ours, fedavg = finish(small(run, method("fedfa", p=0.0))), finish(small(run, method("fedavg")))
-    mine, theirs = ours.layout.named(ours.state.row), fedavg.layout.named(fedavg.state.row)
-    assert all(mine[name].equal(value) for name, value in theirs.items())

@@ -10,7 +10,7 @@ from fedshift.experiments.load import preset
 from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.toys import finish, method, small, spec, trained
+from fedshift.testing.toys import method, small, spec, trained
 from tests.conftest import ROOT
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
@@ -63,12 +63,6 @@ def test_masks_by_hand() -> None:
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
 
 
-def test_step_by_hand() -> None:
-    """From 1 to an average of 3: nothing, a quarter of it, all of it."""
-    w, average = torch.ones(3), torch.full((3,), 3.0)
-    assert next_model(w, average, torch.tensor([0.0, 0.25, 1.0])).tolist() == [1, 1.5, 3]
-
-
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
     """Run one round: the row before it, and the clients' rows."""
     before = federation.server.row.clone()
@@ -89,18 +83,3 @@ def test_parameters_are_masked_and_statistics_averaged(
     expected = before[W] + factor * (p @ (rows - before)[:, W])
     assert_rounded(federation.server.row[W], expected, torch.cat([before[None], p[:, None] * rows])[:, W])
     assert_rounded(federation.server.row[B], p @ rows[:, B], p[:, None] * rows[:, B])
-
-
-def test_threshold_0_with_step_1_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
-    fedavg = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, method("fedgma", tau=0.0))).server.row.equal(fedavg)
-    assert not finish(small(run, method("fedgma", tau=0.5))).server.row.equal(fedavg)
-
-
-def test_step_0_moves_statistics_only() -> None:
-    federation = small(ONE_ROUND, method("fedgma", eta=0.0))
-    before = federation.server.row.clone()
-    after = finish(federation).server.row
-    assert after[federation.layout.W].equal(before[federation.layout.W])
-    assert not after[federation.layout.B].equal(before[federation.layout.B])

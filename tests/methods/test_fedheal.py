@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedshift.methods.fedheal import aggregated, consistent, momentum
-from fedshift.testing.toys import finish, method, quadratics, small, spec
+from fedshift.testing.toys import finish, method, quadratics
 
 
 def test_who_counts_by_hand() -> None:
@@ -39,9 +39,3 @@ def test_aggregation_by_hand() -> None:
     row, rows = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([[2.0, 2.0, 2.0], [6.0, 6.0, 6.0]])
     masks = torch.tensor([[True, True, False], [True, False, False]])
     assert aggregated(row, rows, torch.tensor([0.25, 0.75]), masks).tolist() == [5, 2, 1]
-
-
-def test_without_mask_and_momentum_it_is_uniform_fedavg_bit_for_bit() -> None:
-    run = spec(local={"clip": 2.0}, federation={"rounds": 3, "weights": "uniform"})
-    fedavg = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, method("fedheal", tau=-1.0, beta=0.0))).server.row.equal(fedavg)

@@ -28,12 +28,6 @@ def test_the_head_gradient_keeps_double_precision() -> None:
     assert half.tolist() == pytest.approx(reference.tolist(), abs=0.02)
 
 
-def test_without_penalty_it_is_uniform_fedavg() -> None:
-    run = spec(federation={"rounds": 2, "weights": "uniform"}, local={"clip": 1.0})
-    fedavg = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, method("fediir", pen=0.0))).server.row.equal(fedavg)
-
-
 def test_it_costs_one_gradient_each_way() -> None:
     federation = finish(small(spec(federation={"rounds": 1}), method("fediir")))
     cost = {row["metric"]: row["value"] for row in federation.records.rows if row["stage"] == "cost"}

@@ -7,7 +7,6 @@ import torch
 from torch.nn import functional as F
 
 from fedshift.methods.fedsr import SAMPLES, StochasticHead, conditional_mutual_information, l2_regulariser
-from fedshift.testing.toys import finish, method, small, spec
 from tests.reference import Reference
 
 
@@ -43,8 +42,3 @@ def test_in_evaluation_probabilities_of_twenty_samples_are_averaged() -> None:
     noise = torch.randn((SAMPLES, 1, 4), generator=torch.Generator().manual_seed(0))
     each = torch.stack([made.classify(mu + sigma * one).softmax(1) for one in noise])
     assert logits.exp().flatten().tolist() == pytest.approx(each.mean(0).flatten().tolist(), abs=1e-6)
-
-
-def test_the_global_model_is_evaluated() -> None:
-    federation = finish(small(spec(federation={"rounds": 1}), method("fedsr")))
-    assert {row["model"] for row in federation.records.rows if row["metric"] == "accuracy"} == {"global"}

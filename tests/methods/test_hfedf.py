@@ -106,25 +106,6 @@ def test_equal_gradients_weigh_the_same_and_zero_ones_do_no_harm() -> None:
     assert alignment(factors(torch.tensor([[1.0, 1.0], [-1.0, -1.0]])).gram()).tolist() == [0, 0]
 
 
-def test_an_identity_hypernetwork_is_fedavg(monkeypatch: pytest.MonkeyPatch) -> None:
-    """phi = theta_1, server step 1: the (uniform) mean of the clients' models, in every round."""
-    plain_steps(monkeypatch)
-    h, c = [1.0, 0.5, 2.0], [3.0, -1.0, 0.5]
-    identity = method("hfedf", hidden=0, embedding_dim=1, gradalign=False)
-    made = quadratics(identity, h, c, 0.5, 0.1, 2, rounds=3)
-    made.state.slots["h"].zero_()[-1] = 0.5
-    fedavg = finish(quadratics(method("fedavg"), h, c, 0.5, 0.1, 2, rounds=3))
-    assert finish(made).server.slot.h[-1].item() == pytest.approx(fedavg.server.row.item(), abs=1e-12)
-    assert made.server.slot.h[:-1].eq(0).all()
-
-
-def test_what_is_evaluated_are_the_generated_models() -> None:
-    federation = finish(small(RUN, method("hfedf")))
-    rows = [row for row in federation.records.rows if row["metric"] == "accuracy"]
-    assert {(row["model"], row["stage"]) for row in rows} == {("personal", "post_agg")}
-    assert federation.evaluator.weights()["generated"].equal(federation.method.unseen(federation.server))
-
-
 def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     pulled = recorded(hypernet, "pullback", monkeypatch)
     chosen = method("hfedf", embedding="random", embedding_dim=40, embedding_std=0.01)

@@ -18,12 +18,6 @@ def test_stored_draws() -> None:
     ref.equals("mixstyle", mixstyle(ref.given("x"), share, ref.given("perm")))
 
 
-def test_probability_zero_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9})
-    ours, fedavg = finish(small(run, method("mixstyle", p=0.0))), finish(small(run, method("fedavg")))
-    assert ours.state.row.equal(fedavg.state.row)
-
-
 def test_probability_one_mixes_after_every_stage_in_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, ...]] = []
 

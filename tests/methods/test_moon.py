@@ -31,8 +31,3 @@ def test_the_term_follows_the_reference() -> None:
 def test_a_feature_of_zero_has_a_term() -> None:
     away = torch.tensor([[-2.0, 0.0]])
     assert contrast(torch.zeros(1, 2), away, -away, 0.5).isfinite()
-
-
-def test_mu_0_is_fedavg_bit_for_bit() -> None:
-    moon, fedavg = (finish(small(RUN, one)).server.row for one in (method("moon", mu=0.0), method("fedavg")))
-    assert moon.equal(fedavg)

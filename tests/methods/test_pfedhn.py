@@ -19,8 +19,3 @@ def test_with_one_client_and_adam_it_is_hfedf() -> None:
     other = small(run, method("hfedf", gradalign=False, ema=1.0, **shared), clients=1)
     assert h_of(one).equal(h_of(other))
     assert one.server.row.equal(other.server.row)
-
-
-def test_defaults_are_those_of_the_released_code() -> None:
-    hp = method("pfedhn").hp
-    assert (hp.optimizer, hp.momentum, hp.clip) == ("sgd", 0.9, 50.0)

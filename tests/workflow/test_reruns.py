@@ -51,13 +51,6 @@ def test_comment_re_runs_nothing(checkout: Checkout) -> None:
     (checkout.root / FEDPROX).write_text(before)
 
 
-def test_a_template_re_renders_and_trains_nothing(checkout: Checkout) -> None:
-    before = checkout.append("src/fedshift/analysis/templates/base.html.j2", "<!-- changed -->\n")
-    again = checkout.run("--dry-run", "all")
-    assert "rule report:" in again and "rule train:" not in again
-    (checkout.root / "src/fedshift/analysis/templates/base.html.j2").write_text(before)
-
-
 def test_option_added_with_a_default_re_runs_nothing(checkout: Checkout) -> None:
     field = 'rounds: int = Field(ge=0, le=MOST, description="Communication rounds.")\n'
     checkout.edit("src/fedshift/spec/training.py", field, f"{field}    added: float = 1.0\n")
