@@ -22,7 +22,9 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize(("lr", "epochs", "code"), [(0.2, 3, 0), (0.0, 1, 1)])
+@pytest.mark.parametrize(
+    ("lr", "epochs", "code"), [(0.2, 3, 0), pytest.param(0.0, 1, 1, marks=pytest.mark.slow)]
+)
 def test_an_experiment_by_the_verbs(project: Path, lr: float, epochs: int, code: int) -> None:
     """With a learning rate the check passes; with none it fails, and says what fell short."""
     methods = {"fedavg": {"local": {"lr": lr, "epochs": epochs}}}
