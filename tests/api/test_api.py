@@ -20,7 +20,6 @@ from fedshift.analysis.collection.collect import collect
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
-from fedshift.training.device import PRETEND
 from tests.conftest import ROOT, clone
 from tests.data.conftest import plant
 from tests.once import once
@@ -124,18 +123,6 @@ def test_mistakes_are_named(home: Path) -> None:
         fedshift.results("tooy", root=home)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_gpu_that_is_not_there_is_missed_before_anything_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(PRETEND, raising=False)
-    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
-    with pytest.raises(FedshiftError, match="no working CUDA on"):
-        fedshift.evaluate(run, "confusion", device="cuda")
-    with pytest.raises(FedshiftError, match="unknown device 'gpu'"):
-        fedshift.evaluate(run, "confusion", device="gpu")
-
-
 @pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
 def test_the_last_round_is_the_one_that_was_trained(
     tmp_path: Path, trained: dict[str, int], last: int
@@ -173,16 +160,12 @@ def test_what_callers_have_at_hand_is_taken(
     ("given", "message"),
     [
         ({"seed": 1.5}, "seed"),
-        ({"seed": [0, 1]}, "seed"),
         ({"seed": np.arange(2)}, "seed"),
         ({"seed": True}, "must be a number, not true or false"),
-        ({"seed": object()}, "seed: cannot be of type object"),
         ({"rounds": np.float64("nan")}, "rounds"),
         ({"data": 7}, "data: cannot be of type int"),
-        ({"data": {"a": 1}}, "data: cannot be of type dict"),
         ({"data": Path("/no/such/tree")}, "there is no folder '/no/such/tree'"),
         ({"settings": {"local.lr": np.array([0.1, 0.2])}}, "local.lr"),
-        ({"settings": {3: 1}}, "3"),
         ({"settings": [("local.lr", 1)]}, "settings: cannot be of type list"),
         ({"target": 3}, "target"),
     ],

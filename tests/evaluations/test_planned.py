@@ -161,6 +161,7 @@ def test_minutes_of_a_job(project: Path) -> None:
     assert job.evaluating([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
 
 
+@pytest.mark.slow
 def test_an_experiment_by_the_verbs(project: Path) -> None:
     """Of two runs one is finished: it is adapted, the other one named; then both are, and the first is not adapted again."""
     both = TINY["adapt"] | {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}

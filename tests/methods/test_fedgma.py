@@ -12,6 +12,7 @@ from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import method, small, spec, trained
 from tests.conftest import ROOT
+from tests.methods import plain
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 
@@ -83,3 +84,30 @@ def test_parameters_are_masked_and_statistics_averaged(
     expected = before[W] + factor * (p @ (rows - before)[:, W])
     assert_rounded(federation.server.row[W], expected, torch.cat([before[None], p[:, None] * rows])[:, W])
     assert_rounded(federation.server.row[B], p @ rows[:, B], p[:, None] * rows[:, B])
+
+
+# Three rounds of FedGMA, one of three unequal clients at rest, against the same rounds written out.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
+TAU, ETA = 0.4, 0.7
+
+
+@pytest.mark.parametrize("bench_bug", [False, True])
+@plain.doubles()
+def test_three_rounds(bench_bug: bool) -> None:
+    """Signs count the same for all clients, steps by size."""
+    f = plain.federation(
+        spec(local=LOCAL, federation=plain.PARTIAL), method("fedgma", tau=TAU, eta=ETA, bench_bug=bench_bug)
+    )
+    G = plain.named(f, f.state.row)
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen = plain.active(f, t)
+        up = [plain.trained(f, G, k, t) for k in chosen]
+        mean = plain.average(up, plain.by_size(chosen))
+        for name in plain.trainable(G):
+            A = torch.stack([torch.sign(P[name] - G[name]) for P in up]).mean(0).abs()
+            step = ETA * torch.where(A >= TAU, 1.0, A)
+            if bench_bug:
+                step = TAU * torch.where(A >= TAU, 1 - A, 0.0)
+            mean[name] = G[name] + step * (mean[name] - G[name])
+        G = mean
+    assert plain.differs(f, G) < 1e-9
